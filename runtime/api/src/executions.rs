@@ -273,7 +273,7 @@ fn target(rule: &Rule, params: &Params) -> Result<Target, Problem> {
     let observation_id =
         observation.map_err(|error| Problem::query("observationId", error.to_string()))?;
     match (rule.target, &observation_id) {
-        (TargetKind::Observation, None) => {
+        (TargetKind::Observation | TargetKind::Experiment, None) => {
             return Err(Problem::query(
                 "observationId",
                 "needed: the rule scores observations",
@@ -319,8 +319,15 @@ fn facts(step: &Step) -> Facts {
             complete_at: Some(*complete_at),
             ..none()
         },
+        Step::WaitingForRule { rule, .. } => Facts {
+            waiting_for_rule_id: Some(rule.clone()),
+            ..none()
+        },
         Step::Refused(refusal) => match refusal {
-            Refusal::RuleInactive | Refusal::RulePaused | Refusal::InternalEnvironment => none(),
+            Refusal::RuleInactive
+            | Refusal::RulePaused
+            | Refusal::InternalEnvironment
+            | Refusal::NotAnItem => none(),
             Refusal::NotMatched {
                 index,
                 condition,
@@ -350,6 +357,7 @@ fn facts(step: &Step) -> Facts {
             sample,
             rate,
             completion,
+            is_audit,
             assignments,
         } => {
             let assignments = assignments.iter().map(|assignment| AssignmentFacts {
@@ -365,6 +373,7 @@ fn facts(step: &Step) -> Facts {
                 sampling: Some(*rate),
                 complete_at: Some(Some(completion.at)),
                 completion_reason: Some(completion.reason),
+                audit: is_audit.then_some(true),
                 assignments: Some(assignments.collect()),
                 ..none()
             }

@@ -5,6 +5,7 @@ use perpend_catalog::RulePatch;
 use perpend_contract::list::{Continued, Known};
 use perpend_contract::rule::{self as contract, AssignmentInput, RuleInput};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
+use perpend_domain::chain::{self, ChainFault};
 use perpend_domain::evaluation::{
     Assignment, Evaluator, Late, OnMissing, Rule, TargetKind, Timing, VersionPolicy,
 };
@@ -143,6 +144,8 @@ fn patch_of(input: &RuleInput, app: &App, standing: Option<&Rule>) -> Result<Rul
         )),
         late: faults.keep(named("late", late, Late::ALL, Late::as_str)),
         budget: input.budget.clone(),
+        after: faults.keep(input.after.as_deref().map(checked_after).transpose()),
+        audit: faults.keep(input.audit.map(checked_audit).transpose()),
     };
     faults.end().map(|()| patch)
 }
@@ -183,6 +186,24 @@ fn checked_sampling(sampling: Option<f64>) -> Result<f64, Problem> {
             "sampling",
             "a number above 0 and at most 1 is expected; set enabled to false to score nothing",
         )),
+    }
+}
+
+fn checked_after(ids: &[String]) -> Result<Vec<RuleId>, Problem> {
+    if chain::MAX_AFTER < ids.len() {
+        let fault = ChainFault::TooMany;
+        return Err(Problem::body(&fault.field(), fault.to_string()));
+    }
+    let ids = ids.iter().enumerate().map(|(at, id)| {
+        RuleId::new(id).map_err(|error| Problem::body(&format!("after[{at}]"), error.to_string()))
+    });
+    ids.collect()
+}
+
+fn checked_audit(audit: f64) -> Result<f64, Problem> {
+    match audit {
+        0.0..=1.0 => Ok(audit),
+        _ => Err(Problem::body("audit", "a number from 0 to 1 is expected")),
     }
 }
 
@@ -241,6 +262,9 @@ async fn check_whole(
             "an enabled rule needs at least one evaluator",
         ));
     }
+    let links = app.store.catalog.rule_links(project).await?;
+    chain::check(&rule.into(), &links)
+        .map_err(|fault| Problem::body(&fault.field(), fault.to_string()))?;
     let mut evaluators = Vec::with_capacity(rule.assignments.len());
     for (at, assignment) in rule.assignments.iter().enumerate() {
         let evaluator = app
@@ -350,6 +374,8 @@ pub(super) async fn draft(
         on_missing: patch.on_missing.unwrap_or(OnMissing::Fail),
         late: patch.late.unwrap_or(Late::Ignore),
         budget: patch.budget.unwrap_or_default(),
+        after: patch.after.unwrap_or_default(),
+        audit: patch.audit.unwrap_or(chain::AUDIT),
         created_at: now,
         updated_at: now,
     };

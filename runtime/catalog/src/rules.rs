@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use perpend_domain::budget::Budget;
+use perpend_domain::chain::{self, Link};
 use perpend_domain::evaluation::{
     Assignment, Late, OnMissing, Pause, Rule, TargetKind, Timing, VersionPolicy,
 };
@@ -48,6 +49,10 @@ pub struct RulePatch {
     pub late: Option<Late>,
     /// What its model calls may cost. A rule that waits for its budget goes on with another one.
     pub budget: Option<Vec<Budget>>,
+    /// Rules to wait for.
+    pub after: Option<Vec<RuleId>>,
+    /// Share of what is refused for scores alone.
+    pub audit: Option<f64>,
 }
 
 impl RulePatch {
@@ -80,6 +85,8 @@ impl RulePatch {
         set(&mut rule.on_missing, self.on_missing.as_ref());
         set(&mut rule.late, self.late.as_ref());
         set(&mut rule.budget, self.budget.as_ref());
+        set(&mut rule.after, self.after.as_ref());
+        set(&mut rule.audit, self.audit.as_ref());
         if drops_all && self.enabled.is_none() {
             rule.enabled = false;
         }
@@ -107,6 +114,8 @@ perpend_sql::record! {
         on_missing: String,
         late: String,
         budget: String,
+        after_rules: String,
+        audit: f64,
         created_at: i64,
         updated_at: i64,
     }
@@ -122,6 +131,28 @@ perpend_sql::record! {
         shadow_version: Option<i32>,
         mapping: Option<String>,
         skipped_until: Option<i64>,
+    }
+}
+
+perpend_sql::record! {
+    struct LinkRow {
+        id: String,
+        name: String,
+        target: String,
+        after_rules: String,
+    }
+}
+
+impl TryFrom<LinkRow> for Link {
+    type Error = Error;
+
+    fn try_from(row: LinkRow) -> Result<Self, Error> {
+        Ok(Self {
+            id: checked("rule", &row.id)?,
+            name: row.name,
+            target: checked("rule", &row.target)?,
+            after: ids(&row.after_rules)?,
+        })
     }
 }
 
@@ -171,11 +202,18 @@ impl RuleRow {
             on_missing: checked("rule", &self.on_missing)?,
             late: checked("rule", &self.late)?,
             budget: from_json("rule", &self.budget)?,
+            after: ids(&self.after_rules)?,
+            audit: self.audit,
             created_at: Timestamp::from_micros(self.created_at),
             updated_at: Timestamp::from_micros(self.updated_at),
         };
         Ok((checked("rule", &self.project_id)?, rule))
     }
+}
+
+fn ids(raw: &str) -> Result<Vec<RuleId>, Error> {
+    let ids: Vec<String> = from_json("rule", raw)?;
+    ids.iter().map(|id| checked("rule", id)).collect()
 }
 
 /// Puts the assignments, which stand in their order, into their rules.
@@ -234,14 +272,15 @@ const COUNT_ENABLED: &str = "SELECT COUNT(*) FROM rules WHERE project_id = $1 AN
 const PUT: &str = "
     INSERT INTO rules
         (project_id, id, name, target, enabled, sampling, sampling_independent, filter,
-         settle_ms, quiet_ms, max_wait_ms, on_missing, late, created_at, updated_at, budget)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+         settle_ms, quiet_ms, max_wait_ms, on_missing, late, created_at, updated_at, budget, after_rules, audit)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
     ON CONFLICT (project_id, id) DO UPDATE SET
         name = excluded.name, target = excluded.target, enabled = excluded.enabled,
         sampling = excluded.sampling, sampling_independent = excluded.sampling_independent,
         filter = excluded.filter, settle_ms = excluded.settle_ms, quiet_ms = excluded.quiet_ms,
         max_wait_ms = excluded.max_wait_ms, on_missing = excluded.on_missing, late = excluded.late,
-        budget = excluded.budget, updated_at = excluded.updated_at";
+        budget = excluded.budget, after_rules = excluded.after_rules, audit = excluded.audit,
+        updated_at = excluded.updated_at";
 const DROP_ASSIGNMENTS: &str = "DELETE FROM assignments WHERE project_id = $1 AND rule_id = $2";
 /// Nothing when the project has no such evaluator.
 const INSERT_ASSIGNMENT: &str = "
@@ -261,6 +300,8 @@ const END_BREAKER: &str = "
     UPDATE rules
        SET paused_reason = NULL, paused_message = NULL, paused_at = NULL, paused_until = NULL, updated_at = $3
      WHERE project_id = $1 AND id = $2 AND paused_reason IN ('PLUGIN_FAILING', 'UPSTREAM_FAILING')";
+const LINKS: &str = "SELECT id, name, target, after_rules FROM rules WHERE project_id = $1";
+const SET_AFTER: &str = "UPDATE rules SET after_rules = $3 WHERE project_id = $1 AND id = $2";
 const DELETE: &str = "DELETE FROM rules WHERE project_id = $1 AND id = $2";
 
 /// Reads one whole rule.
@@ -309,8 +350,42 @@ async fn refuse_twin(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<()
     Ok(())
 }
 
+fn texts(ids: &[RuleId]) -> Vec<&str> {
+    ids.iter().map(RuleId::as_str).collect()
+}
+
+/// The order of the rules of a project.
+async fn read_links(source: Source<'_>, project: &ProjectId) -> Result<Vec<Link>, Error> {
+    let rows: Vec<LinkRow> = query(LINKS)
+        .bind(project.as_str())
+        .fetch_all(source)
+        .await?;
+    rows.into_iter().map(TryInto::try_into).collect()
+}
+
+/// Takes a rule that is deleted out of those that wait for it.
+async fn forget_in_others(tx: &mut Tx, project: &ProjectId, id: &RuleId) -> Result<(), Error> {
+    let links = read_links(tx.into(), project).await?;
+    for mut link in links.into_iter().filter(|link| link.after.contains(id)) {
+        link.after.retain(|each| each != id);
+        query(SET_AFTER)
+            .bind(project.as_str())
+            .bind(link.id.as_str())
+            .bind(to_json("rule", &texts(&link.after))?)
+            .execute(tx)
+            .await?;
+    }
+    Ok(())
+}
+
 /// Writes one whole rule and checks what must hold for it.
 async fn write_rule(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
+    let links = read_links(tx.into(), project).await?;
+    if chain::check(&rule.into(), &links).is_err() {
+        return Err(Error::Conflict(
+            "a rule waits for others in short rows without circles: another change was faster",
+        ));
+    }
     if rule.enabled && rule.assignments.is_empty() {
         return Err(Error::Conflict("an enabled rule needs an evaluator"));
     }
@@ -331,6 +406,8 @@ async fn write_rule(tx: &mut Tx, project: &ProjectId, rule: &Rule) -> Result<(),
         .bind(rule.created_at.as_micros())
         .bind(rule.updated_at.as_micros())
         .bind(to_json("rule", &rule.budget)?)
+        .bind(to_json("rule", &texts(&rule.after))?)
+        .bind(rule.audit)
         .execute(tx)
         .await?;
     query(DROP_ASSIGNMENTS)
@@ -431,6 +508,14 @@ impl Catalog {
         }))
     }
 
+    /// Which rules of a project wait for which.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn rule_links(&self, project: &ProjectId) -> Result<Vec<Link>, Error> {
+        read_links((&self.pool).into(), project).await
+    }
+
     /// The enabled rules of a project, paused ones too, at most [`MAX_ACTIVE_RULES`].
     ///
     /// # Errors
@@ -452,7 +537,8 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Error::NotFound`] when an evaluator is not of this project; [`Error::Conflict`] when the id is
-    /// taken, the rule is enabled without an evaluator, or the project has [`MAX_ACTIVE_RULES`] already;
+    /// taken, the rule is enabled without an evaluator, it may not wait for what it names
+    /// ([`chain::check`]), or the project has [`MAX_ACTIVE_RULES`] already;
     /// [`Error::NameTaken`] when another rule is its twin ([`Rule::is_twin_of`]).
     pub async fn create_rule(&self, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
@@ -591,13 +677,14 @@ impl Catalog {
         Ok(0 < n_ended)
     }
 
-    /// Deletes a rule with its assignments. Its scores stay.
+    /// Deletes a rule with its assignments. Its scores stay; nothing waits for it any more.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the project has no such rule.
     pub async fn delete_rule(&self, project: &ProjectId, id: &RuleId) -> Result<(), Error> {
         let n_gone = in_transaction!(&self.pool, |tx| {
             query(RAISE).execute(&mut tx).await?;
+            forget_in_others(&mut tx, project, id).await?;
             query(DELETE)
                 .bind(project.as_str())
                 .bind(id.as_str())

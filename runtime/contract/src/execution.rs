@@ -68,6 +68,10 @@ pub struct Execution {
     error_message: Option<String>,
     /// Sampling rate in force.
     inclusion_probability: f64,
+    /// The filter of the rule refused the target for its scores, and the rule took it to see what it misses; else absent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    audit: bool,
     /// Why the target was complete.
     completion_reason: CompletionReason,
     /// Observations of the trace when the execution was made.
@@ -100,6 +104,7 @@ impl From<&evaluation::Execution> for Execution {
             error_class: execution.error_class.map(|class| class.as_str().to_owned()),
             error_message: execution.error_message.clone(),
             inclusion_probability: made.inclusion_probability,
+            audit: made.is_audit,
             completion_reason: made.completion,
             observation_count: made.n_observations,
             late_observation_count: execution.n_late,
@@ -263,6 +268,14 @@ pub struct Facts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
     pub complete_at: Option<Option<Timestamp>>,
+    /// The rule that it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub waiting_for_rule_id: Option<RuleId>,
+    /// `true` where only conditions on scores refuse the target, and the rule takes it to see what it misses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub audit: Option<bool>,
     /// Which condition of the filter failed, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -26,7 +26,7 @@ pub struct RuleInput {
     pub filter: Option<Conditions>,
     /// 1 to 20, in order.
     pub evaluator_assignments: Option<Vec<AssignmentInput>>,
-    /// `observation` or `trace`.
+    /// `observation`, `experiment` (roots of experiment items) or `trace`.
     pub target: Option<String>,
     /// `continuous`.
     pub schedule: Option<String>,
@@ -50,6 +50,12 @@ pub struct RuleInput {
     /// Of all evaluators that have none of their own: `latest`, `pinned:N` or `shadow:N`.
     #[schema(value_type = Option<String>, pattern = "^(latest|(pinned|shadow):[1-9][0-9]*)$")]
     pub version_policy: Option<VersionPolicy>,
+    /// Ids of at most 20 rules. A target is looked at when they have ended with it, and the filter sees their scores. None
+    /// waits for nothing.
+    pub after: Option<Vec<String>>,
+    /// Of a rule with `after`: share, from 0 to 1, of the targets that only conditions on scores refuse, and that are scored
+    /// all the same; 0.02 when absent.
+    pub audit: Option<f64>,
 }
 
 /// Tells `null` from absent.
@@ -131,6 +137,14 @@ pub struct Rule {
     late: Late,
     /// What its model calls may cost.
     budget: Vec<Budget>,
+    /// The rules that it waits for; absent where it waits for none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    after: Vec<RuleId>,
+    /// Share of what only conditions on scores refuse, and that is scored all the same; absent where it waits for no rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    audit: Option<f64>,
     created_at: Timestamp,
     updated_at: Timestamp,
 }
@@ -168,6 +182,8 @@ impl From<&evaluation::Rule> for Rule {
             on_missing: rule.on_missing,
             late: rule.late,
             budget: rule.budget.clone(),
+            audit: (!rule.after.is_empty()).then_some(rule.audit),
+            after: rule.after.clone(),
             created_at: rule.created_at,
             updated_at: rule.updated_at,
         }

@@ -199,6 +199,8 @@ named_enum!(
     /// What a rule scores.
     TargetKind {
         Observation = "observation",
+        /// Roots of experiment items.
+        Experiment = "experiment",
         Trace = "trace",
     }
 );
@@ -249,6 +251,11 @@ pub struct Rule {
     pub late: Late,
     /// What its model calls may cost.
     pub budget: Vec<Budget>,
+    /// The rules that have ended with a target before this one looks at it.
+    pub after: Vec<RuleId>,
+    /// Where it waits for others: share of what its filter refuses for the scores alone, and that it takes all the same, so
+    /// that what it does not see can be estimated.
+    pub audit: f64,
     /// Made at.
     pub created_at: Timestamp,
     /// Changed at.
@@ -260,9 +267,15 @@ impl TargetKind {
     #[must_use]
     pub const fn filter_columns(self) -> &'static [Column] {
         match self {
-            Self::Observation => RULE_OBSERVATION,
+            Self::Observation | Self::Experiment => RULE_OBSERVATION,
             Self::Trace => RULE_TRACE,
         }
+    }
+
+    /// Whether its targets are single observations.
+    #[must_use]
+    pub const fn is_of_observations(self) -> bool {
+        matches!(self, Self::Observation | Self::Experiment)
     }
 }
 
@@ -549,6 +562,8 @@ pub struct NewExecution {
     pub completion: CompletionReason,
     /// Observations of the trace when it was made.
     pub n_observations: u32,
+    /// The filter refused the target for its scores, and the audit of the rule took it.
+    pub is_audit: bool,
 }
 
 named_enum!(

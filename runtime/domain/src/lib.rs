@@ -12,6 +12,7 @@ pub mod access;
 pub mod batch;
 pub mod budget;
 pub mod bundle;
+pub mod chain;
 pub mod cron;
 pub mod dataset;
 pub mod evaluation;

@@ -266,6 +266,8 @@ pub struct Touched {
     pub received_at: Timestamp,
     /// The observations written, in the order of the request.
     pub observations: Vec<(TraceId, ObservationId)>,
+    /// What a person or a client scored: traces, and observations of them.
+    pub scored: Vec<(TraceId, Option<ObservationId>)>,
 }
 
 /// What one request of create and update events says.

@@ -7,6 +7,7 @@ use perpend_domain::ids::{EvaluatorVersionId, ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
 use super::counts::{self, RuleCount};
+use super::matches::wake_waiting;
 use super::model_calls::forget_answers;
 use super::outcome::{Finished, Outcome};
 use super::row::state_code;
@@ -93,19 +94,21 @@ fn health<'f>(
 
 /// The lease that ends.
 #[derive(Clone, Copy, Debug)]
-pub struct Ending {
+pub struct Ending<'a> {
     /// Which one.
     pub fence: i64,
     /// When its calls began.
     pub started_at: Timestamp,
     /// When they were over.
     pub now: Timestamp,
+    /// Rules that others wait for.
+    pub awaited: &'a HashSet<RuleId>,
 }
 
 /// Completes those of one version that are still under the lease; says which these are.
 async fn complete(
     tx: &mut Tx,
-    ending: Ending,
+    ending: Ending<'_>,
     version: Option<&EvaluatorVersionId>,
     seqs: &[i64],
     mine: &mut HashSet<i64>,
@@ -146,7 +149,7 @@ async fn complete(
 /// Ends one without scores, if it is still under the lease; true when it was.
 async fn end_one(
     tx: &mut Tx,
-    ending: Ending,
+    ending: Ending<'_>,
     each: &Finished<'_>,
     why: &NoScores,
 ) -> Result<bool, Error> {
@@ -154,6 +157,7 @@ async fn end_one(
         fence,
         started_at,
         now,
+        ..
     } = ending;
     let state = each.outcome.state();
     let version = each.version.as_ref().map(EvaluatorVersionId::as_str);
@@ -230,7 +234,7 @@ fn completed<'f>(
 /// When the database fails.
 pub async fn end(
     tx: &mut Tx,
-    ending: Ending,
+    ending: Ending<'_>,
     finished: &[Finished<'_>],
 ) -> Result<HashSet<i64>, Error> {
     let mut mine = HashSet::new();
@@ -245,6 +249,13 @@ pub async fn end(
         }
     }
     forget_answers(tx, finished, &mine).await?;
+    let targets = finished
+        .iter()
+        .filter(|each| each.outcome.is_final() && mine.contains(&each.execution.seq))
+        .map(|each| each.execution)
+        .filter(|execution| ending.awaited.contains(&execution.made.rule_id))
+        .map(|execution| (&execution.project, &execution.made.target));
+    wake_waiting(tx, &targets.collect(), ending.now).await?;
     Ok(mine)
 }
 

@@ -1,6 +1,6 @@
 //! From what ingest touched to executions, in one transaction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use perpend_domain::evaluation::{ExecutionState, NewExecution, QueueKind, Target};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
@@ -12,7 +12,7 @@ use super::queue;
 use super::row::{id_bytes, origin_code, state_code};
 use crate::{Error, Ledger};
 use perpend_sql::{Arg, Sized, Tx, query, value_rows};
-use perpend_sql::{Numbers, Table, checked};
+use perpend_sql::{Numbers, Table, checked, from_json, to_json};
 
 /// A target that was not complete for every rule when it was last looked at.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +31,8 @@ pub struct Watch {
     pub looked_at: Timestamp,
     /// When to look again.
     pub due_at: Timestamp,
+    /// Rules that have not ended with it and matter to others: they wait for these, or these wait for them.
+    pub waiting: Vec<RuleId>,
 }
 
 /// A watch as it shall stand.
@@ -91,6 +93,7 @@ perpend_sql::record! {
         changed_at: i64,
         looked_at: i64,
         due_at: i64,
+        waiting: String,
     }
 }
 
@@ -110,22 +113,40 @@ impl TryFrom<WatchRow> for Watch {
             changed_at: Timestamp::from_micros(row.changed_at),
             looked_at: Timestamp::from_micros(row.looked_at),
             due_at: Timestamp::from_micros(row.due_at),
+            waiting: waiting_of(&row.waiting)?,
         })
     }
 }
 
+/// The rules that a watch names.
+fn waiting_of(raw: &str) -> Result<Vec<RuleId>, Error> {
+    if raw.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids: Vec<String> = from_json("watch", raw)?;
+    ids.iter().map(|id| checked("watch", id)).collect()
+}
+
+fn waiting_text(ids: &[RuleId]) -> Result<String, Error> {
+    if ids.is_empty() {
+        return Ok(String::new());
+    }
+    let ids: Vec<&str> = ids.iter().map(RuleId::as_str).collect();
+    to_json("watch", &ids)
+}
+
 const DUE_WATCHES: &str = "
-    SELECT project_id, trace_id, observation_id, began_at, changed_at, looked_at, due_at
+    SELECT project_id, trace_id, observation_id, began_at, changed_at, looked_at, due_at, waiting
       FROM watches WHERE due_at <= $1 ORDER BY due_at LIMIT $2";
 
 const WATCH: &str = "
-    SELECT project_id, trace_id, observation_id, began_at, changed_at, looked_at, due_at
+    SELECT project_id, trace_id, observation_id, began_at, changed_at, looked_at, due_at, waiting
       FROM watches WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3";
 
 /// A watch that came due is moved only from where it was read: somebody else may have moved it.
 const MOVE_WATCH: &str = "
-    UPDATE watches SET changed_at = $1, looked_at = $2, due_at = $3
-     WHERE project_id = $4 AND trace_id = $5 AND observation_id = $6 AND due_at = $7";
+    UPDATE watches SET changed_at = $1, looked_at = $2, due_at = $3, waiting = $4
+     WHERE project_id = $5 AND trace_id = $6 AND observation_id = $7 AND due_at = $8";
 const DROP_WATCH: &str = "
     DELETE FROM watches
      WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3 AND due_at = $4";
@@ -138,11 +159,19 @@ static DROP_ANY_WATCHES: Sized = Sized::repeatable(|n| {
     )
 });
 const SET_WATCH: &str = "
-    INSERT INTO watches (project_id, trace_id, observation_id, changed_at, looked_at, due_at, began_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7)
+    INSERT INTO watches (project_id, trace_id, observation_id, changed_at, looked_at, due_at, waiting, began_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
     ON CONFLICT (project_id, trace_id, observation_id) DO UPDATE
-       SET changed_at = excluded.changed_at, looked_at = excluded.looked_at, due_at = excluded.due_at
+       SET changed_at = excluded.changed_at, looked_at = excluded.looked_at, due_at = excluded.due_at,
+           waiting = excluded.waiting
      WHERE watches.changed_at <= excluded.changed_at";
+/// Whoever has just read one that is due finds it moved, and reads again.
+const WAKE_WAITING: &str = "
+    UPDATE watches SET due_at = CASE WHEN due_at <= $4 THEN due_at - 1 ELSE $4 END
+     WHERE project_id = $1 AND trace_id = $2 AND observation_id IN ('', $3) AND waiting <> ''";
+const WAITS_IN: &str = "
+    SELECT COUNT(*) FROM watches
+     WHERE project_id = $1 AND trace_id = $2 AND observation_id <> '' AND REPLACE(waiting, $3, '') <> waiting";
 /// Looks after `$4`, when the root was received, may not have seen it; those of now have.
 const WAKE_OF_TRACE: &str = "
     UPDATE watches
@@ -154,8 +183,8 @@ static INSERT: Sized = Sized::repeatable(|n| {
     format!(
         "INSERT /*or fail*/ INTO executions (seq, project_id, id, origin, rule_id, assignment_id, \
          evaluator_id, trace_id, observation_id, shadow, generation, inclusion_probability, completion, \
-         n_observations, queue, state, fence, due_at, created_at) VALUES {} ON CONFLICT (id) DO NOTHING",
-        value_rows(n, 19, 1)
+         n_observations, is_audit, queue, state, fence, due_at, created_at) VALUES {} ON CONFLICT (id) DO NOTHING",
+        value_rows(n, 20, 1)
     )
 });
 const STANDING: &str = "SELECT seq FROM executions WHERE seq >= $1 AND seq <= $2";
@@ -177,19 +206,25 @@ async fn set_watches(tx: &mut Tx, watches: &[NewWatch]) -> Result<bool, Error> {
         let watch = &new.watch;
         let target = target_of(watch);
         let times = [watch.changed_at, watch.looked_at, watch.due_at];
-        let times = times.map(|at| Arg::from(at.as_micros()));
+        let [changed_at, looked_at, due_at] = times.map(|at| Arg::from(at.as_micros()));
+        let state = [
+            changed_at,
+            looked_at,
+            due_at,
+            waiting_text(&watch.waiting)?.into(),
+        ];
         let was = new.was_due_at.map(|at| Arg::from(at.as_micros()));
         let is_dropped = watch.due_at == NewWatch::NEVER;
         let (sql, args) = match (was, is_dropped) {
             (Some(was), true) => (DROP_WATCH, [&target[..], &[was]].concat()),
-            (Some(was), false) => (MOVE_WATCH, [&times[..], &target[..], &[was]].concat()),
+            (Some(was), false) => (MOVE_WATCH, [&state[..], &target[..], &[was]].concat()),
             (None, true) => {
                 dropped.push(watch);
                 continue;
             }
             (None, false) => {
                 let began_at = Arg::from(watch.began_at.as_micros());
-                (SET_WATCH, [&target[..], &times, &[began_at]].concat())
+                (SET_WATCH, [&target[..], &state, &[began_at]].concat())
             }
         };
         is_mine &= tx.execute(sql, &args).await? == 1 || new.was_due_at.is_none();
@@ -240,6 +275,7 @@ async fn insert(
                 new.inclusion_probability.into(),
                 new.completion.as_str().into(),
                 i64::from(new.n_observations).into(),
+                i64::from(new.is_audit).into(),
                 queues.get(&each.queue()).copied().into(),
                 i64::from(state_code(state)).into(),
                 fence.into(),
@@ -270,6 +306,22 @@ impl Ledger {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
+    /// Whether a rule of observations that others wait for has yet to look at one of a trace.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn waits_in(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        rule: &RuleId,
+    ) -> Result<bool, Error> {
+        let named = to_json("watch", &rule.as_str())?;
+        let args = [project.as_str().into(), trace.as_str().into(), named.into()];
+        let rows: Vec<(i64,)> = self.pool.select(WAITS_IN, &args).await?;
+        Ok(rows.iter().any(|(n,)| 0 < *n))
+    }
+
     /// The watch of a target, while it is not complete for every rule.
     ///
     /// # Errors
@@ -288,6 +340,25 @@ impl Ledger {
             .await?;
         row.map(TryInto::try_into).transpose()
     }
+}
+
+/// Has rules look again that wait for others to end with these targets, inside the caller's transaction.
+pub(super) async fn wake_waiting(
+    tx: &mut Tx,
+    targets: &BTreeSet<(&ProjectId, &Target)>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    for (project, target) in targets {
+        let observation = target.observation_id.as_ref().map_or("", |id| id.as_str());
+        let args = [
+            project.as_str().into(),
+            target.trace_id.as_str().into(),
+            observation.into(),
+            now.as_micros().into(),
+        ];
+        tx.execute(WAKE_WAITING, &args).await?;
+    }
+    Ok(())
 }
 
 /// Makes executions and sets watches, inside the caller's transaction, which forgets what led to them. Executions

@@ -61,7 +61,7 @@ pub(super) fn id_of(bytes: &[u8]) -> Result<ExecutionId, Error> {
 
 /// The columns of [`ExecutionRow`].
 pub(super) const COLUMNS: &str = "seq, project_id, id, origin, rule_id, assignment_id, evaluator_id, trace_id, \
-     observation_id, shadow, generation, inclusion_probability, completion, n_observations, n_late, state, \
+     observation_id, shadow, generation, inclusion_probability, completion, n_observations, is_audit, n_late, state, \
      attempts, due_at, evaluator_version_id, error_class, error_message, created_at, first_attempt_at, \
      finished_at";
 
@@ -81,6 +81,7 @@ perpend_sql::record! {
         inclusion_probability: f64,
         completion: String,
         n_observations: i32,
+        is_audit: i16,
         n_late: i32,
         state: i16,
         attempts: i32,
@@ -124,6 +125,7 @@ impl TryFrom<ExecutionRow> for Execution {
                 inclusion_probability: row.inclusion_probability,
                 completion: checked(WHAT, &row.completion)?,
                 n_observations: row.n_observations.unsigned_abs(),
+                is_audit: row.is_audit != 0,
             },
             project,
             state: ExecutionState::of_code(row.state)?,

@@ -69,7 +69,8 @@ pub(super) async fn verdicts(
             .catalog
             .rules(project, place.as_ref(), PER_READ)
             .await?;
-        let is_for_it = |rule: &Rule| rule.target == target.kind();
+        let is_observation = target.observation_id.is_some();
+        let is_for_it = |rule: &Rule| rule.target.is_of_observations() == is_observation;
         rules.extend(page.items.into_iter().filter(is_for_it));
         place = page.next;
         if place.is_none() {
@@ -171,7 +172,7 @@ fn of_step(step: &Step) -> Option<Said> {
     Some(match step {
         // The target is on the page: it was stored a moment ago.
         Step::NoSuchTarget => return None,
-        Step::NotComplete { .. } => said("waiting", Tone::Waiting),
+        Step::NotComplete { .. } | Step::WaitingForRule { .. } => said("waiting", Tone::Waiting),
         Step::OlderThanRule {
             arrived_at,
             rule_created_at,
@@ -183,6 +184,7 @@ fn of_step(step: &Step) -> Option<Said> {
             .fact("Sampling number", sampled(*sample))
             .fact("Rate", rate.to_string()),
         Step::Refused(refusal) => match refusal {
+            Refusal::NotAnItem => return None,
             Refusal::RuleInactive => said("off", Tone::Plain),
             Refusal::RulePaused => said("paused", Tone::Waiting),
             Refusal::InternalEnvironment => said("left out", Tone::Plain),

@@ -1,13 +1,14 @@
 //! Rules and evaluators as the engine applies them, kept until the catalog changes.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use perpend_domain::chain::{Link, Rows};
 use perpend_domain::evaluation::{
     Assignment, Evaluator, Lane, Mapping, Rule, ScoreNaming, TargetKind,
 };
-use perpend_domain::filter::Filter;
+use perpend_domain::filter::{Filter, SCORE_COLUMNS};
 use perpend_domain::identity::fingerprint;
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::{self, Plan};
@@ -39,10 +40,14 @@ impl PreparedRule {
         self.rule.filter.filter()
     }
 
-    /// Whether its filter looks at the scores on a trace.
+    /// Whether its filter looks at scores.
     pub(crate) fn reads_scores(&self) -> bool {
-        let columns = ["scores_avg", "score_categories", "score_booleans"];
-        self.filter().reads(&columns)
+        self.filter().reads(&SCORE_COLUMNS)
+    }
+
+    /// Whether the filter of a rule of observations looks at more than the observation.
+    pub(crate) fn reads_beside(&self) -> bool {
+        self.reads_trace || self.reads_scores()
     }
 
     /// Whether it asks for this evaluator, or for this version of it in the shadow.
@@ -121,10 +126,17 @@ impl PreparedEvaluator {
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     revision: i64,
+    /// Those that others wait for come before these.
     rules: HashMap<ProjectId, Vec<Arc<PreparedRule>>>,
+    awaited: HashSet<RuleId>,
 }
 
 impl Catalog {
+    /// Rules that others wait for.
+    pub(crate) const fn awaited(&self) -> &HashSet<RuleId> {
+        &self.awaited
+    }
+
     /// Which state of the stored catalog it shows.
     pub(crate) const fn revision(&self) -> i64 {
         self.revision
@@ -155,10 +167,18 @@ impl Catalog {
         ends.min()
     }
 
-    /// Enabled rules of a project for one kind of target.
-    pub(crate) fn rules(&self, project: &ProjectId, target: TargetKind) -> Vec<&Arc<PreparedRule>> {
+    /// Enabled rules of a project whose targets are single observations.
+    pub(crate) fn observation_rules(&self, project: &ProjectId) -> Vec<&Arc<PreparedRule>> {
         let rules = self.rules.get(project).into_iter().flatten();
-        rules.filter(|rule| rule.rule.target == target).collect()
+        let is_wanted = |rule: &&Arc<PreparedRule>| rule.rule.target.is_of_observations();
+        rules.filter(is_wanted).collect()
+    }
+
+    /// Enabled rules of a project whose targets are whole traces.
+    pub(crate) fn trace_rules(&self, project: &ProjectId) -> Vec<&Arc<PreparedRule>> {
+        let rules = self.rules.get(project).into_iter().flatten();
+        let is_wanted = |rule: &&Arc<PreparedRule>| rule.rule.target == TargetKind::Trace;
+        rules.filter(is_wanted).collect()
     }
 
     pub(crate) fn rule(&self, project: &ProjectId, id: &RuleId) -> Option<&Arc<PreparedRule>> {
@@ -229,9 +249,19 @@ async fn load(store: &Store) -> Result<Catalog, Error> {
             .or_default()
             .push(Arc::new(rule));
     }
+    let mut awaited = HashSet::new();
+    for rules in rules.values_mut() {
+        let links: Vec<Link> = rules.iter().map(|rule| Link::from(&rule.rule)).collect();
+        let rows = Rows::of(&links);
+        let depths = links.iter().map(|link| (&link.id, rows.depth(link)));
+        let depths: HashMap<&RuleId, usize> = depths.collect();
+        rules.sort_by_key(|rule| depths.get(&rule.rule.id).copied());
+        awaited.extend(links.iter().flat_map(|link| link.after.iter().cloned()));
+    }
     Ok(Catalog {
         revision: active.revision,
         rules,
+        awaited,
     })
 }
 
@@ -386,7 +416,7 @@ fn prepare_rule(rule: Rule, used: impl Fn(&Assignment) -> Option<Used>) -> Prepa
     let filter = rule.filter.filter();
     PreparedRule {
         reads_content: filter.reads(&["metadata"]),
-        reads_trace: rule.target == TargetKind::Observation && filter.reads(&OF_TRACE),
+        reads_trace: rule.target.is_of_observations() && filter.reads(&OF_TRACE),
         assignments,
         rule,
     }

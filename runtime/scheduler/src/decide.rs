@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use perpend_domain::evaluation::{Execution, ExecutionOrigin, Late, NewExecution, Target};
-use perpend_domain::filter::Row;
+use perpend_domain::evaluation::{
+    Execution, ExecutionOrigin, Late, NewExecution, Target, TargetKind,
+};
+use perpend_domain::filter::{Cell, Row, SCORE_COLUMNS};
 use perpend_domain::identity::{ExecutionKey, shadow_rule};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ProjectId};
 use perpend_domain::sampling;
@@ -19,6 +21,9 @@ const RESERVED_ALIASES: [&str; 2] = ["llm-as-a-judge", "code-eval"];
 /// Outputs of server-side experiments, which people start by hand.
 const OPEN: [&str; 2] = ["perpend-prompt-experiment", "langfuse-prompt-experiment"];
 
+/// The column that says whether an observation is the root of an experiment item.
+const ITEM_ROOT: &str = "isExperimentItemRootSpan";
+
 /// How much of what a target has a sentence shows.
 const MAX_ACTUAL_CHARS: usize = 200;
 
@@ -31,6 +36,8 @@ pub enum Refusal {
     RulePaused,
     /// The target is one of the engine's own.
     InternalEnvironment,
+    /// The rule scores experiment items, and the observation is not the root of one.
+    NotAnItem,
     /// A condition does not hold.
     NotMatched {
         /// Its place in the filter, from 0.
@@ -57,6 +64,7 @@ impl Refusal {
             Self::RuleInactive => "rule_inactive",
             Self::RulePaused => "rule_paused",
             Self::InternalEnvironment => "internal_environment",
+            Self::NotAnItem => "not_an_item",
             Self::NotMatched { .. } => "not_matched",
             Self::SampledOut { .. } => "sampled_out",
         }
@@ -72,6 +80,10 @@ impl Refusal {
             }
             Self::InternalEnvironment => {
                 "The environment is one of the server's own, which is never scored.".to_owned()
+            }
+            Self::NotAnItem => {
+                "The rule scores experiment items, and this observation is not the root of one."
+                    .to_owned()
             }
             Self::NotMatched { index, actual, .. } => {
                 let mut actual = actual.to_string();
@@ -126,6 +138,8 @@ pub enum Decision {
     Taken {
         /// The target's place in `[0, 1)`.
         sample: f64,
+        /// The filter refuses it for its scores, and the audit of the rule takes it.
+        is_audit: bool,
         /// One per assignment, in order, and one for each version in the shadow.
         verdicts: Vec<Decided>,
     },
@@ -159,6 +173,11 @@ pub(crate) fn is_reserved(environment: &str) -> bool {
             || RESERVED_ALIASES.contains(&environment))
 }
 
+/// Whether it is the root of an experiment item.
+pub(crate) fn is_item(row: &dyn Row) -> bool {
+    matches!(row.cell(ITEM_ROOT), Cell::Bool(true))
+}
+
 /// Whether the rule takes the target, in the order of the steps of evaluation.md 1.5; the first "no"
 /// ends it. `standing` are the executions of this rule over this target; without them duplicates show
 /// when executions are made, since their ids are unique.
@@ -173,10 +192,15 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Executi
     if all_paused || paused.is_some_and(|pause| pause.refuses(complete.now)) {
         return Decision::Refused(Refusal::RulePaused);
     }
+    if rule.rule.target == TargetKind::Experiment && !is_item(complete.row) {
+        return Decision::Refused(Refusal::NotAnItem);
+    }
     if is_reserved(complete.environment) {
         return Decision::Refused(Refusal::InternalEnvironment);
     }
-    if let Some(mismatch) = rule.filter().first_failing(complete.row) {
+    let mismatch = rule.filter().first_failing(complete.row);
+    let is_audit = mismatch.is_some() && is_audited(rule, complete);
+    if let Some(mismatch) = mismatch.filter(|_| !is_audit) {
         let condition = rule.rule.filter.sent().get(mismatch.index);
         return Decision::Refused(Refusal::NotMatched {
             index: mismatch.index,
@@ -197,12 +221,25 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Executi
     let verdicts = rule.assignments.iter().map(|assignment| Decided {
         assignment: assignment.id.clone(),
         shadow: assignment.shadow,
-        verdict: verdict(rule, assignment, complete, standing),
+        verdict: verdict(rule, assignment, complete, standing, is_audit),
     });
     Decision::Taken {
         sample: value,
+        is_audit,
         verdicts: verdicts.collect(),
     }
+}
+
+/// Whether a rule that waits for others takes a target that its filter refuses for nothing but its scores. These are what
+/// the others decide by: of what is refused for other reasons nothing could be learnt about them.
+fn is_audited(rule: &PreparedRule, complete: &Complete<'_>) -> bool {
+    let target = complete.target;
+    let observation = target.observation_id.as_ref().map_or("", |id| id.as_str());
+    let salt = format!("audit/{}", rule.rule.id);
+    let id = format!("{}/{observation}", target.trace_id);
+    !rule.rule.after.is_empty()
+        && sampling::is_selected(sampling::value(&salt, &id), rule.rule.audit)
+        && rule.filter().matches_but_for(&SCORE_COLUMNS, complete.row)
 }
 
 /// What becomes of one assignment, of whose rule these executions stand.
@@ -211,6 +248,7 @@ fn verdict(
     assignment: &PreparedAssignment,
     complete: &Complete<'_>,
     standing: &[&Execution],
+    is_audit: bool,
 ) -> Verdict {
     let evaluator = assignment.evaluator.id();
     let newest = standing
@@ -264,9 +302,13 @@ fn verdict(
         target: complete.target.clone(),
         shadow: assignment.shadow,
         generation,
-        inclusion_probability: rule.rule.sampling.min(1.0),
+        inclusion_probability: match is_audit {
+            true => rule.rule.sampling.min(1.0) * rule.rule.audit,
+            false => rule.rule.sampling.min(1.0),
+        },
         completion: complete.completion.reason,
         n_observations: complete.n_observations,
+        is_audit,
     }))
 }
 

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, Fuse};
-use perpend_domain::evaluation::{
-    Execution, NewExecution, NoScores, OnMissing, Target, TargetKind, Uncalled,
-};
+use perpend_domain::evaluation::{Execution, NewExecution, NoScores, OnMissing, Target, Uncalled};
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{Attempting, Call, CallResult, FailureClass, LogLine};
@@ -328,12 +326,21 @@ impl Inner {
         now: Timestamp,
     ) -> Result<Ended, Error> {
         let store = &self.deps.store;
+        let catalog = self.catalog.current(store).await?;
+        let awaited = catalog.awaited();
         let ending = Ending {
             fence,
             started_at,
             now,
+            awaited,
         };
         let together = store.finish_executions(ending, finished).await;
+        if finished
+            .iter()
+            .any(|each| awaited.contains(&each.execution.made.rule_id))
+        {
+            self.woken.notify_one();
+        }
         if finished.len() < 2
             || !matches!(
                 together,
@@ -538,13 +545,11 @@ impl Inner {
         own: Option<Observation>,
     ) -> Result<Option<Loaded>, Error> {
         let target = &execution.made.target;
-        Ok(match target.kind() {
-            TargetKind::Observation => own.map(Loaded::of_observation),
-            TargetKind::Trace => {
-                let (project, id) = (&execution.project, &target.trace_id);
-                self.load_trace(project, id, &assignment.plan).await?
-            }
-        })
+        if target.observation_id.is_some() {
+            return Ok(own.map(Loaded::of_observation));
+        }
+        let (project, id) = (&execution.project, &target.trace_id);
+        Ok(self.load_trace(project, id, &assignment.plan).await?)
     }
 
     fn prepare<'c>(

@@ -1,17 +1,22 @@
 //! Why does this target have no score? (evaluation.md 1.5)
 
+use std::collections::HashSet;
+
 use perpend_domain::evaluation::{Execution, Late, Rule, Target, TargetKind};
-use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId};
+use perpend_domain::ids::{
+    AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId, RuleId,
+};
 use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_ledger::Watch;
 
 use crate::Scheduler;
+use crate::after::is_open;
 use crate::catalog::{PreparedRule, prepare_alone};
 use crate::completeness::{Completion, completion, observation_completion};
 use crate::decide::{Complete, Decided, Decision, Refusal, Verdict, decide};
-use crate::matcher::{began_at, of_rule};
+use crate::matcher::{OfTrace, began_at, of_rule};
 use crate::target::{ObservationRow, TraceRow};
 
 /// Where a target stands with a rule.
@@ -33,6 +38,13 @@ pub enum Step {
         /// When it will be, if nothing more arrives. `None`: it has not ended.
         complete_at: Option<Timestamp>,
     },
+    /// The rule waits until another one has ended with it.
+    WaitingForRule {
+        /// The other one.
+        rule: RuleId,
+        /// Its name.
+        name: String,
+    },
     /// The rule does not take it.
     Refused(Refusal),
     /// The rule would take it, but was made after it had arrived.
@@ -52,6 +64,8 @@ pub enum Step {
         rate: f64,
         /// When and why it was complete.
         completion: Completion,
+        /// The filter refuses it for its scores, and it is one of those that the audit of the rule takes all the same.
+        is_audit: bool,
         /// One per assignment, in order, and one for each version in the shadow.
         assignments: Vec<AssignmentExplanation>,
     },
@@ -64,6 +78,7 @@ impl Step {
         match self {
             Self::NoSuchTarget => "no_such_target",
             Self::NotComplete { .. } => "not_complete",
+            Self::WaitingForRule { .. } => "waiting_for_rule",
             Self::Refused(refusal) => refusal.reason(),
             Self::OlderThanRule { .. } => "older_than_rule",
             Self::Taken { .. } => "taken",
@@ -83,14 +98,30 @@ impl Step {
             } => format!(
                 "The target is not complete yet; it will be at {at} if nothing more arrives."
             ),
+            Self::WaitingForRule { name, .. } => {
+                format!("The rule waits until the rule {name:?} has ended with the target.")
+            }
             Self::Refused(refusal) => refusal.sentence(),
             Self::OlderThanRule { target, .. } => format!(
                 "The {} arrived before the rule existed; a rule scores what arrives after it was made.",
-                target.as_str()
+                match target {
+                    TargetKind::Observation => "observation",
+                    TargetKind::Experiment => "experiment item",
+                    TargetKind::Trace => "trace",
+                }
             ),
-            Self::Taken { assignments, .. } => {
+            Self::Taken {
+                assignments,
+                is_audit,
+                ..
+            } => {
                 let is_made = |each: &&AssignmentExplanation| each.execution.is_some();
                 let n_made = assignments.iter().filter(is_made).count();
+                if n_made == assignments.len() && *is_audit {
+                    return "Only its scores speak against the target, and the audit of the rule takes it all the same; \
+                            the executions say what became of it."
+                        .to_owned();
+                }
                 if n_made == assignments.len() {
                     return "The rule takes the target; the executions say what became of it."
                         .to_owned();
@@ -147,19 +178,23 @@ impl Scheduler {
             .trace_executions(project, &target.trace_id)
             .await?;
         let standing = of_rule(&all, &rule.id, target);
-        let step = self.step_of(project, rule, target, &standing).await?;
+        let mut over = HashSet::new();
+        let step = self.step_of(project, rule, target, (&all, &mut over));
+        let step = step.await?;
         let executions = standing.into_iter().cloned().collect();
         Ok(Explanation { step, executions })
     }
 
+    /// `over` collects rules that have ended with the target.
     async fn step_of(
         &self,
         project: &ProjectId,
         rule: &Rule,
         target: &Target,
-        standing: &[&Execution],
+        (all, over): (&[Execution], &mut HashSet<RuleId>),
     ) -> Result<Step, perpend_sql::Error> {
         let store = &self.inner.deps.store;
+        let standing = &of_rule(all, &rule.id, target);
         let prepared = prepare_alone(store, project, rule.clone()).await?;
         let trace = store
             .telemetry
@@ -181,11 +216,59 @@ impl Scheduler {
             trace: &trace,
             progress,
             watch: store.ledger.watch(project, target).await?,
+            waits_for: self.waits_for(project, rule, target, (all, over)).await?,
         };
         match &target.observation_id {
             Some(id) => self.of_observation(&asked, id).await,
             None => self.of_trace(&asked).await,
         }
+    }
+
+    /// The first rule that keeps this one waiting.
+    async fn waits_for(
+        &self,
+        project: &ProjectId,
+        rule: &Rule,
+        target: &Target,
+        (all, over): (&[Execution], &mut HashSet<RuleId>),
+    ) -> Result<Option<Step>, perpend_sql::Error> {
+        let store = &self.inner.deps.store;
+        for id in &rule.after {
+            if over.contains(id) {
+                continue;
+            }
+            let other = store.catalog.rule(project, id).await?;
+            let Some(other) = other.filter(|other| other.enabled) else {
+                continue;
+            };
+            let is_of_parts = other.target.is_of_observations() && target.observation_id.is_none();
+            let is_waited_for = if is_of_parts {
+                let own: Vec<_> = all.iter().filter(|each| each.made.rule_id == *id).collect();
+                let trace = &target.trace_id;
+                is_open(&own) || store.ledger.waits_in(project, trace, id).await?
+            } else {
+                let standing = of_rule(all, id, target);
+                let step = match standing.is_empty() {
+                    true => {
+                        Some(Box::pin(self.step_of(project, &other, target, (all, over))).await?)
+                    }
+                    false => None,
+                };
+                is_open(&standing)
+                    || matches!(
+                        step,
+                        Some(Step::NotComplete { .. } | Step::WaitingForRule { .. })
+                    )
+            };
+            if is_waited_for {
+                return Ok(Some(Step::WaitingForRule {
+                    rule: other.id,
+                    name: other.name,
+                }));
+            }
+            over.insert(id.clone());
+        }
+        Ok(None)
     }
 
     async fn of_observation(
@@ -209,9 +292,20 @@ impl Scheduler {
         let trace = Some(&asked.progress).filter(|_| waits);
         let changed_at = stored.updated_at;
         let completion = observation_completion(own, changed_at, &asked.rule.rule.timing, trace);
+        let reads_scores = asked.rule.reads_scores();
+        let trace_id = &asked.target.trace_id;
+        let of_trace = OfTrace {
+            scores: self
+                .inner
+                .trace_scores(asked.project, trace_id, reads_scores)
+                .await?,
+            ..OfTrace::default()
+        };
+        let scores = of_trace.scores_on(own);
         let row = ObservationRow {
             observation: own,
             trace: asked.rule.reads_trace.then_some(asked.trace),
+            scores: &scores,
         };
         let complete = Complete {
             project: asked.project,
@@ -265,6 +359,9 @@ impl Scheduler {
             return Step::NotComplete { complete_at };
         }
         let rule = &asked.rule.rule;
+        if let Some(step) = asked.waits_for.clone().filter(|_| waits && rule.enabled) {
+            return step;
+        }
         let decision = decide(asked.rule, complete, asked.standing);
         let is_taken = matches!(decision, Decision::Taken { .. });
         if is_taken && asked.standing.is_empty() && arrived_at < rule.created_at {
@@ -287,12 +384,17 @@ struct Asked<'a> {
     trace: &'a Trace,
     progress: Progress,
     watch: Option<Watch>,
+    waits_for: Option<Step>,
 }
 
 fn answer(rule: &Rule, (decision, completion): (Decision, Completion)) -> Step {
-    let (sample, verdicts) = match decision {
+    let (sample, is_audit, verdicts) = match decision {
         Decision::Refused(refusal) => return Step::Refused(refusal),
-        Decision::Taken { sample, verdicts } => (sample, verdicts),
+        Decision::Taken {
+            sample,
+            is_audit,
+            verdicts,
+        } => (sample, is_audit, verdicts),
     };
     let explain = |decided: Decided| {
         let (mut n_late, mut skipped_until) = (0, None);
@@ -323,6 +425,7 @@ fn answer(rule: &Rule, (decision, completion): (Decision, Completion)) -> Step {
         sample,
         rate: rule.sampling,
         completion,
+        is_audit,
         assignments: verdicts.into_iter().filter_map(explain).collect(),
     }
 }

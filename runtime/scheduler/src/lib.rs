@@ -11,6 +11,7 @@
 //!   again before its call; in doubt there is no call.
 //! - **No clock, no chance.** Time, jitter and fences come from [`Deps`]. Only waiting uses real timers.
 
+mod after;
 mod breaker;
 mod call;
 mod catalog;
@@ -26,6 +27,7 @@ mod pointers;
 mod preview;
 mod recent;
 mod retry;
+mod scored;
 mod scores;
 mod target;
 mod trial;

@@ -9,15 +9,16 @@ use perpend_domain::evaluation::{
 };
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
 use perpend_domain::observation::Observation;
-use perpend_domain::score::NewScore;
+use perpend_domain::score::{NewScore, Subject};
 use perpend_domain::telemetry::{Progress, Touched};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_ledger::{Lease, Making, MatchBatch, NewWatch, RuleCount, Watch};
 
+use crate::after::{Open, is_open, look_again};
 use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, completion, observation_completion};
-use crate::decide::{Complete, Decision, Verdict, decide};
+use crate::decide::{Complete, Decision, Verdict, decide, is_item};
 use crate::executor::Work;
 use crate::parts::{Breakpoint, Error, Inner};
 use crate::target::{ObservationRow, TraceRow};
@@ -31,9 +32,9 @@ const N_OBSERVATIONS: usize = 10_000;
 const N_WATCHES: u32 = 256;
 
 /// What one pass decides, being collected.
-struct Pass<'p> {
-    now: Timestamp,
-    catalog: &'p Catalog,
+pub(crate) struct Pass<'p> {
+    pub(crate) now: Timestamp,
+    pub(crate) catalog: &'p Catalog,
     /// Touched rows that are dealt with.
     touched: Vec<i64>,
     batch: MatchBatch,
@@ -51,13 +52,51 @@ struct Change<'w> {
     watch: Option<&'w Watch>,
 }
 
+impl Change<'_> {
+    /// Whether a rule for which the target was complete then was asked when it was last looked at.
+    fn was_asked(&self, rule: &Rule, completion: Completion) -> bool {
+        self.watch.is_some_and(|watch| {
+            // A rule that was changed since may wait for less.
+            let is_changed = watch.looked_at < rule.updated_at;
+            let stood = rule.created_at <= watch.looked_at;
+            completion.at <= watch.looked_at
+                && !(is_changed && stood)
+                && !watch.waiting.contains(&rule.id)
+        })
+    }
+}
+
 /// Changes of observations of one project.
 type Changes<'w> = BTreeMap<(TraceId, ObservationId), Change<'w>>;
 
 /// What the rules of a pass ask of a trace.
-struct OfTrace {
-    trace: Option<Trace>,
-    progress: Option<Progress>,
+#[derive(Default)]
+pub(crate) struct OfTrace {
+    pub(crate) trace: Option<Trace>,
+    pub(crate) progress: Option<Progress>,
+    /// On the trace and what is in it.
+    pub(crate) scores: Vec<NewScore>,
+    /// Where rules wait for each other.
+    pub(crate) executions: Vec<Execution>,
+}
+
+impl OfTrace {
+    /// The scores on one observation.
+    pub(crate) fn scores_on(&self, own: &Observation) -> Vec<NewScore> {
+        let is_on_it = |score: &&NewScore| match &score.subject {
+            Subject::Observation(_, id) => *id == own.id,
+            _ => false,
+        };
+        self.scores.iter().filter(is_on_it).cloned().collect()
+    }
+}
+
+/// An observation that is decided, and what rules ask beside it.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    pub(crate) row: ObservationRow<'a>,
+    pub(crate) progress: Option<&'a Progress>,
+    pub(crate) executions: &'a [Execution],
 }
 
 /// As many touched rows as one transaction takes, one at least.
@@ -65,7 +104,7 @@ fn bounded(mut touched: Vec<Touched>) -> Vec<Touched> {
     let mut n_observations = 0;
     let mut n_rows = 0;
     for row in &touched {
-        n_observations += row.observations.len();
+        n_observations += row.observations.len() + row.scored.len();
         if 0 < n_rows && N_OBSERVATIONS < n_observations {
             break;
         }
@@ -95,6 +134,7 @@ impl Inner {
             asked_for: HashSet::new(),
         };
         self.match_touched(&mut pass, &touched).await?;
+        self.match_scored(&mut pass, &touched).await?;
         // A change sets a watch anew; what it was before no longer matters.
         let anew: HashSet<_> = pass
             .batch
@@ -115,10 +155,7 @@ impl Inner {
         for row in touched {
             let at = row.received_at;
             let catalog = pass.catalog;
-            if !catalog
-                .rules(&row.project, TargetKind::Observation)
-                .is_empty()
-            {
+            if !catalog.observation_rules(&row.project).is_empty() {
                 let changes = observations.entry(&row.project).or_default();
                 for key in &row.observations {
                     let (since, watch) = (at, None);
@@ -128,7 +165,7 @@ impl Inner {
                     change.at = change.at.max(at);
                 }
             }
-            if !catalog.rules(&row.project, TargetKind::Trace).is_empty() {
+            if !catalog.trace_rules(&row.project).is_empty() {
                 let changed = traces.entry(&row.project).or_default();
                 for (trace, _) in &row.observations {
                     let last = changed.entry(trace).or_insert(at);
@@ -148,7 +185,7 @@ impl Inner {
                 .trace_progress(project, &ids)
                 .await?;
             for (trace, progress) in found {
-                let rules = pass.catalog.rules(project, TargetKind::Trace);
+                let rules = pass.catalog.trace_rules(project);
                 // At the earliest: since when it is waited for shows when it is looked at.
                 let due = rules
                     .iter()
@@ -163,6 +200,7 @@ impl Inner {
                             changed_at: *at,
                             looked_at: Timestamp::from_micros(0),
                             due_at,
+                            waiting: Vec::new(),
                         },
                         was_due_at: None,
                     });
@@ -179,20 +217,15 @@ impl Inner {
         project: &ProjectId,
         changes: &Changes<'_>,
     ) -> Result<(), Error> {
-        let rules = pass.catalog.rules(project, TargetKind::Observation);
+        let rules = pass.catalog.observation_rules(project);
         let reads_content = rules.iter().any(|rule| rule.reads_content);
-        let reads_trace = rules.iter().any(|rule| rule.reads_trace);
         let store = &self.deps.store;
         let keys: Vec<_> = changes.keys().cloned().collect();
         let found = store
             .telemetry
             .target_observations(project, &keys, reads_content)
             .await?;
-        let traces = if reads_trace {
-            self.of_traces(project, &found).await?
-        } else {
-            HashMap::new()
-        };
+        let traces = self.of_traces(project, &rules, &found).await?;
         for observation in &found {
             let key = (observation.trace_id.clone(), observation.id.clone());
             let Some(change) = changes.get(&key) else {
@@ -212,32 +245,54 @@ impl Inner {
             }
             // What is still open is touched again when its end arrives; the record of a trace is no step.
             if observation.end.is_some() && !observation.is_trace_record() {
-                let trace = of_trace.and_then(|of_trace| of_trace.trace.as_ref());
-                let row = ObservationRow { observation, trace };
-                pass.take_observation(&rules, project, row, progress, *change);
+                let scores = of_trace.map(|of_trace| of_trace.scores_on(observation));
+                let seen = Seen {
+                    row: ObservationRow {
+                        observation,
+                        trace: of_trace.and_then(|of_trace| of_trace.trace.as_ref()),
+                        scores: scores.as_deref().unwrap_or_default(),
+                    },
+                    progress,
+                    executions: of_trace.map_or(&[], |of_trace| &of_trace.executions),
+                };
+                pass.take_observation(&rules, project, seen, *change);
             }
         }
         Ok(())
     }
 
-    /// The traces of these observations.
-    async fn of_traces(
+    /// What rules ask of the traces of these observations; nothing where they ask nothing.
+    pub(crate) async fn of_traces(
         &self,
         project: &ProjectId,
+        rules: &[&Arc<PreparedRule>],
         observations: &[Observation],
     ) -> Result<HashMap<TraceId, OfTrace>, Error> {
+        let reads_trace = rules.iter().any(|rule| rule.reads_trace);
+        let reads_scores = rules.iter().any(|rule| rule.reads_scores());
+        let waits = rules.iter().any(|rule| !rule.rule.after.is_empty());
+        if !(reads_trace || reads_scores || waits) {
+            return Ok(HashMap::new());
+        }
         let store = &self.deps.store;
         let ids: BTreeSet<&TraceId> = observations.iter().map(|own| &own.trace_id).collect();
         let ids: Vec<TraceId> = ids.into_iter().cloned().collect();
-        let progress = store.telemetry.trace_progress(project, &ids).await?;
-        let mut progress: HashMap<TraceId, Progress> = progress.into_iter().collect();
-        let mut traces = HashMap::with_capacity(ids.len());
-        for id in ids {
-            let of_trace = OfTrace {
-                trace: store.telemetry.target_trace(project, &id).await?,
-                progress: progress.remove(&id),
-            };
-            traces.insert(id, of_trace);
+        let mut traces: HashMap<TraceId, OfTrace> = HashMap::with_capacity(ids.len());
+        for id in &ids {
+            let of_trace = traces.entry(id.clone()).or_default();
+            if reads_trace {
+                of_trace.trace = store.telemetry.target_trace(project, id).await?;
+            }
+            if waits {
+                of_trace.executions = store.ledger.trace_executions(project, id).await?;
+            }
+            of_trace.scores = self.trace_scores(project, id, reads_scores).await?;
+        }
+        if reads_trace {
+            let progress = store.telemetry.trace_progress(project, &ids).await?;
+            for (id, progress) in progress {
+                traces.entry(id).or_default().progress = Some(progress);
+            }
         }
         Ok(traces)
     }
@@ -267,7 +322,7 @@ impl Inner {
         for watch in &watches {
             if !moved.contains(&key(watch)) {
                 // The target is gone.
-                pass.move_watch(watch, None);
+                pass.move_watch(watch, None, Vec::new());
             }
         }
         Ok(())
@@ -288,47 +343,88 @@ impl Inner {
             observation_id: None,
         };
         let all = store.ledger.trace_executions(project, id).await?;
-        let mut next: Option<Timestamp> = None;
-        let mut due: Vec<(&Arc<PreparedRule>, Completion, Vec<&Execution>)> = Vec::new();
-        for rule in pass.catalog.rules(project, TargetKind::Trace) {
+        let rules = pass.catalog.trace_rules(project);
+        let mut open = self
+            .open_parts(pass.catalog, (project, id), &rules, &all)
+            .await?;
+        let (mut next, mut waiting) = (None, Vec::new());
+        let mut seen: Option<(Trace, Vec<NewScore>)> = None;
+        let reads_scores = rules.iter().any(|rule| rule.reads_scores());
+        for rule in rules {
             let standing = of_rule(&all, &rule.rule.id, &target);
-            if is_up_to_date(&progress, &standing) {
+            if is_open(&standing) {
+                open.note(&rule.rule);
+            }
+            let completion = match ripeness(rule, &progress, watch, &standing, pass.now) {
+                Ripeness::Asked => continue,
+                Ripeness::Later(at) => {
+                    open.note(&rule.rule);
+                    next = earliest(next, at);
+                    continue;
+                }
+                Ripeness::Ripe(completion) => completion,
+            };
+            if open.keep_waiting(&rule.rule) {
+                open.note(&rule.rule);
+                next = earliest(next, look_again(pass.now, completion.at));
+                waiting.push(rule.rule.id.clone());
                 continue;
             }
-            let began_at = began_at(&progress, Some(watch), &standing);
-            let completion = completion(&progress, &rule.rule.timing, began_at);
-            if pass.now < completion.at {
-                next = Some(next.map_or(completion.at, |at| at.min(completion.at)));
-            } else if watch.looked_at < completion.at || watch.looked_at < progress.last_seen {
-                due.push((rule, completion, standing));
+            if seen.is_none() {
+                let Some(trace) = store.telemetry.target_trace(project, id).await? else {
+                    return Ok(());
+                };
+                let scores = self.trace_scores(project, id, reads_scores).await?;
+                seen = Some((trace, scores));
             }
-        }
-        if !due.is_empty() {
-            let Some(trace) = store.telemetry.target_trace(project, id).await? else {
-                return Ok(());
+            let Some((trace, scores)) = &seen else {
+                continue;
             };
-            let reads_scores = due.iter().any(|(rule, ..)| rule.reads_scores());
-            let scores = self.trace_scores(project, id, reads_scores).await?;
-            for (rule, completion, standing) in due {
-                let row = TraceRow {
-                    trace: &trace,
+            let complete = Complete {
+                project,
+                target: &target,
+                environment: &trace.environment,
+                row: &TraceRow {
+                    trace,
                     completion: Some(completion.reason),
-                    scores: &scores,
-                };
-                let complete = Complete {
-                    project,
-                    target: &target,
-                    environment: &trace.environment,
-                    row: &row,
-                    completion,
-                    n_observations: progress.n_observations,
-                    now: pass.now,
-                };
-                pass.take(rule, &complete, &standing);
+                    scores,
+                },
+                completion,
+                n_observations: progress.n_observations,
+                now: pass.now,
+            };
+            if pass.take(rule, &complete, &standing) {
+                open.note(&rule.rule);
             }
         }
-        pass.move_watch(watch, next);
+        pass.move_watch(watch, next, waiting);
         Ok(())
+    }
+
+    /// Rules of single observations that have not ended with all of a trace, where a rule of traces waits for one.
+    pub(crate) async fn open_parts<'r>(
+        &self,
+        catalog: &'r Catalog,
+        (project, trace): (&ProjectId, &TraceId),
+        rules: &[&'r Arc<PreparedRule>],
+        all: &[Execution],
+    ) -> Result<Open<'r>, Error> {
+        let mut open = Open::default();
+        let is_named = |part: &&&Arc<PreparedRule>| {
+            let mut rules = rules.iter();
+            rules.any(|rule| rule.rule.after.contains(&part.rule.id))
+        };
+        let parts = catalog.observation_rules(project);
+        let parts: Vec<&Arc<PreparedRule>> = parts.iter().filter(is_named).copied().collect();
+        let ledger = &self.deps.store.ledger;
+        for part in parts {
+            let id = &part.rule.id;
+            let own: Vec<&Execution> = all.iter().filter(|each| each.made.rule_id == *id).collect();
+            if is_open(&own) || ledger.waits_in(project, trace, id).await? {
+                open.note(&part.rule);
+            }
+        }
+        Ok(open)
     }
 
     /// The scores on a trace, where a filter asks for them.
@@ -447,6 +543,43 @@ fn is_up_to_date(progress: &Progress, standing: &[&Execution]) -> bool {
     })
 }
 
+/// Whether a rule is to be asked about a trace.
+enum Ripeness {
+    /// It was asked, and nothing has come since.
+    Asked,
+    /// When the trace is complete for it.
+    Later(Timestamp),
+    /// Now.
+    Ripe(Completion),
+}
+
+fn ripeness(
+    rule: &PreparedRule,
+    progress: &Progress,
+    watch: &Watch,
+    standing: &[&Execution],
+    now: Timestamp,
+) -> Ripeness {
+    if is_up_to_date(progress, standing) {
+        return Ripeness::Asked;
+    }
+    let began_at = began_at(progress, Some(watch), standing);
+    let completion = completion(progress, &rule.rule.timing, began_at);
+    if now < completion.at {
+        return Ripeness::Later(completion.at);
+    }
+    let was_asked = completion.at <= watch.looked_at && progress.last_seen <= watch.looked_at;
+    match was_asked && !watch.waiting.contains(&rule.rule.id) {
+        true => Ripeness::Asked,
+        false => Ripeness::Ripe(completion),
+    }
+}
+
+/// The earlier of a time that there may be and another one.
+fn earliest(known: Option<Timestamp>, at: Timestamp) -> Option<Timestamp> {
+    Some(known.map_or(at, |known| known.min(at)))
+}
+
 /// The executions of a rule over a target.
 pub(crate) fn of_rule<'e>(
     all: &'e [Execution],
@@ -465,48 +598,63 @@ impl Pass<'_> {
         &mut self,
         rules: &[&Arc<PreparedRule>],
         project: &ProjectId,
-        row: ObservationRow<'_>,
-        trace: Option<&Progress>,
+        seen: Seen<'_>,
         change: Change<'_>,
     ) {
-        let own = row.observation;
+        let own = seen.row.observation;
         let target = Target {
             trace_id: own.trace_id.clone(),
             observation_id: Some(own.id.clone()),
         };
-        let mut next: Option<Timestamp> = None;
+        let (mut open, mut next, mut waiting) = (Open::default(), None, Vec::new());
         for rule in rules {
-            let trace = trace.filter(|_| rule.waits_for_trace(own));
-            let completion = observation_completion(own, change.at, &rule.rule.timing, trace);
-            if self.now < completion.at {
-                next = Some(next.map_or(completion.at, |at| at.min(completion.at)));
+            // Of other observations it does not even count that it refuses them.
+            if rule.rule.target == TargetKind::Experiment && !is_item(&seen.row) {
                 continue;
             }
-            // A rule that was changed since may wait for less.
-            let since = |watch: &Watch| watch.looked_at < rule.rule.updated_at;
-            let stood = |watch: &Watch| rule.rule.created_at <= watch.looked_at;
-            if change.watch.is_some_and(|watch| {
-                completion.at <= watch.looked_at && !(since(watch) && stood(watch))
-            }) {
+            let trace = seen.progress.filter(|_| rule.waits_for_trace(own));
+            let completion = observation_completion(own, change.at, &rule.rule.timing, trace);
+            if self.now < completion.at {
+                open.note(&rule.rule);
+                next = earliest(next, completion.at);
+                if self.catalog.awaited().contains(&rule.rule.id) {
+                    waiting.push(rule.rule.id.clone());
+                }
+                continue;
+            }
+            let standing = of_rule(seen.executions, &rule.rule.id, &target);
+            if is_open(&standing) {
+                open.note(&rule.rule);
+            }
+            if change.was_asked(&rule.rule, completion) {
+                continue;
+            }
+            if open.keep_waiting(&rule.rule) {
+                open.note(&rule.rule);
+                next = earliest(next, look_again(self.now, completion.at));
+                waiting.push(rule.rule.id.clone());
                 continue;
             }
             let complete = Complete {
                 project,
                 target: &target,
                 environment: &own.environment,
-                row: &row,
+                row: &seen.row,
                 completion,
                 n_observations: 1,
                 now: self.now,
             };
-            self.take(rule, &complete, &[]);
+            if self.take(rule, &complete, &standing) {
+                open.note(&rule.rule);
+            }
         }
         // Another touch may have left a watch, which has been waited out since.
-        let waits = |rule: &Rule| rule.timing.settle_ms.is_some_and(|ms| 0 < ms);
+        let waits =
+            |rule: &Rule| !rule.after.is_empty() || rule.timing.settle_ms.is_some_and(|ms| 0 < ms);
         let may_be_watched =
             || own.is_in_parts || rules.iter().any(|own| own.reads_trace || waits(&own.rule));
         match (change.watch, next) {
-            (Some(watch), next) => self.move_watch(watch, next),
+            (Some(watch), next) => self.move_watch(watch, next, waiting),
             (None, None) if !may_be_watched() => {}
             (None, next) => self.batch.watches.push(NewWatch {
                 watch: Watch {
@@ -517,14 +665,20 @@ impl Pass<'_> {
                     changed_at: change.at,
                     looked_at: self.now,
                     due_at: next.unwrap_or(NewWatch::NEVER),
+                    waiting,
                 },
                 was_due_at: None,
             }),
         }
     }
 
-    /// Asks and notes the answer.
-    fn take(&mut self, rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Execution]) {
+    /// Asks and notes the answer. Whether an execution is made, which has not ended.
+    pub(crate) fn take(
+        &mut self,
+        rule: &PreparedRule,
+        complete: &Complete<'_>,
+        standing: &[&Execution],
+    ) -> bool {
         let mut count = |reason| {
             let key = (complete.project.clone(), rule.rule.id.clone(), reason);
             *self.counts.entry(key).or_default() += 1;
@@ -532,16 +686,18 @@ impl Pass<'_> {
         let verdicts = match decide(rule, complete, standing) {
             Decision::Refused(refusal) => {
                 count(refusal.reason());
-                return;
+                return false;
             }
             Decision::Taken { verdicts, .. } => verdicts,
         };
+        let mut is_made = false;
         for decided in verdicts {
             match decided.verdict {
                 Verdict::Make(made) if !self.asked_for.insert(made.id.clone()) => {
                     count("duplicate");
                 }
                 Verdict::Make(execution) => {
+                    is_made |= execution.shadow.is_none();
                     let evaluator = rule.assignment(&execution.evaluator_id, execution.shadow);
                     // Counted when it is made, or found to exist.
                     self.batch.executions.push(Making {
@@ -562,13 +718,15 @@ impl Pass<'_> {
                 }
             }
         }
+        is_made
     }
 
-    fn move_watch(&mut self, watch: &Watch, next: Option<Timestamp>) {
+    fn move_watch(&mut self, watch: &Watch, next: Option<Timestamp>, waiting: Vec<RuleId>) {
         self.batch.watches.push(NewWatch {
             watch: Watch {
                 looked_at: self.now,
                 due_at: next.unwrap_or(NewWatch::NEVER),
+                waiting,
                 ..watch.clone()
             },
             was_due_at: Some(watch.due_at),

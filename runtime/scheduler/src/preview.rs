@@ -22,6 +22,7 @@ use crate::call::{NoCall, item_of, missing_of};
 use crate::catalog::{PreparedRule, prepare_alone};
 use crate::completeness::{completion, observation_completion};
 use crate::decide::{Complete, Decision, Refusal, decide};
+use crate::matcher::OfTrace;
 use crate::parts::Inner;
 use crate::target::{ObservationRow, TraceRow};
 
@@ -133,7 +134,7 @@ impl Scheduler {
         }
         let now = inner.deps.clock.now();
         let is_cheap =
-            rule.rule.target == TargetKind::Observation && !rule.reads_content && !rule.reads_trace;
+            rule.rule.target.is_of_observations() && !rule.reads_content && !rule.reads_beside();
         let mut found = Found {
             now,
             since: now.plus_millis(-N_DAYS * DAY_MS),
@@ -143,7 +144,7 @@ impl Scheduler {
             matches: Vec::new(),
         };
         match rule.rule.target {
-            TargetKind::Observation => {
+            TargetKind::Observation | TargetKind::Experiment => {
                 inner
                     .preview_observations(project, &rule, &mut found)
                     .await?;
@@ -177,12 +178,11 @@ impl Inner {
                     return Ok(());
                 }
                 let id = &stored.observation.trace_id;
-                if rule.reads_trace && !traces.contains_key(id) {
-                    let of_trace = self.of_trace(project, id).await?;
+                if rule.reads_beside() && !traces.contains_key(id) {
+                    let of_trace = self.of_trace(project, rule, id).await?;
                     traces.insert(id.clone(), of_trace);
                 }
-                let of_trace = traces.get(id).and_then(Option::as_ref);
-                found.take_observation(project, rule, stored, of_trace);
+                found.take_observation(project, rule, stored, traces.get(id));
             }
             let last = page.items.last().filter(|_| page.has_more);
             let Some(last) = last else {
@@ -200,14 +200,23 @@ impl Inner {
     async fn of_trace(
         &self,
         project: &ProjectId,
+        rule: &PreparedRule,
         id: &TraceId,
-    ) -> Result<Option<(Trace, Progress)>, perpend_sql::Error> {
+    ) -> Result<OfTrace, perpend_sql::Error> {
         let telemetry = &self.deps.store.telemetry;
-        let ids = [id.clone()];
-        let progress = telemetry.trace_progress(project, &ids).await?.pop();
-        let trace = telemetry.trace(project, id, false).await?;
-        let trace = trace.map(|stored| stored.trace);
-        Ok(trace.zip(progress.map(|(_, progress)| progress)))
+        let scores = self.trace_scores(project, id, rule.reads_scores()).await?;
+        let mut of_trace = OfTrace {
+            scores,
+            ..OfTrace::default()
+        };
+        if rule.reads_trace {
+            let ids = [id.clone()];
+            let progress = telemetry.trace_progress(project, &ids).await?.pop();
+            of_trace.progress = progress.map(|(_, progress)| progress);
+            let trace = telemetry.trace(project, id, false).await?;
+            of_trace.trace = trace.map(|stored| stored.trace);
+        }
+        Ok(of_trace)
     }
 
     async fn preview_traces(
@@ -375,10 +384,10 @@ impl Found {
         project: &ProjectId,
         rule: &PreparedRule,
         stored: &StoredObservation,
-        of_trace: Option<&(Trace, Progress)>,
+        of_trace: Option<&OfTrace>,
     ) {
         let own: &Observation = &stored.observation;
-        let progress = of_trace.map(|(_, progress)| progress);
+        let progress = of_trace.and_then(|of_trace| of_trace.progress.as_ref());
         let progress = progress.filter(|_| rule.waits_for_trace(own));
         let completion =
             observation_completion(own, stored.updated_at, &rule.rule.timing, progress);
@@ -389,9 +398,11 @@ impl Found {
             trace_id: own.trace_id.clone(),
             observation_id: Some(own.id.clone()),
         };
+        let scores = of_trace.map(|of_trace| of_trace.scores_on(own));
         let row = ObservationRow {
             observation: own,
-            trace: of_trace.map(|(trace, _)| trace),
+            trace: of_trace.and_then(|of_trace| of_trace.trace.as_ref()),
+            scores: scores.as_deref().unwrap_or_default(),
         };
         let complete = Complete {
             project,

@@ -27,6 +27,8 @@ const SET_WHEN_STORED: [&str; 9] = [
 
 /// The member of the metadata that marks scores of a version in the shadow.
 const SHADOW: &str = "shadow";
+/// The same for what the filter of the rule refused.
+const AUDIT: &str = "audit";
 
 /// The scores of one execution: ids from the names that the plug-in gave, stored names from the evaluator's
 /// `name` (evaluation.md 1.15), and the metadata keys that clients know (1.1) over whatever the plug-in gave.
@@ -74,6 +76,9 @@ pub(crate) fn scores(
         }
         if made.shadow.is_some() {
             metadata.insert(SHADOW.to_owned(), true.into());
+        }
+        if made.is_audit {
+            metadata.insert(AUDIT.to_owned(), true.into());
         }
         NewScore {
             id,

@@ -9,11 +9,12 @@ use perpend_domain::score::{NewScore, ScoreValue};
 use perpend_domain::trace::Trace;
 use serde_json::{Map, Value, json};
 
-/// An observation with the trace it belongs to, where a filter asks for that.
+/// An observation with the trace it belongs to and the scores on it, where a filter asks for them.
 #[derive(Clone, Copy)]
 pub(crate) struct ObservationRow<'a> {
     pub(crate) observation: &'a Observation,
     pub(crate) trace: Option<&'a Trace>,
+    pub(crate) scores: &'a [NewScore],
 }
 
 impl Row for ObservationRow<'_> {
@@ -51,8 +52,18 @@ impl Row for ObservationRow<'_> {
             }
             "calledToolNames" => Cell::List(Cow::Borrowed(&own.called_tools)),
             "toolCalls" => Cell::Number(own.called_tools.len() as f64),
-            _ => Cell::Null,
+            _ => scores_cell(column, self.scores),
         }
+    }
+}
+
+/// What a column says of these scores.
+fn scores_cell(column: &str, scores: &[NewScore]) -> Cell<'static> {
+    match column {
+        "scores_avg" => Cell::Object(Cow::Owned(averages(scores))),
+        "score_categories" => Cell::Object(Cow::Owned(categories(scores))),
+        "score_booleans" => Cell::List(Cow::Owned(booleans(scores))),
+        _ => Cell::Null,
     }
 }
 
@@ -93,10 +104,7 @@ impl Row for TraceRow<'_> {
             "errorCount" => Cell::Number(f64::from(trace.n_by_level[Level::Error as usize])),
             "observationCount" => Cell::Number(f64::from(trace.n_observations)),
             "completionReason" => Cell::text(self.completion.map(CompletionReason::as_str)),
-            "scores_avg" => Cell::Object(Cow::Owned(averages(self.scores))),
-            "score_categories" => Cell::Object(Cow::Owned(categories(self.scores))),
-            "score_booleans" => Cell::List(Cow::Owned(booleans(self.scores))),
-            _ => Cell::Null,
+            _ => scores_cell(column, self.scores),
         }
     }
 }

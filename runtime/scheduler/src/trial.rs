@@ -100,9 +100,9 @@ impl Scheduler {
         let mapping = trial.mapping.as_ref().unwrap_or(default);
         let of_observations = plan_of(mapping, TargetKind::Observation);
         let of_traces = plan_of(mapping, TargetKind::Trace);
-        let plan = |target: &Target| match target.kind() {
-            TargetKind::Observation => &of_observations,
-            TargetKind::Trace => &of_traces,
+        let plan = |target: &Target| match target.observation_id {
+            Some(_) => &of_observations,
+            None => &of_traces,
         };
         let now = inner.deps.clock.now();
         let (mut results, mut open, mut calls) = (Vec::new(), Vec::new(), Vec::new());

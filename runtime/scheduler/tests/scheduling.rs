@@ -6,6 +6,7 @@
     reason = "a test has no outside, and its support may stop it"
 )]
 
+mod after;
 mod breaker;
 mod fairness;
 mod held;

@@ -90,13 +90,17 @@ impl Store {
     /// When the database fails; nothing is written then.
     pub async fn finish_executions(
         &self,
-        ending: Ending,
+        ending: Ending<'_>,
         finished: &[Finished<'_>],
     ) -> Result<Ended, Error> {
         despite_collisions!(self.finish_once(ending, finished).await)
     }
 
-    async fn finish_once(&self, ending: Ending, finished: &[Finished<'_>]) -> Result<Ended, Error> {
+    async fn finish_once(
+        &self,
+        ending: Ending<'_>,
+        finished: &[Finished<'_>],
+    ) -> Result<Ended, Error> {
         let mut ended = Ended::default();
         in_transaction!(&self.pool, |tx| {
             ended.mine = perpend_ledger::end(&mut tx, ending, finished).await?;

@@ -16,7 +16,7 @@ use super::gathered::{Gathered, Touch};
 use super::prepare::{Prepared, PreparedRow, PreparedTrace, content_text};
 use super::read::observation_row;
 use super::row::{self, ObservationRow, Place};
-use super::touched::to_touched_body;
+use super::touched::{note_scored, note_written};
 use super::{Tenant, block};
 use crate::Error;
 use perpend_sql::Table;
@@ -54,8 +54,6 @@ const PAYLOAD: &str = "SELECT body FROM payloads WHERE seq = $1";
 const DELETE_UNUSED_PAYLOAD: &str = "
     DELETE FROM payloads WHERE seq = $1
        AND NOT EXISTS (SELECT 1 FROM observations WHERE trace = $2 AND payload = $1)";
-const TOUCHED: &str = "INSERT INTO touched (project_id, received_at, body) VALUES ($1, $2, $3)";
-
 const HAS_LOGS: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM span_logs WHERE tenant = $1 LIMIT 1) x";
 const INSERT_LOG: &str = "
     INSERT INTO span_logs (tenant, trace_id, observation_id, digest, happened_at, event, attributes,
@@ -152,17 +150,9 @@ pub(super) async fn apply<'b>(
     insert_media(tx, tenant, &batch.media, now).await?;
     if !batch.scores.is_empty() {
         crate::scores::put(tx, &tenant.project, &batch.scores, now).await?;
+        note_scored(tx, &tenant.project, &batch.scores, now).await?;
     }
-    if !changed.is_empty() {
-        let refs: Vec<_> = changed.iter().map(|(trace, id)| (trace, id)).collect();
-        let body = to_touched_body(&refs)?;
-        let args = [
-            tenant.project.as_str().into(),
-            now.as_micros().into(),
-            body.as_slice().into(),
-        ];
-        tx.execute(TOUCHED, &args).await?;
-    }
+    note_written(tx, &tenant.project, &changed, now).await?;
     Ok(Applied {
         changed,
         is_all_new,

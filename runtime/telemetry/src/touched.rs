@@ -1,7 +1,10 @@
 //! What was written, for whoever matches it with rules: noted in the transaction that writes it, forgotten in the
 //! one that has dealt with it.
 
-use perpend_domain::ids::{ObservationId, TraceId};
+use std::collections::BTreeSet;
+
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::score::{NewScore, Subject};
 use perpend_domain::telemetry::Touched;
 use perpend_domain::time::Timestamp;
 
@@ -14,16 +17,20 @@ perpend_sql::record! {
         project_id: String,
         received_at: i64,
         body: Vec<u8>,
+        is_scored: i16,
     }
 }
 
 const TOUCHED: &str = "
-    SELECT seq, project_id, received_at, body FROM touched ORDER BY seq LIMIT $1";
+    SELECT seq, project_id, received_at, body, is_scored FROM touched ORDER BY seq LIMIT $1";
+const INSERT: &str =
+    "INSERT INTO touched (project_id, received_at, body, is_scored) VALUES ($1, $2, $3, $4)";
 static DELETE_TOUCHED: Sized =
     Sized::repeatable(|n| format!("DELETE FROM touched WHERE seq IN ({})", value_list(n, 1)));
 
-/// The body of a touched row: observations by trace, in the order of the request.
-fn touched_body(body: &[u8]) -> Result<Vec<(TraceId, ObservationId)>, Error> {
+/// What the body of a touched row names: ids of observations by trace, in the order of the request. Of a scored trace, and
+/// not an observation in it, the id is empty.
+fn touched_body(body: &[u8]) -> Result<Vec<(TraceId, Option<ObservationId>)>, Error> {
     let wrong = |detail: String| Error::Inconsistent {
         what: "touched row",
         detail,
@@ -34,7 +41,10 @@ fn touched_body(body: &[u8]) -> Result<Vec<(TraceId, ObservationId)>, Error> {
     for (trace, observations) in traces {
         let trace = TraceId::new(trace).map_err(|error| wrong(error.to_string()))?;
         for id in observations {
-            let id = ObservationId::new(id).map_err(|error| wrong(error.to_string()))?;
+            let id = match id {
+                "" => None,
+                id => Some(ObservationId::new(id).map_err(|error| wrong(error.to_string()))?),
+            };
             found.push((trace.clone(), id));
         }
     }
@@ -42,18 +52,72 @@ fn touched_body(body: &[u8]) -> Result<Vec<(TraceId, ObservationId)>, Error> {
 }
 
 /// What [`touched_body`] reads.
-pub(super) fn to_touched_body(changed: &[(&TraceId, &ObservationId)]) -> Result<Vec<u8>, Error> {
+fn to_touched_body<'t>(
+    touched: impl Iterator<Item = (&'t TraceId, Option<&'t ObservationId>)>,
+) -> Result<Vec<u8>, Error> {
     let mut traces: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (trace, id) in changed {
+    for (trace, id) in touched {
+        let id = id.map_or("", |id| id.as_str());
         match traces.last_mut() {
-            Some((last, ids)) if *last == trace.as_str() => ids.push(id.as_str()),
-            _ => traces.push((trace.as_str(), vec![id.as_str()])),
+            Some((last, ids)) if *last == trace.as_str() => ids.push(id),
+            _ => traces.push((trace.as_str(), vec![id])),
         }
     }
     postcard::to_allocvec(&traces).map_err(|error| Error::Inconsistent {
         what: "touched row",
         detail: error.to_string(),
     })
+}
+
+async fn insert(
+    tx: &mut Tx,
+    project: &ProjectId,
+    body: Vec<u8>,
+    is_scored: bool,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let args = [
+        project.as_str().into(),
+        now.as_micros().into(),
+        body.into(),
+        i64::from(is_scored).into(),
+    ];
+    tx.execute(INSERT, &args).await?;
+    Ok(())
+}
+
+/// Notes observations that were written.
+pub(super) async fn note_written(
+    tx: &mut Tx,
+    project: &ProjectId,
+    changed: &[(TraceId, ObservationId)],
+    now: Timestamp,
+) -> Result<(), Error> {
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let body = to_touched_body(changed.iter().map(|(trace, id)| (trace, Some(id))))?;
+    insert(tx, project, body, false, now).await
+}
+
+/// Notes what a person or a client scored. What an evaluator scored is no news for rules but those that wait for it.
+pub(super) async fn note_scored(
+    tx: &mut Tx,
+    project: &ProjectId,
+    scores: &[NewScore],
+    now: Timestamp,
+) -> Result<(), Error> {
+    let of_others = scores.iter().filter(|score| score.origin.is_none());
+    let scored = of_others.filter_map(|score| match &score.subject {
+        Subject::Trace(trace) => Some((trace, None)),
+        Subject::Observation(trace, id) => Some((trace, Some(id))),
+        Subject::Session(_) | Subject::Experiment(_) => None,
+    });
+    let scored: BTreeSet<_> = scored.collect();
+    if scored.is_empty() {
+        return Ok(());
+    }
+    insert(tx, project, to_touched_body(scored.into_iter())?, true, now).await
 }
 
 /// Forgets touched rows, inside the caller's transaction. `false` when another matcher has taken some of them.
@@ -76,11 +140,21 @@ impl Telemetry {
             .fetch_all(&self.pool)
             .await?;
         let touched = rows.into_iter().map(|row| {
+            let named = touched_body(&row.body)?;
+            let (observations, scored) = match row.is_scored {
+                0 => {
+                    let written = named.into_iter();
+                    let written = written.filter_map(|(trace, id)| Some((trace, id?)));
+                    (written.collect(), Vec::new())
+                }
+                _ => (Vec::new(), named),
+            };
             Ok(Touched {
                 seq: row.seq,
                 project: checked("touched", &row.project_id)?,
                 received_at: Timestamp::from_micros(row.received_at),
-                observations: touched_body(&row.body)?,
+                observations,
+                scored,
             })
         });
         touched.collect()

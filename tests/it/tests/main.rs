@@ -5,6 +5,7 @@
 #[path = "../../../runtime/host/tests/hostile/guest.rs"]
 mod guest;
 
+mod after_rules;
 mod author;
 mod authorization;
 mod backup;

@@ -17,7 +17,6 @@ use perpend_web::extract::{Body, Params};
 use perpend_web::page;
 use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
-use serde_json::{Value, json};
 
 use super::all::{all_evaluators, all_rules, cut};
 use crate::evaluators::kind_of;
@@ -27,7 +26,7 @@ use crate::state::{App, Routes};
 const ALL: &str = "/api/public/unstable/evaluation-rules";
 const ONE: &str = "/api/public/unstable/evaluation-rules/{evaluationRuleId}";
 
-/// What makes a rule of observations one of experiments.
+/// What makes a rule of observations one of experiments, where it was saved as such.
 const MARK: &str = "isExperimentItemRootSpan";
 
 pub(super) fn routes(routes: &mut Routes) {
@@ -95,18 +94,15 @@ fn assignment(
     })
 }
 
-/// As it is sent, before it was parsed.
-fn is_mark_sent(condition: &Value) -> bool {
-    condition["column"] == MARK && condition["operator"] == "=" && condition["value"] == true
-}
-
 fn is_mark(condition: &Condition) -> bool {
     condition.column.is_some_and(|column| column.id == MARK) && condition.test == Test::Is(true)
 }
 
+/// A rule of experiments, or one of observations that says so with a condition.
 fn is_experiment(rule: &Rule) -> bool {
     let mut conditions = rule.filter.filter().conditions.iter();
-    rule.target == TargetKind::Observation && conditions.any(is_mark)
+    rule.target == TargetKind::Experiment
+        || (rule.target == TargetKind::Observation && conditions.any(is_mark))
 }
 
 /// As the rule's own endpoint takes it; `standing` is the rule that is changed.
@@ -115,38 +111,33 @@ fn input_of(
     all: &[Evaluator],
     standing: Option<&Rule>,
 ) -> Result<RuleInput, Problem> {
-    let was = standing.is_some_and(is_experiment);
-    let is_marked = match sent.target.as_deref() {
-        None => was,
-        Some("observation") => false,
-        Some("experiment") => true,
+    let target = match sent.target.as_deref() {
+        None if standing.is_some_and(is_experiment) => TargetKind::Experiment,
+        None | Some("observation") => TargetKind::Observation,
+        Some("experiment") => TargetKind::Experiment,
         Some(other) => {
             let message = format!("{other:?} is none of observation, experiment");
             return Err(Problem::body("target", message));
         }
     };
-    let changes_filter = sent.filter.is_some() || is_marked != was;
     Ok(RuleInput {
         name: sent.name.clone(),
         enabled: sent.enabled,
         sampling: sent.sampling.map(Some),
-        filter: changes_filter.then(|| marked(sent, is_marked, standing)),
+        filter: sent
+            .filter
+            .clone()
+            .or_else(|| standing.and_then(without_mark)),
+        target: Some(target.to_string()),
         evaluator_assignments: assignments(sent, all, standing)?,
         ..RuleInput::default()
     })
 }
 
-/// The conditions sent, or those that stand, with the mark or without it.
-fn marked(sent: &RuleInputByName, is_marked: bool, standing: Option<&Rule>) -> Conditions {
-    let before = standing.map(|rule| Conditions(rule.filter.sent().to_vec()));
-    let mut filter = sent.filter.clone().or(before).unwrap_or_default();
-    filter.0.retain(|one| !is_mark_sent(one));
-    if is_marked {
-        filter
-            .0
-            .push(json!({ "type": "boolean", "column": MARK, "operator": "=", "value": true }));
-    }
-    filter
+/// The filter of a rule that is one of experiments by a condition, less that condition.
+fn without_mark(rule: &Rule) -> Option<Conditions> {
+    let others = rule.filter.iter().filter(|(_, meant)| !is_mark(meant));
+    is_experiment(rule).then(|| Conditions(others.map(|(sent, _)| sent.clone()).collect()))
 }
 
 fn assignments(
@@ -209,11 +200,7 @@ fn by_name(all: &[Evaluator], rule: &Rule) -> RuleByName {
             mapping: one.mapping.clone(),
         }
     });
-    let of_experiments = is_experiment(rule).then(|| {
-        let others = rule.filter.iter().filter(|(_, meant)| !is_mark(meant));
-        Conditions(others.map(|(sent, _)| sent.clone()).collect())
-    });
-    RuleByName::new(rule, evaluators.collect(), of_experiments)
+    RuleByName::new(rule, evaluators.collect(), without_mark(rule))
 }
 
 /// Refuses a name that another rule has.

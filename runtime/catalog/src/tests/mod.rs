@@ -152,6 +152,8 @@ pub(super) fn rule(id: &str, evaluators: &[&str], now: Timestamp) -> Rule {
         on_missing: OnMissing::Skip,
         late: Late::Rescore,
         budget: Vec::new(),
+        after: Vec::new(),
+        audit: 0.0,
         created_at: now,
         updated_at: now,
     }

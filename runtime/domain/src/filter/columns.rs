@@ -170,7 +170,13 @@ pub static RULE_OBSERVATION: &[Column] = &[
     Column::new("isExperimentItemRootSpan", Bool),
     CALLED_TOOLS,
     TOOL_CALLS,
+    SCORES_AVG,
+    SCORE_CATEGORIES,
+    SCORE_BOOLEANS,
 ];
+
+/// What scores say, in every kind of row that has them.
+pub const SCORE_COLUMNS: [&str; 3] = [SCORES_AVG.id, SCORE_CATEGORIES.id, SCORE_BOOLEANS.id];
 
 /// What rules see of a trace.
 pub static RULE_TRACE: &[Column] = &[

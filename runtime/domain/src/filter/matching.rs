@@ -112,6 +112,18 @@ impl Filter {
             })
     }
 
+    /// Whether the row matches as far as conditions on these columns are left out.
+    #[must_use]
+    pub fn matches_but_for(&self, columns: &[&str], row: &dyn Row) -> bool {
+        let is_left_out = |condition: &&Condition| {
+            condition
+                .column
+                .is_some_and(|column| columns.contains(&column.id))
+        };
+        let mut others = self.conditions.iter().filter(|each| !is_left_out(each));
+        others.all(|condition| condition.holds(row))
+    }
+
     /// Whether the row matches.
     #[must_use]
     pub fn matches(&self, row: &dyn Row) -> bool {

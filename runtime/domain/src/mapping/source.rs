@@ -110,7 +110,7 @@ impl Source {
             }
         }
         let allowed = match target {
-            TargetKind::Observation => {
+            TargetKind::Observation | TargetKind::Experiment => {
                 "input, output, metadata, tool_calls, expected_output, experiment_item_metadata"
             }
             TargetKind::Trace => {

@@ -64,6 +64,7 @@ async fn backlog(world: &World, rule: &Rule, n: u64) {
                 inclusion_probability: 1.0,
                 completion: CompletionReason::Ended,
                 n_observations: 1,
+                is_audit: false,
             },
         }
     };

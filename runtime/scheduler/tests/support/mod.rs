@@ -209,20 +209,31 @@ impl Evaluate for Gate {
     }
 }
 
-/// Stops at a place once.
+/// Stops at a place once, when it has been passed so often.
 #[derive(Debug)]
-pub struct StopOnce(Mutex<Option<Breakpoint>>);
+pub struct StopOnce(Mutex<Option<(Breakpoint, u32)>>);
 
 impl StopOnce {
     pub fn at(breakpoint: Breakpoint) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Some(breakpoint))))
+        Self::at_later(breakpoint, 0)
+    }
+
+    pub fn at_later(breakpoint: Breakpoint, n_before: u32) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Some((breakpoint, n_before)))))
     }
 }
 
 impl Breakpoints for StopOnce {
     fn stops_at(&self, at: Breakpoint) -> bool {
         let mut left = self.0.lock().unwrap();
-        *left == Some(at) && left.take().is_some()
+        match &mut *left {
+            Some((place, 0)) if *place == at => left.take().is_some(),
+            Some((place, n_before)) if *place == at => {
+                *n_before -= 1;
+                false
+            }
+            _ => false,
+        }
     }
 }
 
@@ -442,6 +453,8 @@ impl World {
             on_missing: OnMissing::Fail,
             late: Late::Ignore,
             budget: Vec::new(),
+            after: Vec::new(),
+            audit: 0.0,
             created_at: now,
             updated_at: now,
         };

@@ -1,6 +1,7 @@
 //! The ledger on each database.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use perpend_domain::evaluation::{
     CompletionReason, Execution, ExecutionClass, ExecutionOrigin, ExecutionState, Lane,
@@ -57,6 +58,7 @@ fn new_execution(n: u32) -> Making {
         inclusion_probability: 0.5,
         completion: CompletionReason::Ended,
         n_observations: 1,
+        is_audit: false,
     };
     Making {
         project: project(),
@@ -67,11 +69,13 @@ fn new_execution(n: u32) -> Making {
 }
 
 /// Takes up to `n` of each queue.
-fn ending(fence: i64, started_at: Timestamp, now: Timestamp) -> Ending {
+fn ending(fence: i64, started_at: Timestamp, now: Timestamp) -> Ending<'static> {
+    static NONE: LazyLock<HashSet<RuleId>> = LazyLock::new(HashSet::new);
     Ending {
         fence,
         started_at,
         now,
+        awaited: &NONE,
     }
 }
 
@@ -320,6 +324,7 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
             changed_at: at(1),
             looked_at: at(0),
             due_at: at(10),
+            waiting: Vec::new(),
         };
         let set = |watch: &Watch, was_due_at| MatchBatch {
             watches: vec![NewWatch {
@@ -340,6 +345,7 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
         assert_eq!(store.ledger.due_watches(at(9), 9).await.unwrap(), []);
         let moved = Watch {
             due_at: at(20),
+            waiting: Vec::new(),
             ..watch.clone()
         };
         let other = set(&moved, Some(at(11)));

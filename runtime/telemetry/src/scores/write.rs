@@ -8,6 +8,7 @@ use perpend_domain::score::{NewScore, ScoreValue, Subject};
 use perpend_domain::time::Timestamp;
 
 use super::storable_json;
+use crate::touched::note_scored;
 use crate::{Error, Telemetry};
 use perpend_sql::{Arg, As, Sized, Tx, query, value_list, value_rows};
 use perpend_sql::{despite_collisions, in_transaction};
@@ -305,6 +306,7 @@ impl Telemetry {
     ) -> Result<(), Error> {
         in_transaction!(&self.pool, |tx| {
             put(&mut tx, project, scores, now).await?;
+            note_scored(&mut tx, project, scores, now).await?;
         });
         Ok(())
     }
@@ -335,6 +337,7 @@ impl Telemetry {
         let ids: Vec<_> = ids.into_iter().collect();
         Ok(in_transaction!(&self.pool, |tx| {
             put_by(&mut tx, project, scores, Some(half), now).await?;
+            note_scored(&mut tx, project, scores, now).await?;
             let mut of_others = BTreeSet::new();
             let mut rest = ids.as_slice();
             while !rest.is_empty() {

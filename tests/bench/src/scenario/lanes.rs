@@ -333,6 +333,8 @@ impl World {
             on_missing: OnMissing::Fail,
             late: Late::Ignore,
             budget: Vec::new(),
+            after: Vec::new(),
+            audit: 0.0,
             created_at: now,
             updated_at: now,
         };
@@ -392,6 +394,7 @@ impl World {
                     inclusion_probability: 1.0,
                     completion: CompletionReason::Ended,
                     n_observations: 1,
+                    is_audit: false,
                 },
             })
         };

@@ -1,0 +1,261 @@
+//! Rules that wait for others (evaluation.md 3.11): what may wait for what.
+
+use std::collections::HashMap;
+
+use crate::evaluation::{Rule, TargetKind};
+use crate::ids::RuleId;
+
+/// Rules that one rule may name.
+pub const MAX_AFTER: usize = 20;
+/// Rules before a rule, one after the other.
+pub const MAX_DEPTH: usize = 3;
+/// Share of what the filter of a rule that waits refuses for its scores, and that is scored all the same.
+pub const AUDIT: f64 = 0.02;
+
+/// A rule, as far as it matters for the order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The rule.
+    pub id: RuleId,
+    /// Its name, for people.
+    pub name: String,
+    /// What it scores.
+    pub target: TargetKind,
+    /// The rules that it waits for.
+    pub after: Vec<RuleId>,
+}
+
+impl From<&Rule> for Link {
+    fn from(rule: &Rule) -> Self {
+        Self {
+            id: rule.id.clone(),
+            name: rule.name.clone(),
+            target: rule.target,
+            after: rule.after.clone(),
+        }
+    }
+}
+
+/// Why a rule may not wait as it says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChainFault {
+    /// More than [`MAX_AFTER`].
+    #[error("a rule waits for at most {MAX_AFTER} others")]
+    TooMany,
+    /// Of `after`, by place.
+    #[error("the rule cannot wait for itself")]
+    Itself(usize),
+    /// Of `after`, by place.
+    #[error("the rule is named twice")]
+    Twice(usize),
+    /// Of `after`, by place.
+    #[error("no rule {1:?} in this project")]
+    Unknown(usize, String),
+    /// Of `after`, by place.
+    #[error(
+        "{1:?} scores whole traces: a rule of single observations would wait for what ends after it"
+    )]
+    Larger(usize, String),
+    /// Of `after`, by place.
+    #[error("{1:?} waits for this rule, directly or through others")]
+    Circle(usize, String),
+    /// Longer than [`MAX_DEPTH`].
+    #[error("at most {MAX_DEPTH} rules may wait for each other in a row")]
+    TooDeep,
+    /// Another rule waits for this one.
+    #[error(
+        "{0:?} waits for this rule and scores single observations: this one cannot score whole traces"
+    )]
+    AwaitedBy(String),
+}
+
+impl ChainFault {
+    /// The member of the rule that is at fault.
+    #[must_use]
+    pub fn field(&self) -> String {
+        match self {
+            Self::Itself(at)
+            | Self::Twice(at)
+            | Self::Unknown(at, _)
+            | Self::Larger(at, _)
+            | Self::Circle(at, _) => format!("after[{at}]"),
+            Self::TooMany | Self::TooDeep => "after".to_owned(),
+            Self::AwaitedBy(_) => "target".to_owned(),
+        }
+    }
+}
+
+/// Checks a rule, as it is to be saved, against the rules of its project.
+///
+/// # Errors
+/// The first fault.
+pub fn check(rule: &Link, all: &[Link]) -> Result<(), ChainFault> {
+    if MAX_AFTER < rule.after.len() {
+        return Err(ChainFault::TooMany);
+    }
+    let rows = Rows::of(all);
+    for (at, id) in rule.after.iter().enumerate() {
+        if *id == rule.id {
+            return Err(ChainFault::Itself(at));
+        }
+        if rule.after[..at].contains(id) {
+            return Err(ChainFault::Twice(at));
+        }
+        let other = rows.by_id.get(id);
+        let other = other.ok_or_else(|| ChainFault::Unknown(at, id.to_string()))?;
+        if rule.target.is_of_observations() && !other.target.is_of_observations() {
+            return Err(ChainFault::Larger(at, other.name.clone()));
+        }
+        if rows.waits_for(other, &rule.id, MAX_DEPTH) {
+            return Err(ChainFault::Circle(at, other.name.clone()));
+        }
+    }
+    let mut behind = rows.behind(&rule.id);
+    if let Some(other) =
+        behind.find(|each| each.target.is_of_observations() && !rule.target.is_of_observations())
+    {
+        return Err(ChainFault::AwaitedBy(other.name.clone()));
+    }
+    let n = rows.n_before(&rule.after, MAX_DEPTH + 1) + rows.n_behind(&rule.id, MAX_DEPTH + 1);
+    if !rule.after.is_empty() && MAX_DEPTH < n {
+        return Err(ChainFault::TooDeep);
+    }
+    Ok(())
+}
+
+/// Rules by what they wait for. Every walk is bounded: rules that were saved wait in short rows.
+#[derive(Debug)]
+pub struct Rows<'l> {
+    by_id: HashMap<&'l RuleId, &'l Link>,
+    behind: HashMap<&'l RuleId, Vec<&'l Link>>,
+}
+
+impl<'l> Rows<'l> {
+    /// Of these rules.
+    #[must_use]
+    pub fn of(all: &'l [Link]) -> Self {
+        let mut behind: HashMap<&RuleId, Vec<&Link>> = HashMap::new();
+        for link in all {
+            for id in &link.after {
+                behind.entry(id).or_default().push(link);
+            }
+        }
+        Self {
+            by_id: all.iter().map(|link| (&link.id, link)).collect(),
+            behind,
+        }
+    }
+
+    /// How many of them this one waits for in a row, at most [`MAX_DEPTH`].
+    #[must_use]
+    pub fn depth(&self, rule: &Link) -> usize {
+        self.n_before(&rule.after, MAX_DEPTH)
+    }
+
+    fn behind(&self, id: &RuleId) -> impl Iterator<Item = &'l Link> {
+        self.behind.get(id).into_iter().flatten().copied()
+    }
+
+    fn waits_for(&self, rule: &Link, id: &RuleId, n_steps: usize) -> bool {
+        let mut before = rule.after.iter().filter_map(|each| self.by_id.get(each));
+        rule.after.contains(id)
+            || 0 < n_steps && before.any(|each| self.waits_for(each, id, n_steps - 1))
+    }
+
+    fn n_before(&self, ids: &[RuleId], limit: usize) -> usize {
+        if limit == 0 {
+            return 0;
+        }
+        let named = ids.iter().filter_map(|id| self.by_id.get(id));
+        let depths = named.map(|each| 1 + self.n_before(&each.after, limit - 1));
+        depths.max().unwrap_or(0)
+    }
+
+    fn n_behind(&self, id: &RuleId, limit: usize) -> usize {
+        if limit == 0 {
+            return 0;
+        }
+        let depths = self
+            .behind(id)
+            .map(|each| 1 + self.n_behind(&each.id, limit - 1));
+        depths.max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(id: &str, target: TargetKind, after: &[&str]) -> Link {
+        Link {
+            id: RuleId::new(id).unwrap(),
+            name: id.to_owned(),
+            target,
+            after: after.iter().map(|id| RuleId::new(id).unwrap()).collect(),
+        }
+    }
+
+    #[test]
+    fn a_rule_waits_for_others_of_its_targets_or_of_parts_of_them() {
+        use TargetKind::{Experiment, Observation, Trace};
+        let all = [
+            link("observations", Observation, &[]),
+            link("items", Experiment, &[]),
+            link("traces", Trace, &[]),
+        ];
+        for (target, after, want) in [
+            (Trace, "observations", Ok(())),
+            (Trace, "traces", Ok(())),
+            (Observation, "items", Ok(())),
+            (Observation, "traces", Err("after[0]")),
+            (Experiment, "traces", Err("after[0]")),
+            (Trace, "gone", Err("after[0]")),
+            (Trace, "own", Err("after[0]")),
+        ] {
+            let own = link("own", target, &[after]);
+            let fault = check(&own, &all).map_err(|fault| fault.field());
+            assert_eq!(fault, want.map_err(str::to_owned), "{target} after {after}");
+        }
+        let twice = link("own", Trace, &["items", "items"]);
+        assert_eq!(check(&twice, &all), Err(ChainFault::Twice(1)));
+    }
+
+    #[test]
+    fn a_circle_is_found_from_whichever_rule_closes_it_and_a_row_ends_at_three() {
+        let kind = TargetKind::Trace;
+        let row = [
+            link("a", kind, &[]),
+            link("b", kind, &["a"]),
+            link("c", kind, &["b"]),
+            link("d", kind, &["c"]),
+        ];
+        for (n, each) in row.iter().enumerate() {
+            assert_eq!(check(each, &row), Ok(()), "{n}");
+            assert_eq!(Rows::of(&row).depth(each), n);
+        }
+        assert_eq!(
+            check(&link("a", kind, &["d"]), &row),
+            Err(ChainFault::Circle(0, "d".to_owned()))
+        );
+        assert_eq!(
+            check(&link("e", kind, &["d"]), &row),
+            Err(ChainFault::TooDeep)
+        );
+        let other = link("z", kind, &[]);
+        let all = [&row[..], &[other]].concat();
+        assert_eq!(
+            check(&link("a", kind, &["z"]), &all),
+            Err(ChainFault::TooDeep),
+            "what waits for it counts too"
+        );
+        let observations = [
+            link("a", TargetKind::Observation, &[]),
+            link("b", TargetKind::Observation, &["a"]),
+        ];
+        let larger = link("a", kind, &[]);
+        assert_eq!(
+            check(&larger, &observations),
+            Err(ChainFault::AwaitedBy("b".to_owned()))
+        );
+    }
+}

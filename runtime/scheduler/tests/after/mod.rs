@@ -1,0 +1,536 @@
+//! Rules that wait for others, and rules that scores of people start.
+
+use std::collections::BTreeMap;
+
+use perpend_catalog::RulePatch;
+use perpend_domain::evaluation::{Execution, ExecutionState, Pause, Rule, Target, TargetKind};
+use perpend_domain::observation::{ExperimentLink, Observation, ObservationKind};
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::FailureClass;
+use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
+use perpend_domain::time::Clock as _;
+use perpend_scheduler::{Breakpoint, Error, Options, Step};
+use perpend_store::testing::on_each_database;
+use serde_json::{Map, json};
+
+use crate::support::{
+    FakeEvaluate, Gate, StopOnce, World, child_of, conditions, generation, trace_id,
+};
+use crate::{LEASE_MS, OBSERVATION};
+use perpend_domain::filter::Written;
+
+/// Scores below 10 of the evaluator of this rule, whose scores are the lengths of outputs.
+fn short(rule: &str, target: TargetKind) -> Written {
+    let condition = json!({
+        "type": "numberObject", "column": "scores_avg", "key": format!("evaluator of {rule}.length"),
+        "operator": "<", "value": 10,
+    });
+    Written::parse(vec![condition], target.filter_columns()).unwrap()
+}
+
+/// A generation that says this.
+fn saying(n: u64, output: &str) -> Observation {
+    let mut own = generation(n, n);
+    own.content.output = Some(Payload::Text(output.to_owned()));
+    own
+}
+
+fn target(own: &Observation) -> Target {
+    Target {
+        trace_id: own.trace_id.clone(),
+        observation_id: Some(own.id.clone()),
+    }
+}
+
+fn after<const N: usize>(rules: [&Rule; N]) -> Vec<perpend_domain::ids::RuleId> {
+    rules.map(|rule| rule.id.clone()).to_vec()
+}
+
+impl World {
+    /// The executions of a rule over a trace and what is in it.
+    async fn executions_of(&self, rule: &Rule, n: u64) -> Vec<Execution> {
+        let (ledger, trace) = (&self.store.ledger, trace_id(n));
+        let all = ledger.trace_executions(&self.project, &trace).await;
+        let mut all = all.unwrap();
+        all.retain(|each| each.made.rule_id == rule.id);
+        all
+    }
+
+    /// What is made for the rule is held from now on.
+    async fn hold(&self, rule: &Rule) {
+        let pause = Pause {
+            reason: Pause::BUDGET_REACHED.to_owned(),
+            message: "as the test wants".to_owned(),
+            at: self.clock.now(),
+            until: None,
+        };
+        let catalog = &self.store.catalog;
+        let paused = catalog.pause_rule(&self.project, &rule.id, &pause, None);
+        paused.await.unwrap();
+    }
+
+    async fn thumb(&self, id: &str, subject: Subject) {
+        let score = NewScore {
+            id: id.parse().unwrap(),
+            name: "thumb".to_owned(),
+            value: ScoreValue::Boolean(false),
+            subject,
+            source: ScoreSource::Annotation,
+            timestamp: self.clock.now(),
+            environment: "default".to_owned(),
+            comment: None,
+            metadata: Map::new(),
+            config_id: None,
+            queue_id: None,
+            author_user_id: None,
+            origin: None,
+        };
+        let (telemetry, now) = (&self.store.telemetry, self.clock.now());
+        let put = telemetry.put_scores(&self.project, &[score], now).await;
+        put.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_rule_waits_until_the_one_before_it_has_ended_and_its_filter_sees_the_scores() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let cheap = world.rule("cheap", OBSERVATION, |_| {}).await;
+        let dear = world
+            .rule("dear", OBSERVATION, |rule| {
+                rule.after = after([&cheap]);
+                rule.filter = short("cheap", OBSERVATION);
+            })
+            .await;
+        let (bad, good) = (saying(1, "bad"), saying(2, "much better than that"));
+        world.ingest(vec![bad.clone(), good.clone()]).await;
+        let gate = Gate::new();
+        let scheduler = world.scheduler(gate.clone());
+        let explain = async |own: &Observation| {
+            let target = target(own);
+            let explained = scheduler.explain(&world.project, &dear, &target).await;
+            explained.unwrap().step
+        };
+        let during_the_call = async {
+            gate.called().await;
+            let step = explain(&bad).await;
+            let waits = Step::WaitingForRule {
+                rule: cheap.id.clone(),
+                name: "cheap".to_owned(),
+            };
+            assert_eq!(step, waits);
+            assert!(step.sentence().contains("\"cheap\""));
+            assert_eq!(world.executions_of(&dear, 1).await, []);
+            gate.open();
+        };
+        let (ran, ()) = tokio::join!(scheduler.run_until_idle(), during_the_call);
+        ran.unwrap();
+
+        let made = world.executions_of(&dear, 1).await;
+        let states: Vec<_> = made.iter().map(|each| each.state).collect();
+        assert_eq!(states, [ExecutionState::Completed]);
+        assert!(matches!(explain(&bad).await, Step::Taken { .. }));
+        assert_eq!(world.executions_of(&dear, 2).await, []);
+        assert_eq!(explain(&good).await.name(), "not_matched");
+        let want = [("completed", 1), ("made", 1), ("not_matched", 1)];
+        let want: BTreeMap<String, u64> = want.map(|(reason, n)| (reason.to_owned(), n)).into();
+        assert_eq!(world.counts(&dear).await, want);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rule_goes_on_whatever_the_one_before_it_came_to() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let fails = world.rule("fails", OBSERVATION, |_| {}).await;
+        let refuses = world
+            .rule("refuses", OBSERVATION, |rule| {
+                rule.filter = conditions(vec![json!({
+                    "type": "string", "column": "name", "operator": "=", "value": "another name",
+                })]);
+            })
+            .await;
+        let is_off = world
+            .rule("is off", OBSERVATION, |rule| rule.enabled = false)
+            .await;
+        let last = world
+            .rule("last", OBSERVATION, |rule| {
+                rule.after = after([&fails, &refuses, &is_off]);
+            })
+            .await;
+        let scheduler = world.scheduler(FakeEvaluate::new(|_, n| match n {
+            0 => Err(FailureClass::InvalidInput),
+            _ => Ok(1.0),
+        }));
+        world.ingest(vec![generation(1, 1)]).await;
+        scheduler.run_until_idle().await.unwrap();
+        let states = async |rule: &Rule, n| -> Vec<ExecutionState> {
+            let all = world.executions_of(rule, n).await;
+            all.iter().map(|each| each.state).collect()
+        };
+        assert_eq!(states(&fails, 1).await, [ExecutionState::Failed]);
+        assert_eq!(states(&last, 1).await, [ExecutionState::Completed]);
+
+        // Of a rule that is deleted nothing is left to wait for.
+        let catalog = &world.store.catalog;
+        for rule in [&fails, &refuses] {
+            catalog.delete_rule(&world.project, &rule.id).await.unwrap();
+        }
+        let found = catalog.rule(&world.project, &last.id).await.unwrap();
+        assert_eq!(found.unwrap().after, after([&is_off]));
+        world.ingest(vec![generation(2, 2)]).await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(states(&last, 2).await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rule_of_traces_waits_for_what_is_held_of_their_observations() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let parts = world
+            .rule("parts", OBSERVATION, |rule| {
+                rule.filter = crate::support::generations_only();
+            })
+            .await;
+        let whole = world
+            .rule("whole", TargetKind::Trace, |rule| {
+                rule.after = after([&parts]);
+                rule.filter = short("parts", TargetKind::Trace);
+            })
+            .await;
+        let last = world
+            .rule("last", TargetKind::Trace, |rule| {
+                rule.after = after([&whole]);
+            })
+            .await;
+        world.hold(&parts).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let root = saying(1, "root");
+        let mut child = child_of(&root, 2, ObservationKind::Generation);
+        child.content.output = Some(Payload::Text("child".to_owned()));
+        world.ingest(vec![root, child]).await;
+        world.clock.advance(10_000);
+        scheduler.run_until_idle().await.unwrap();
+        let target = Target {
+            trace_id: trace_id(1),
+            observation_id: None,
+        };
+        let explain = async |rule: &Rule| {
+            let explained = scheduler.explain(&world.project, rule, &target);
+            explained.await.unwrap().step
+        };
+        let waits_for = |rule: &Rule| Step::WaitingForRule {
+            rule: rule.id.clone(),
+            name: rule.name.clone(),
+        };
+        assert_eq!(explain(&whole).await, waits_for(&parts));
+        assert_eq!(explain(&last).await, waits_for(&whole));
+        let (catalog, now) = (&world.store.catalog, world.clock.now());
+        catalog
+            .patch_rule(&world.project, &parts.id, &crate::enabled(), now)
+            .await
+            .unwrap();
+        scheduler.run_until_idle().await.unwrap();
+        for (rule, n) in [(&parts, 2), (&whole, 1), (&last, 1)] {
+            let all = world.executions_of(rule, 1).await;
+            assert_eq!(all.len(), n, "{}", rule.name);
+            assert!(
+                all.iter()
+                    .all(|each| each.state == ExecutionState::Completed)
+            );
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn killed_anywhere_each_rule_of_a_row_scores_a_target_once() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let first = world.rule("first", OBSERVATION, |_| {}).await;
+        let second = world
+            .rule("second", OBSERVATION, |rule| {
+                rule.after = after([&first]);
+                rule.filter = short("first", OBSERVATION);
+            })
+            .await;
+        let third = world
+            .rule("third", OBSERVATION, |rule| rule.after = after([&second]))
+            .await;
+        let evaluate = FakeEvaluate::length();
+        let places = [
+            Breakpoint::Decided,
+            Breakpoint::Made,
+            Breakpoint::Claimed,
+            Breakpoint::Sorted,
+            Breakpoint::Evaluated,
+            Breakpoint::Finished,
+        ];
+        let mut number = 0;
+        // Each place is reached once for each rule of the row: the n-th time is the one at which it dies.
+        for (at, n_before) in places
+            .into_iter()
+            .flat_map(|at| [(at, 0), (at, 1), (at, 2)])
+        {
+            number += 1;
+            world.ingest(vec![saying(number, "short")]).await;
+            let stop = StopOnce::at_later(at, n_before);
+            let options = Options::default();
+            let dying = world.scheduler_with(evaluate.clone(), Some(stop), options);
+            match dying.run_until_idle().await {
+                Ok(()) | Err(Error::Stopped(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+            for _ in 0..3 {
+                world.clock.advance(LEASE_MS);
+                let scheduler = world.scheduler(evaluate.clone());
+                scheduler.run_until_idle().await.unwrap();
+            }
+            for rule in [&first, &second, &third] {
+                let all = world.executions_of(rule, number).await;
+                let states: Vec<_> = all.iter().map(|each| each.state).collect();
+                assert_eq!(
+                    states,
+                    [ExecutionState::Completed],
+                    "{at:?} {n_before}: {}",
+                    rule.name
+                );
+            }
+        }
+        assert_eq!(world.scores().await.len(), 3 * number as usize);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_ends_without_a_word_is_found_by_a_later_look() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let first = world.rule("first", OBSERVATION, |_| {}).await;
+        let second = world
+            .rule("second", OBSERVATION, |rule| rule.after = after([&first]))
+            .await;
+        world.hold(&first).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        world.ingest(vec![generation(1, 1)]).await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.executions_of(&second, 1).await, []);
+        // Its executions are cancelled, which tells nobody.
+        let catalog = &world.store.catalog;
+        catalog
+            .delete_rule(&world.project, &first.id)
+            .await
+            .unwrap();
+        let why = perpend_domain::evaluation::NoScores::new(
+            perpend_domain::evaluation::Uncalled::RuleDeleted,
+            "gone",
+        );
+        let ledger = &world.store.ledger;
+        let now = world.clock.now();
+        ledger
+            .cancel_executions(&world.project, &first.id, &why, now)
+            .await
+            .unwrap();
+        world.clock.advance(5_000);
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.executions_of(&second, 1).await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_score_of_a_person_starts_a_rule_that_reads_scores_once() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let thumbs_down = |target: TargetKind| {
+            let condition = json!({
+                "type": "booleanObject", "column": "score_booleans", "key": "thumb",
+                "operator": "=", "value": false,
+            });
+            Written::parse(vec![condition], target.filter_columns()).unwrap()
+        };
+        let parts = world
+            .rule("parts", OBSERVATION, |rule| {
+                rule.filter = thumbs_down(OBSERVATION)
+            })
+            .await;
+        let whole = world
+            .rule("whole", TargetKind::Trace, |rule| {
+                rule.filter = thumbs_down(TargetKind::Trace);
+            })
+            .await;
+        let other = world.rule("other", OBSERVATION, |_| {}).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let own = generation(1, 1);
+        world.ingest(vec![own.clone(), generation(2, 2)]).await;
+        scheduler.run_until_idle().await.unwrap();
+        world.clock.advance(10_000);
+        scheduler.run_until_idle().await.unwrap();
+        let n_made = async || {
+            let mut n = [0; 3];
+            for (n, rule) in n.iter_mut().zip([&parts, &whole, &other]) {
+                *n = world.executions_of(rule, 1).await.len();
+            }
+            n
+        };
+        assert_eq!(n_made().await, [0, 0, 1]);
+        let on_it = || Subject::Observation(own.trace_id.clone(), own.id.clone());
+        for id in ["first", "second"] {
+            world.thumb(id, on_it()).await;
+            scheduler.run_until_idle().await.unwrap();
+            assert_eq!(n_made().await, [1, 1, 1], "{id}");
+        }
+        assert_eq!(world.executions_of(&parts, 2).await, []);
+        // One on the trace says nothing about its parts.
+        world.thumb("third", Subject::Trace(trace_id(2))).await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.executions_of(&parts, 2).await, []);
+        assert_eq!(world.executions_of(&whole, 2).await.len(), 1);
+        // Rules that do not read scores were not asked again.
+        assert_eq!(world.counts(&other).await.get("duplicate"), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_score_that_comes_while_a_rule_waits_is_seen_when_it_is_asked() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let first = world.rule("first", OBSERVATION, |_| {}).await;
+        let second = world
+            .rule("second", OBSERVATION, |rule| {
+                rule.after = after([&first]);
+                rule.filter = conditions(vec![json!({
+                    "type": "booleanObject", "column": "score_booleans", "key": "thumb",
+                    "operator": "=", "value": false,
+                })]);
+            })
+            .await;
+        let own = generation(1, 1);
+        world.ingest(vec![own.clone()]).await;
+        let gate = Gate::new();
+        let scheduler = world.scheduler(gate.clone());
+        let during_the_call = async {
+            gate.called().await;
+            let subject = Subject::Observation(own.trace_id.clone(), own.id.clone());
+            world.thumb("down", subject).await;
+            gate.open();
+        };
+        let (ran, ()) = tokio::join!(scheduler.run_until_idle(), during_the_call);
+        ran.unwrap();
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.executions_of(&second, 1).await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_audit_takes_a_share_of_what_scores_alone_refuse_and_marks_it() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let cheap = world.rule("cheap", OBSERVATION, |_| {}).await;
+        let dear = world
+            .rule("dear", OBSERVATION, |rule| {
+                rule.after = after([&cheap]);
+                rule.audit = 0.2;
+                rule.filter = Written::parse(
+                    [
+                        short("cheap", OBSERVATION).sent(),
+                        &[json!({
+                            "type": "string", "column": "name", "operator": "=", "value": "answer",
+                        })],
+                    ]
+                    .concat(),
+                    OBSERVATION.filter_columns(),
+                )
+                .unwrap();
+            })
+            .await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let observations = (0..200).map(|n| {
+            let mut own = saying(n, "longer than ten characters");
+            if n % 2 == 1 {
+                own.name = "another name".to_owned();
+            }
+            own
+        });
+        world.ingest(observations.collect()).await;
+        scheduler.run_until_idle().await.unwrap();
+        let mut audited = Vec::new();
+        for n in 0..200 {
+            for each in world.executions_of(&dear, n).await {
+                assert!(each.made.is_audit, "{n}");
+                assert!((each.made.inclusion_probability - 0.2).abs() < 1e-9);
+                audited.push(n);
+            }
+        }
+        assert!((8..40).contains(&audited.len()), "{audited:?}");
+        assert!(audited.iter().all(|n| n % 2 == 0), "{audited:?}");
+        let scores = world.scores().await;
+        let marked = scores
+            .iter()
+            .filter(|score| score.written.metadata.get("audit") == Some(&json!(true)));
+        assert_eq!(marked.count(), audited.len());
+        let own = saying(audited[0], "");
+        let target = target(&own);
+        let explained = scheduler.explain(&world.project, &dear, &target).await;
+        let step = explained.unwrap().step;
+        assert!(
+            matches!(step, Step::Taken { is_audit: true, .. }),
+            "{step:?}"
+        );
+
+        // Without it nothing of the kind is taken.
+        let patch = RulePatch {
+            audit: Some(0.0),
+            ..RulePatch::default()
+        };
+        let (catalog, now) = (&world.store.catalog, world.clock.now());
+        catalog
+            .patch_rule(&world.project, &dear.id, &patch, now)
+            .await
+            .unwrap();
+        let more = (200..300).map(|n| saying(n, "longer than ten characters"));
+        world.ingest(more.collect()).await;
+        scheduler.run_until_idle().await.unwrap();
+        for n in 200..300 {
+            assert_eq!(world.executions_of(&dear, n).await, [], "{n}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rule_of_experiments_takes_the_roots_of_items_and_counts_nothing_else() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.rule("items", TargetKind::Experiment, |_| {}).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let mut root = generation(1, 1);
+        let link = ExperimentLink {
+            id: Some("run".to_owned()),
+            item_root_observation_id: Some(root.id.to_string()),
+            ..ExperimentLink::default()
+        };
+        root.experiment = Some(Box::new(link.clone()));
+        let mut step = child_of(&root, 2, ObservationKind::Tool);
+        step.experiment = Some(Box::new(link));
+        world
+            .ingest(vec![root.clone(), step.clone(), generation(3, 3)])
+            .await;
+        scheduler.run_until_idle().await.unwrap();
+        let made = world.executions_of(&rule, 1).await;
+        let made: Vec<_> = made.iter().map(|each| each.made.target.clone()).collect();
+        assert_eq!(made, [target(&root)]);
+        let want = [("completed", 1), ("made", 1)];
+        let want: BTreeMap<String, u64> = want.map(|(reason, n)| (reason.to_owned(), n)).into();
+        assert_eq!(world.counts(&rule).await, want);
+        let target = target(&step);
+        let explained = scheduler.explain(&world.project, &rule, &target).await;
+        assert_eq!(explained.unwrap().step.name(), "not_an_item");
+    })
+    .await;
+}
