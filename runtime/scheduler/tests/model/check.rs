@@ -13,7 +13,7 @@ use perpend_domain::sampling;
 use perpend_domain::score::ScoreValue;
 use perpend_domain::time::Clock as _;
 
-use super::{History, Known, answer};
+use super::{History, Known, answer, asks_a_provider};
 use crate::support::StopInside;
 
 /// Longer than any retry waits.
@@ -30,6 +30,7 @@ pub(super) struct Seen {
     failed: usize,
     cancelled: usize,
     rescored: usize,
+    by_provider: BTreeSet<&'static str>,
     died_at: BTreeSet<&'static str>,
 }
 
@@ -45,7 +46,10 @@ impl Seen {
             self.rescored,
         ];
         let mut places = StopInside::INGEST.iter().chain(&StopInside::WORK);
-        all.iter().all(|n| 0 < *n) && places.all(|at| self.died_at.contains(at))
+        let mut ends = ["", "refused", "malformed_output"].iter();
+        all.iter().all(|n| 0 < *n)
+            && places.all(|at| self.died_at.contains(at))
+            && ends.all(|class| self.by_provider.contains(class))
     }
 }
 
@@ -57,6 +61,7 @@ impl AddAssign for Seen {
         self.failed += other.failed;
         self.cancelled += other.cancelled;
         self.rescored += other.rescored;
+        self.by_provider.extend(other.by_provider);
         self.died_at.extend(other.died_at);
     }
 }
@@ -85,6 +90,10 @@ pub(super) async fn at_the_end(history: &mut History<'_>) -> Result<Seen, String
             _ => seen.cancelled += 1,
         }
         seen.rescored += usize::from(0 < execution.made.generation);
+        if asks_a_provider(item(&execution.made.target)) {
+            let class = execution.error_class.map_or("", EndReason::as_str);
+            seen.by_provider.insert(class);
+        }
     }
     identities(history, &executions)?;
     scores(history, &executions).await?;
@@ -94,8 +103,8 @@ pub(super) async fn at_the_end(history: &mut History<'_>) -> Result<Seen, String
             .filter(|each| each.made.rule_id == known.rule.id);
         let of_rule: Vec<&Execution> = of_rule.collect();
         match known.rule.target {
-            TargetKind::Observation => of_observations(known, &of_rule)?,
             TargetKind::Trace => of_traces(history, known, &of_rule)?,
+            _ => of_observations(known, &of_rule)?,
         }
         counters(history, known, &of_rule).await?;
         explanations(history, known, &of_rule).await?;
@@ -122,6 +131,7 @@ async fn quiet(history: &mut History<'_>) -> Result<Vec<Execution>, String> {
     let mut open = Vec::new();
     for _ in 0..MAX_ROUNDS {
         history.world.clock.advance(ROUND_MS);
+        history.save_connection().await;
         // With room for batches: a scheduler without any only makes executions.
         let options = perpend_scheduler::Options {
             n_failures_to_pause: u32::MAX,
@@ -183,8 +193,14 @@ fn explained(execution: &Execution) -> Result<(), String> {
         Completed => of_item.is_ok() && class.is_empty(),
         Skipped => class == "not_applicable" && of_item.is_err(),
         Failed => match class {
-            "invalid_input" | "plugin_trap" => of_item.is_err(),
-            "worker_lost" | "held_too_long" | "transient" | "wall_timeout" => true,
+            "invalid_input" | "plugin_trap" | "refused" | "malformed_output" => of_item.is_err(),
+            "worker_lost"
+            | "held_too_long"
+            | "transient"
+            | "wall_timeout"
+            | "rate_limited"
+            | "upstream_timeout"
+            | "upstream_unavailable" => true,
             _ => false,
         },
         Cancelled => class == "rule_deleted" || class == "loop_guard",
@@ -355,8 +371,9 @@ async fn counters(
     ensure(ends.iter().sum::<u64>() == n_ends as u64, || {
         format!("{}: {ends:?} counted of {n_ends} ends", known.rule.id)
     })?;
-    // Tries that are made again are counted too, and are no end.
+    // Tries that are made again, or wait, are counted too, and are no end.
     take("delayed");
+    take("held");
     if known.rule.target == TargetKind::Observation {
         let mut expected = known.counted.clone();
         expected.remove("made");
@@ -385,8 +402,8 @@ async fn explanations(
         let target = Target {
             trace_id: own.trace_id.clone(),
             observation_id: match known.rule.target {
-                TargetKind::Observation => Some(own.id.clone()),
                 TargetKind::Trace => None,
+                _ => Some(own.id.clone()),
             },
         };
         let explained = scheduler.explain(&world.project, &known.rule, &target);

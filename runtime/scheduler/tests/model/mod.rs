@@ -2,7 +2,8 @@
 //! exactly one explained state, with exactly its scores.
 //!
 //! A history ingests, delivers twice, edits rules, moves the clock, and lets schedulers work that die at
-//! named places, lose workers and give calls back. The model knows which rules have seen which observation,
+//! named places, lose workers and give calls back; providers fail in each way that is tried again, holds or pauses, and
+//! budgets are spent. The model knows which rules have seen which observation,
 //! and so what must stand in the ledger, in the scores and in the counters once everything is quiet.
 //!
 //! A history is its seed: `PERPEND_MODEL_SEED=7 cargo test -p perpend-scheduler model` runs that one alone.
@@ -16,12 +17,14 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt as _};
 use perpend_catalog::RulePatch;
+use perpend_domain::budget::{BudgetScope, OnReached, Spent};
 use perpend_domain::evaluation::{Late, Pause, Rule, TargetKind};
 use perpend_domain::filter::Written;
 use perpend_domain::ids::{ExecutionId, ObservationId, RuleId, TraceId};
 use perpend_domain::observation::{Observation, ObservationKind};
-use perpend_domain::plugin::FailureClass;
-use perpend_domain::time::Clock as _;
+use perpend_domain::plugin::{Call, FailureClass};
+use perpend_domain::slots::ModelFailure;
+use perpend_domain::time::{Clock as _, Timestamp};
 use perpend_scheduler::{Breakpoint, Error, Options, Scheduler};
 use perpend_store::testing::TempDatabase;
 use rand::rngs::StdRng;
@@ -39,6 +42,8 @@ const N_AT_A_TIME: usize = 4;
 /// Touched rows that one pass takes at most: after so many requests the schedulers work.
 const MAX_UNSEEN: usize = 30;
 const MAX_RULES: usize = 8;
+/// Until a spent budget is renewed.
+const BUDGET_MS: i64 = 30 * 60_000;
 
 /// What the model knows of a rule.
 #[derive(Debug)]
@@ -81,8 +86,7 @@ struct History<'d> {
 
 /// What the evaluator makes of an item when it is asked for the `n`-th time.
 fn answer(item: &str, n_before: u32) -> Result<f64, FailureClass> {
-    let number = u64::from_str_radix(&item[item.len() - 8..], 16).unwrap();
-    match number % 16 {
+    match number_of(item) % 32 {
         0 => Err(FailureClass::InvalidInput),
         1 => Err(FailureClass::NotApplicable),
         2 if n_before < 2 => Err(FailureClass::Transient),
@@ -90,8 +94,42 @@ fn answer(item: &str, n_before: u32) -> Result<f64, FailureClass> {
         4 => Err(FailureClass::PluginTrap),
         5 if n_before < 1 => Err(FailureClass::WallTimeout),
         6 if n_before < 1 => Err(FailureClass::Cancelled),
-        _ => Ok(number as f64),
+        16 if n_before < 2 => Err(FailureClass::RateLimited),
+        17 if n_before < 1 => Err(FailureClass::UpstreamTimeout),
+        18 if n_before < 2 => Err(FailureClass::UpstreamUnavailable),
+        19 => Err(FailureClass::Refused),
+        20 => Err(FailureClass::MalformedOutput),
+        21 if n_before < 1 => Err(FailureClass::AuthInvalid),
+        22 if n_before < 1 => Err(FailureClass::BudgetExhausted),
+        number => Ok(number as f64),
     }
+}
+
+fn number_of(item: &str) -> u64 {
+    u64::from_str_radix(&item[item.len() - 8..], 16).unwrap()
+}
+
+/// Whether a provider, or a budget, has a part in the end of this item.
+fn asks_a_provider(item: &str) -> bool {
+    (16..23).contains(&(number_of(item) % 32))
+}
+
+/// Fails as the server notes it of a provider: of a worker nothing of the kind is believed.
+fn as_noted(call: &Call, class: FailureClass, now: Timestamp) -> FailureClass {
+    if asks_a_provider(&call.item.id)
+        && let Some(origin) = &call.origin
+    {
+        let spent = Spent {
+            scope: BudgetScope::Rule,
+            on_reached: OnReached::Hold,
+            until: Some(now.plus_millis(BUDGET_MS)),
+        };
+        origin.notes.failed(ModelFailure {
+            spent: (class == FailureClass::BudgetExhausted).then_some(spent),
+            ..ModelFailure::new(class, "as the test wants")
+        });
+    }
+    class
 }
 
 fn type_is(kind: &str) -> Written {
@@ -103,13 +141,18 @@ fn type_is(kind: &str) -> Written {
 impl<'d> History<'d> {
     async fn new(database: &'d TempDatabase, seed: u64, plant: Option<Plant>) -> Self {
         let stop = StopInside::default();
+        let world = World::new(stop.open(database).await).await;
+        let clock = Arc::clone(&world.clock);
         Self {
             database,
-            world: World::new(stop.open(database).await).await,
+            world,
             stop,
             died_at: BTreeSet::new(),
             random: StdRng::seed_from_u64(seed),
-            evaluate: FakeEvaluate::new(|call, n_before| answer(&call.item.id, n_before)),
+            evaluate: FakeEvaluate::new(move |call, n_before| {
+                let answered = answer(&call.item.id, n_before);
+                answered.map_err(|class| as_noted(call, class, clock.now()))
+            }),
             rules: BTreeMap::new(),
             observations: BTreeMap::new(),
             requests: Vec::new(),
@@ -142,7 +185,8 @@ impl<'d> History<'d> {
             48..58 => self.edit_rule().await,
             58..60 => self.delete_rule().await,
             60..72 => self.move_clock(),
-            72..75 => self.requeue().await,
+            72..74 => self.requeue().await,
+            74..75 => self.save_connection().await,
             75..79 => self.die().await?,
             79..82 => self.die_inside().await?,
             82..85 => self.die_during_a_call().await,
@@ -425,6 +469,21 @@ impl<'d> History<'d> {
         self.requeued.push(id);
     }
 
+    /// Somebody saves the connection that a provider refused: what it paused goes on.
+    async fn save_connection(&mut self) {
+        self.note(|| "save the connection".to_owned());
+        let (catalog, project) = (&self.world.store.catalog, &self.world.project);
+        for evaluator in catalog.evaluators_in_use(project).await.unwrap() {
+            if evaluator.paused.is_some() {
+                let now = self.world.clock.now();
+                catalog
+                    .unpause_evaluator(project, &evaluator.id, now)
+                    .await
+                    .unwrap();
+            }
+        }
+    }
+
     fn scheduler(&mut self, stop: Option<Breakpoint>) -> Scheduler {
         let options = Options {
             batch: self.random.random_range(1..20),
@@ -559,7 +618,8 @@ impl Known {
             false => "",
         };
         let place = perpend_domain::sampling::value(salt, own.trace_id.as_str());
-        let refusal = if rule.paused.is_some() {
+        let is_refusing = |pause: &Pause| pause.reason.starts_with("PLUGIN_");
+        let refusal = if rule.paused.as_ref().is_some_and(is_refusing) {
             "rule_paused"
         } else if own.environment.starts_with("perpend") {
             "internal_environment"
