@@ -259,4 +259,6 @@ fn add(sum: &mut ModelCost, row: &DayCost) {
     sum.input_tokens += row.input_tokens;
     sum.output_tokens += row.output_tokens;
     sum.cost_usd += row.cost;
+    sum.cached_calls += row.n_cached;
+    sum.saved_usd += row.saved;
 }

@@ -257,6 +257,8 @@ async fn put_connection(
         created_at: now,
         updated_at: now,
     };
+    let (catalog, project) = (&app.store.catalog, &caller.project);
+    let before = catalog.connection(project, &connection.provider).await?;
     let is_new = app
         .store
         .catalog
@@ -267,6 +269,11 @@ async fn put_connection(
         .catalog
         .connection(&caller.project, &connection.provider)
         .await?;
+    // A gateway may go by headers whose values are in no key of stored replies.
+    let has_headers = |one: &Connection| !one.extra_header_keys.is_empty();
+    if let Some(before) = before.filter(|before| has_headers(before) || has_headers(&connection)) {
+        app.store.ledger.forget_replies(project, &before.id).await?;
+    }
     let shown = view(stored.as_ref().unwrap_or(&connection));
     Ok(match is_new {
         true => Either::Other(Answer(shown)),
@@ -285,6 +292,10 @@ async fn delete_connection(
         .delete_connection(&caller.project, &id, app.web.clock.now())
         .await;
     deleted.map_err(missing)?;
+    app.store
+        .ledger
+        .forget_replies(&caller.project, &id)
+        .await?;
     Ok(Answer(Done::new("LLM connection deleted")))
 }
 

@@ -28,6 +28,8 @@ pub(super) fn view((attempt, call): (u32, ModelCall)) -> contract::ModelCall {
         reasoning_tokens: call.reasoning_tokens,
         estimated: call.is_estimated,
         cost_usd: call.cost,
+        from_cache: call.is_from_cache,
+        saved_usd: call.saved,
         error_class: class,
         error_message: message,
     }

@@ -9,6 +9,7 @@ use perpend_contract::rule::RuleInput;
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{Assignment, Evaluator, Rule};
 use perpend_domain::ids::ProjectId;
+use perpend_domain::plugin::{Replies, Reuse};
 use perpend_scheduler::{Preview, PreviewExample, Trial, TrialOn};
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
@@ -186,6 +187,11 @@ impl Asked<'_> {
             mapping: self.assignment.mapping.clone(),
             on_missing: self.rule.on_missing,
             on: vec![TrialOn::Target(example.target.clone())],
+            // A stored reply would tell neither cost nor time of the targets to come.
+            reuse: Reuse {
+                replies: Replies::Fresh,
+                run: 0,
+            },
             limit: evaluators::TRIAL_LIMIT,
         };
         let results = self.app.scheduler.trial(self.project, trial).await?;

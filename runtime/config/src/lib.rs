@@ -151,6 +151,10 @@ pub struct Evaluation {
     pub confinement: Confinement,
     /// A worker with more memory in use is replaced, bytes.
     pub worker_memory_bytes: u64,
+    /// How long replies of models answer equal requests, milliseconds; 0: none is stored.
+    pub reply_lifetime_ms: i64,
+    /// What the stored replies of a project may take up, bytes.
+    pub max_reply_bytes: u64,
 }
 
 /// What happens where the platform lacks a wall around worker processes.

@@ -71,6 +71,8 @@ pub(super) fn blank() -> Config {
             n_workers: 1,
             confinement: Confinement::BestEffort,
             worker_memory_bytes: 4 << 30,
+            reply_lifetime_ms: 0,
+            max_reply_bytes: 0,
         },
         exports: Exports::default(),
         secrets: Secrets::default(),
@@ -557,6 +559,29 @@ pub(super) const SETTINGS: &[Setting] = &[
                 0 => n_cpus.min(4),
                 n => n,
             };
+            Ok(())
+        },
+    },
+    Setting {
+        key: "evaluation.reply_cache_days",
+        short: None,
+        default: "30",
+        since: "0.2",
+        text: "For so long a reply of a model answers equal requests of its project: trials, targets that are scored again, and \
+               live scoring at temperature 0. 0 turns this off and forgets what is stored.",
+        set: |config, text| {
+            config.evaluation.reply_lifetime_ms = number(text, 0, 3_650)? as i64 * 86_400_000;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "evaluation.reply_cache_mib",
+        short: None,
+        default: "256",
+        since: "0.2",
+        text: "What stored replies of a project may take up, compressed; the oldest go first. It may be more for ten minutes.",
+        set: |config, text| {
+            config.evaluation.max_reply_bytes = number(text, 1, 1 << 20)? << 20;
             Ok(())
         },
     },

@@ -73,6 +73,12 @@ pub struct ModelCost {
     pub output_tokens: u64,
     /// US dollars.
     pub cost_usd: f64,
+    /// Requests that stored replies answered; `calls` and tokens leave them out.
+    #[serde(default)]
+    pub cached_calls: u64,
+    /// What these would have cost, in US dollars, as far as the prices are known.
+    #[serde(default)]
+    pub saved_usd: f64,
 }
 
 /// Costs of a time range, and their sum.

@@ -198,6 +198,13 @@ pub struct ModelCall {
     pub estimated: bool,
     /// US dollars; `null` where the price of the model is not known.
     pub cost_usd: Option<f64>,
+    /// The reply was stored before for an equal request: no provider was asked, and `costUsd` is 0. Tokens are those that the
+    /// provider once counted.
+    #[serde(default)]
+    pub from_cache: bool,
+    /// What the provider would have been paid, in US dollars; `null` where nothing was saved, or the price is not known.
+    #[serde(default)]
+    pub saved_usd: Option<f64>,
     /// Why there was no usable answer, such as `rate_limited`; `null` where there was one.
     pub error_class: Option<String>,
     /// The same for people.

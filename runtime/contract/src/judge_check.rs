@@ -31,6 +31,8 @@ pub struct CheckInput {
     pub limit: Option<u32>,
     /// Whether instructions are planted into what is judged; they are when absent.
     pub plants: Option<bool>,
+    /// Asks models again, where otherwise replies answer that were stored for equal requests.
+    pub fresh: Option<bool>,
 }
 
 /// An item and the label that is right.
@@ -214,6 +216,9 @@ pub struct EvaluatorCheck {
     pub execution_count: u64,
     /// What their model calls cost, in US dollars; `null` where the price of one is not known.
     pub cost_usd: Option<f64>,
+    /// What stored replies saved besides, in US dollars, as far as the prices are known.
+    #[serde(default)]
+    pub saved_usd: f64,
     /// Milliseconds of the model calls of an item, or of the evaluator where it asks no model, median.
     pub latency_median_ms: Option<u64>,
     /// The same, 95th percentile.

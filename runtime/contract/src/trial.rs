@@ -31,6 +31,8 @@ pub struct TrialInput {
     /// Written by hand; no mapping is applied to it.
     #[schema(value_type = Option<TrialItem>)]
     pub item: Option<Map<String, Value>>,
+    /// Asks models again, where otherwise replies answer that were stored for equal requests.
+    pub fresh: Option<bool>,
 }
 
 /// A target of a trial.

@@ -12,7 +12,7 @@ use crate::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId, ScoreId};
 use crate::payload::Payload;
 use crate::plugin::Item;
 
-pub use fingerprint::fingerprint;
+pub use fingerprint::{canonical, fingerprint};
 
 const SCORES: Uuid = Uuid::from_u128(0x1b6f5e0a_52c9_4d0e_8f52_3a7c1d9e4b60);
 

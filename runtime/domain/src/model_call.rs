@@ -29,6 +29,10 @@ pub struct ModelCall {
     pub is_estimated: bool,
     /// US dollars; `None` where the price of the model is not known.
     pub cost: Option<f64>,
+    /// The reply was stored before: no provider was asked, and `cost` is 0.
+    pub is_from_cache: bool,
+    /// What the provider would have been paid, US dollars; `None` where nothing was saved, or the price is not known.
+    pub saved: Option<f64>,
     /// Class and message, where no usable answer came.
     pub error: Option<(String, String)>,
 }

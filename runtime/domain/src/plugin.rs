@@ -369,6 +369,29 @@ pub struct Attempting {
     pub attempt: u32,
 }
 
+/// Which replies that the project was given before may answer model calls, where the guest leaves it to the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replies {
+    /// Those of requests whose temperature is 0.
+    #[default]
+    Steady,
+    /// All of them.
+    Any,
+    /// None: models are asked again, and what they say takes the place of what is stored.
+    Fresh,
+    /// None, and none is stored.
+    Apart,
+}
+
+/// How the model calls of a run meet replies that are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reuse {
+    /// Which of them are read.
+    pub replies: Replies,
+    /// Counted from 0 where the same is judged again on purpose: runs share no replies.
+    pub run: u32,
+}
+
 /// On whose behalf one call is made, and what the host notes of its model calls.
 #[derive(Debug)]
 pub struct Origin {
@@ -376,6 +399,8 @@ pub struct Origin {
     pub maker: Arc<Maker>,
     /// `None` in a trial, which stores nothing.
     pub attempt: Option<Attempting>,
+    /// Which stored replies may answer.
+    pub reuse: Reuse,
     /// Filled while the call runs.
     pub notes: ModelNotes,
 }
@@ -387,8 +412,15 @@ impl Origin {
         Self {
             maker: Arc::clone(maker),
             attempt,
+            reuse: Reuse::default(),
             notes: ModelNotes::default(),
         }
+    }
+
+    /// The same, answered by these stored replies.
+    #[must_use]
+    pub fn reusing(self, reuse: Reuse) -> Self {
+        Self { reuse, ..self }
     }
 }
 

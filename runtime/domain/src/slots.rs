@@ -1,5 +1,6 @@
 //! Models of evaluators: which one answers for a slot, and what the host notes of their calls.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -133,6 +134,8 @@ pub struct ModelNotes {
     n_exchanges: AtomicU32,
     /// Of a trial: those of an execution go to the ledger.
     calls: Mutex<Vec<ModelCall>>,
+    /// How often each request was made, by its digest.
+    repeats: Mutex<HashMap<[u8; 32], u32>>,
 }
 
 impl ModelNotes {
@@ -169,6 +172,14 @@ impl ModelNotes {
     #[must_use]
     pub fn failure(&self) -> Option<ModelFailure> {
         self.lock().clone()
+    }
+
+    /// Counts a request; how many equal ones were counted before.
+    pub fn count_repeat(&self, request: [u8; 32]) -> u32 {
+        let mut all = self.repeats.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = all.entry(request).or_default();
+        *n += 1;
+        *n - 1
     }
 
     /// Notes an exchange of a trial.

@@ -100,8 +100,13 @@ impl Broker {
                         return HostReply::Complete(requests.iter().map(refused).collect());
                     }
                 };
-                let all = requests.into_iter().enumerate().map(async |(at, request)| {
-                    let answer = self.models.complete(origin, first + at, request).await;
+                // Made in order, answered together.
+                let made = requests.into_iter().enumerate();
+                let made =
+                    made.map(|(at, request)| self.models.complete(origin, first + at, request));
+                let made: Vec<_> = made.collect();
+                let all = made.into_iter().map(async |answer| {
+                    let answer = answer.await;
                     answer.map_err(|failure| noted(origin, failure))
                 });
                 HostReply::Complete(join_all(all).await)

@@ -35,6 +35,8 @@ pub struct KeptAnswer {
     pub method: String,
     /// The body of the answer.
     pub body: String,
+    /// It was stored before for an equal request, and cost nothing.
+    pub is_from_cache: bool,
 }
 
 /// One exchange as it is written.

@@ -13,15 +13,17 @@ const DAY_MICROS: i64 = 86_400_000_000;
 
 const ADD: &str = "
     INSERT INTO model_costs (project_id, day, rule_id, evaluator_id, provider, model, n_calls, n_failed, n_unpriced,
-                             input_tokens, output_tokens, cost)
-    VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, $9, $10, $11)
+                             input_tokens, output_tokens, cost, n_cached, saved)
+    VALUES ($1, $2, $3, $4, $5, $6, $12, $7, $8, $9, $10, $11, $13, $14)
     ON CONFLICT (project_id, day, rule_id, evaluator_id, provider, model) DO UPDATE SET
-        n_calls = model_costs.n_calls + 1,
+        n_calls = model_costs.n_calls + excluded.n_calls,
         n_failed = model_costs.n_failed + excluded.n_failed,
         n_unpriced = model_costs.n_unpriced + excluded.n_unpriced,
         input_tokens = model_costs.input_tokens + excluded.input_tokens,
         output_tokens = model_costs.output_tokens + excluded.output_tokens,
-        cost = model_costs.cost + excluded.cost";
+        cost = model_costs.cost + excluded.cost,
+        n_cached = model_costs.n_cached + excluded.n_cached,
+        saved = model_costs.saved + excluded.saved";
 const RELEASE: &str = "DELETE FROM model_reservations WHERE id = $1";
 const TURN: &str = "
     INSERT INTO model_turns (project_id, n) VALUES ($1, 1)
@@ -40,7 +42,8 @@ const SPENT: &str = "
                       WHERE project_id = $1 AND ($3 = '' OR rule_id = $3) AND ($4 = '' OR evaluator_id = $4)
                         AND $5 < until), 0.0)";
 const BY_DAY: &str = "
-    SELECT day, rule_id, evaluator_id, provider, model, n_calls, n_failed, n_unpriced, input_tokens, output_tokens, cost
+    SELECT day, rule_id, evaluator_id, provider, model, n_calls, n_failed, n_unpriced, input_tokens, output_tokens, cost,
+           n_cached, saved
       FROM model_costs
      WHERE project_id = $1 AND $2 <= day AND day < $3
      ORDER BY day DESC, cost DESC, rule_id, evaluator_id, provider, model
@@ -59,6 +62,8 @@ perpend_sql::record! {
         input_tokens: i64,
         output_tokens: i64,
         cost: f64,
+        n_cached: i64,
+        saved: f64,
     }
 }
 
@@ -87,6 +92,10 @@ pub struct DayCost {
     pub output_tokens: u64,
     /// US dollars, without those whose price is not known.
     pub cost: f64,
+    /// Requests that stored replies answered; none of the other counts has them.
+    pub n_cached: u64,
+    /// What these would have cost, US dollars, without those whose price is not known.
+    pub saved: f64,
 }
 
 /// What a call that is about to be made may cost.
@@ -118,7 +127,8 @@ pub struct NoRoom {
     pub spending: Spending,
 }
 
-/// Adds one exchange to the sums and gives back what was reserved for it.
+/// Adds one exchange to the sums and gives back what was reserved for it. Of what a stored reply answered, no tokens were
+/// used.
 pub(super) async fn settle(
     tx: &mut Tx,
     asking: &AskingAttempt,
@@ -128,8 +138,12 @@ pub(super) async fn settle(
     let day = call.started_at.as_micros().div_euclid(DAY_MICROS) * DAY_MICROS;
     let is_failed = call.error.is_some();
     let is_unpriced = !is_failed && call.cost.is_none();
-    let count = |n: u64| Arg::from(i64::try_from(n).unwrap_or(i64::MAX));
-    let args: [Arg<'_>; 11] = [
+    let is_asked = !call.is_from_cache;
+    let count = |n: u64| match is_asked {
+        true => Arg::from(i64::try_from(n).unwrap_or(i64::MAX)),
+        false => 0_i64.into(),
+    };
+    let args: [Arg<'_>; 14] = [
         asking.project.as_str().into(),
         day.into(),
         asking.rule.as_str().into(),
@@ -141,6 +155,9 @@ pub(super) async fn settle(
         count(call.input_tokens),
         count(call.output_tokens),
         call.cost.unwrap_or_default().into(),
+        i64::from(is_asked).into(),
+        i64::from(call.is_from_cache).into(),
+        call.saved.unwrap_or_default().into(),
     ];
     tx.execute(ADD, &args).await?;
     if let Some(id) = reservation {
@@ -265,6 +282,8 @@ impl Ledger {
             input_tokens: row.input_tokens.unsigned_abs(),
             output_tokens: row.output_tokens.unsigned_abs(),
             cost: row.cost,
+            n_cached: row.n_cached.unsigned_abs(),
+            saved: row.saved,
         };
         Ok(rows.into_iter().map(row).collect())
     }

@@ -10,12 +10,12 @@ use crate::{Error, Ledger};
 /// Executions that a mean is taken over.
 const N_EXECUTIONS: usize = 50;
 /// The newest calls of the project are looked at, so that an evaluator that rarely asks costs no long search. Of those that
-/// failed nothing can be learnt.
+/// failed nothing can be learnt, and of stored replies not what one costs.
 const LATEST: &str = "
     SELECT execution_id, cost, latency_ms
-      FROM (SELECT execution_id, evaluator_id, cost, error_class, latency_ms, started_at
+      FROM (SELECT execution_id, evaluator_id, cost, error_class, latency_ms, started_at, from_cache
               FROM model_calls WHERE project_id = $1 ORDER BY started_at DESC LIMIT 20000) c
-     WHERE evaluator_id = $2 AND error_class IS NULL
+     WHERE evaluator_id = $2 AND error_class IS NULL AND from_cache = 0
      ORDER BY started_at DESC
      LIMIT 2000";
 

@@ -19,6 +19,7 @@ mod model_calls;
 mod outcome;
 mod queue;
 mod read;
+mod replies;
 mod row;
 mod supersede;
 mod sweep;
@@ -34,6 +35,7 @@ pub use matches::{Making, MatchBatch, NewWatch, Watch, make};
 pub use outcome::{Finished, Outcome};
 pub use queue::Queue;
 pub use read::StateCount;
+pub use replies::StoredReply;
 pub use supersede::{Replaced, replaced};
 pub use waiting::{Failed, Waiting};
 

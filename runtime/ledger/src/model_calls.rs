@@ -15,22 +15,22 @@ use super::row::id_bytes;
 use crate::Error;
 
 const KEPT: &str = "
-    SELECT method, body FROM kept_answers
+    SELECT method, body, from_cache FROM kept_answers
      WHERE execution_id = $1 AND call = $2 AND request = $3 ORDER BY number";
 const KEEP: &str = "
-    INSERT INTO kept_answers (execution_id, call, request, number, project_id, method, body, kept_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+    INSERT INTO kept_answers (execution_id, call, request, number, project_id, method, body, from_cache, kept_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
     ON CONFLICT (execution_id, call, request, number) DO NOTHING";
 const FORGET_CALL: &str =
     "DELETE FROM kept_answers WHERE execution_id = $1 AND call = $2 AND request = $3";
 const NOTE: &str = "
     INSERT INTO model_calls (project_id, execution_id, evaluator_id, attempt, provider, model, model_answered, method,
                              started_at, latency_ms, input_tokens, cached_tokens, output_tokens, reasoning_tokens,
-                             estimated, cost, error_class, error_message)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
+                             estimated, cost, from_cache, saved, error_class, error_message)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
 const CALLS: &str = "
     SELECT attempt, provider, model, model_answered, method, started_at, latency_ms, input_tokens, cached_tokens,
-           output_tokens, reasoning_tokens, estimated, cost, error_class, error_message
+           output_tokens, reasoning_tokens, estimated, cost, from_cache, saved, error_class, error_message
       FROM model_calls
      WHERE execution_id = $1 AND project_id = $2
      ORDER BY seq
@@ -82,6 +82,8 @@ perpend_sql::record! {
         reasoning_tokens: i64,
         estimated: i16,
         cost: Option<f64>,
+        from_cache: i16,
+        saved: Option<f64>,
         error_class: Option<String>,
         error_message: Option<String>,
     }
@@ -110,6 +112,8 @@ impl From<CallRow> for (u32, ModelCall) {
             reasoning_tokens: count(row.reasoning_tokens),
             is_estimated: row.estimated != 0,
             cost: row.cost,
+            is_from_cache: row.from_cache != 0,
+            saved: row.saved,
             error: row.error_class.zip(row.error_message),
         };
         (row.attempt.max(0).cast_unsigned(), call)
@@ -140,6 +144,8 @@ async fn note(
         .bind(stored(call.reasoning_tokens))
         .bind(call.is_estimated)
         .bind(call.cost)
+        .bind(call.is_from_cache)
+        .bind(call.saved)
         .bind(class)
         .bind(message)
         .execute(tx)
@@ -186,8 +192,12 @@ impl Ledger {
             i64::from(key.call).into(),
             key.request.as_bytes().as_slice().into(),
         ];
-        let rows: Vec<(String, String)> = self.pool.select(KEPT, &args).await?;
-        let answer = |(method, body)| KeptAnswer { method, body };
+        let rows: Vec<(String, String, i16)> = self.pool.select(KEPT, &args).await?;
+        let answer = |(method, body, from_cache)| KeptAnswer {
+            method,
+            body,
+            is_from_cache: from_cache != 0,
+        };
         Ok(rows.into_iter().map(answer).collect())
     }
 
@@ -236,6 +246,7 @@ impl Ledger {
                     .bind(asking.project.as_str())
                     .bind(&kept.method)
                     .bind(&kept.body)
+                    .bind(kept.is_from_cache)
                     .bind(now.as_micros())
                     .execute(&mut tx)
                     .await?;

@@ -46,15 +46,15 @@ impl Llm {
     }
 }
 
-struct Call<'a> {
-    shared: &'a Shared,
+pub(crate) struct Call<'a> {
+    pub(crate) shared: &'a Shared,
     endpoint: &'a Endpoint,
     model: &'a str,
     limits: &'a CallLimits,
-    observer: &'a dyn CallObserver,
+    pub(crate) observer: &'a dyn CallObserver,
     deadline: Instant,
     params: Params,
-    wanted: Option<Wanted>,
+    pub(crate) wanted: Option<Wanted>,
     /// The methods left, the one in use first.
     methods: Vec<Structure>,
     quirks: BTreeSet<Quirk>,
@@ -65,7 +65,8 @@ struct Call<'a> {
     n_answered: u32,
     reask: u32,
     is_doubled: bool,
-    usage: Usage,
+    pub(crate) usage: Usage,
+    pub(crate) is_from_cache: bool,
 }
 
 impl<'a> Call<'a> {
@@ -103,10 +104,14 @@ impl<'a> Call<'a> {
             reask: 0,
             is_doubled: false,
             usage: Usage::default(),
+            is_from_cache: false,
         })
     }
 
     async fn run(mut self) -> Result<Completion, Failure> {
+        if let Some(completion) = self.stored().await? {
+            return Ok(completion);
+        }
         loop {
             match self.ask().await {
                 Ok(reply) => {
@@ -122,18 +127,14 @@ impl<'a> Call<'a> {
 
     /// One exchange.
     async fn ask(&mut self) -> Result<Reply, Rejected> {
-        let messages = self.sent_messages();
-        let n_bytes = messages.iter().map(|message| message.content.len()).sum();
-        let messages: Arc<[Message]> = messages.into();
+        let (messages, n_bytes) = self.conversation();
         if let Some(reply) = self.kept(&messages, n_bytes) {
             return Ok(reply);
         }
-        let wire = self
-            .wire(&messages, tokens(n_bytes))
-            .map_err(|mut failure| {
-                failure.is_unsent = self.number == 0;
-                failure
-            })?;
+        let wire = self.wire(&messages, n_bytes).map_err(|mut failure| {
+            failure.is_unsent = self.number == 0;
+            failure
+        })?;
         if self.deadline <= Instant::now() {
             let limit = self.limits.timeout.as_millis();
             let message = format!("no usable reply within {limit} ms");
@@ -148,6 +149,7 @@ impl<'a> Call<'a> {
         })?;
         self.n_answered += 1;
         self.usage += usage;
+        self.is_from_cache = false;
         Ok(reply)
     }
 
@@ -162,10 +164,30 @@ impl<'a> Call<'a> {
         self.methods.drain(..known.unwrap_or_default());
         self.n_answered += 1;
         self.usage += usage;
+        self.is_from_cache = answer.is_from_cache;
         Some(reply)
     }
 
-    fn exchange(&self, messages: &Arc<[Message]>, n_bytes: usize) -> Exchange<'a> {
+    /// What is sent, and its bytes.
+    pub(crate) fn conversation(&self) -> (Arc<[Message]>, usize) {
+        let messages = self.sent_messages();
+        let n_bytes = messages.iter().map(|message| message.content.len()).sum();
+        (messages.into(), n_bytes)
+    }
+
+    pub(crate) fn check_length(&self, n_bytes: usize) -> Result<(), Failure> {
+        let n_tokens = tokens(n_bytes);
+        match self.limits.max_input_tokens {
+            Some(limit) if u64::from(limit) < n_tokens => {
+                let message =
+                    format!("the prompt has about {n_tokens} tokens, and {limit} are allowed");
+                Err(Failure::new(Class::ContextTooLong, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn exchange(&self, messages: &Arc<[Message]>, n_bytes: usize) -> Exchange<'a> {
         Exchange {
             endpoint: self.endpoint,
             observer: self.observer,
@@ -185,14 +207,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn wire(&self, messages: &[Message], n_tokens: u64) -> Result<Wire, Failure> {
-        if let Some(limit) = self.limits.max_input_tokens
-            && u64::from(limit) < n_tokens
-        {
-            let message =
-                format!("the prompt has about {n_tokens} tokens, and {limit} are allowed");
-            return Err(Failure::new(Class::ContextTooLong, message));
-        }
+    fn wire(&self, messages: &[Message], n_bytes: usize) -> Result<Wire, Failure> {
+        self.check_length(n_bytes)?;
         let ask = Ask {
             model: self.model,
             messages,
@@ -255,7 +271,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn completion(&self, reply: Reply, structured: Option<String>) -> Completion {
+    pub(crate) fn completion(&self, reply: Reply, structured: Option<String>) -> Completion {
         // The text of a tool call is in its arguments.
         let text = match (&structured, reply.text.is_empty()) {
             (Some(structured), true) => structured.clone(),
@@ -269,7 +285,7 @@ impl<'a> Call<'a> {
             output_tokens: self.usage.output,
             logprobs: reply.logprobs,
             model: reply.model.unwrap_or_else(|| self.model.to_owned()),
-            from_cache: false,
+            from_cache: self.is_from_cache,
         }
     }
 
@@ -373,7 +389,7 @@ fn said(role: Role, content: String) -> Message {
     Message { role, content }
 }
 
-fn read(endpoint: &Endpoint, body: Value) -> Result<(Reply, Facts), String> {
+pub(crate) fn read(endpoint: &Endpoint, body: Value) -> Result<(Reply, Facts), String> {
     let reply = protocol::reply(endpoint, body)?;
     let structured = reply.structured.as_ref().map_or(0, String::len);
     let facts = Facts {

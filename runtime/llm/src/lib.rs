@@ -11,6 +11,7 @@
 //! - **No delayed retries.** The scheduler retries. A call repeats a request only in another form or after a malformed
 //!   reply.
 
+mod asked;
 mod complete;
 mod connections;
 mod embed;
@@ -26,8 +27,10 @@ mod params;
 mod plain;
 mod protocol;
 mod reject;
+mod stored;
 mod wanted;
 
+pub use asked::asked;
 pub use endpoint::{CallLimits, Endpoint, ModelChoice, Protocol, Secret};
 pub use failure::{Class, Failure};
 pub use llm::Llm;

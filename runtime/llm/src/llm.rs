@@ -191,6 +191,7 @@ impl Shared {
         let answer = body.filter(|_| result.is_ok()).map(|body| Answered {
             method: exchange.method,
             body: String::from_utf8_lossy(&body).into_owned(),
+            is_from_cache: false,
         });
         exchange.observer.after(call, answer).await?;
         result.map(|(reply, facts)| (reply, usage(&facts)))
@@ -202,10 +203,20 @@ impl Shared {
         answer: &Answered,
         read: Read<T>,
     ) -> Option<(T, Usage)> {
+        let (reply, facts) = Self::reread(exchange, answer, read)?;
+        Some((reply, usage(&facts)))
+    }
+
+    /// The same with all that is known of it.
+    pub(crate) fn reread<T>(
+        exchange: &Exchange<'_>,
+        answer: &Answered,
+        read: Read<T>,
+    ) -> Option<(T, Facts)> {
         let body = serde_json::from_str(&answer.body).ok()?;
         let (reply, mut facts) = read(exchange.endpoint, body).ok()?;
         facts.usage = Some(counted(&exchange.estimate, &facts));
-        Some((reply, usage(&facts)))
+        Some((reply, facts))
     }
 
     async fn send(&self, endpoint: &Endpoint, post: Post, body: &Value) -> Result<Raw, Failure> {
@@ -388,7 +399,7 @@ fn counted(estimate: &Estimate, facts: &Facts) -> Usage {
     })
 }
 
-fn usage(facts: &Facts) -> Usage {
+pub(crate) fn usage(facts: &Facts) -> Usage {
     facts.usage.unwrap_or_default()
 }
 

@@ -136,6 +136,8 @@ pub struct Answered {
     pub method: Structure,
     /// The body of the answer.
     pub body: String,
+    /// An equal request of another call was answered so: nothing was paid for it here.
+    pub is_from_cache: bool,
 }
 
 /// Listens to the exchanges of one call.
@@ -143,6 +145,19 @@ pub trait CallObserver: Send + Sync {
     /// The `n`-th usable answer of this call, from 0, where an earlier attempt got it: it is used in place of another
     /// exchange, and costs nothing.
     fn kept(&self, n: u32) -> Option<Answered>;
+
+    /// The stored reply to an equal request, where one may take the place of the whole call: no connection is waited for,
+    /// and nothing is announced.
+    fn stored(&self) -> BoxFuture<'_, Option<Answered>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    /// A stored reply still fits and is used; told before anything is done with it. The usage is what the provider once
+    /// counted. A failure stops the call and becomes its result.
+    fn reused(&self, call: ProviderCall, answer: Answered) -> BoxFuture<'_, Result<(), Failure>> {
+        let _ = (call, answer);
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Before a request is sent; gives the value of its header `traceparent` (W3C Trace Context), where it shall have one.
     /// A failure stops the call and becomes its result.

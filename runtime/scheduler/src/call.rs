@@ -7,7 +7,9 @@ use perpend_domain::identity;
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::mapping::{Plan, Subject};
 use perpend_domain::observation::Observation;
-use perpend_domain::plugin::{Attempting, Call, FailureClass, Item, Limits, Origin, Purpose};
+use perpend_domain::plugin::{
+    Attempting, Call, FailureClass, Item, Limits, Origin, Purpose, Reuse,
+};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
@@ -119,7 +121,7 @@ pub(crate) fn call_of(
     item: Item,
     run_time: Timestamp,
     limits: Limits,
-    attempt: Option<Attempting>,
+    (attempt, reuse): (Option<Attempting>, Reuse),
 ) -> Call {
     let version = &evaluator.evaluator.version;
     Call {
@@ -131,7 +133,9 @@ pub(crate) fn call_of(
         run_time_ms: u64::try_from(run_time.as_millis()).unwrap_or_default(),
         limits,
         purpose: Purpose::Evaluate,
-        origin: Some(Arc::new(Origin::new(&evaluator.maker, attempt))),
+        origin: Some(Arc::new(
+            Origin::new(&evaluator.maker, attempt).reusing(reuse),
+        )),
     }
 }
 

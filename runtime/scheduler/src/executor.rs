@@ -10,7 +10,7 @@ use futures_util::stream::{BoxStream, Fuse};
 use perpend_domain::evaluation::{Execution, NewExecution, NoScores, OnMissing, Target, Uncalled};
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::observation::Observation;
-use perpend_domain::plugin::{Attempting, Call, CallResult, FailureClass, LogLine};
+use perpend_domain::plugin::{Attempting, Call, CallResult, FailureClass, LogLine, Replies, Reuse};
 use perpend_domain::time::Timestamp;
 use perpend_ledger::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share, Unheld};
 
@@ -576,11 +576,19 @@ impl Inner {
         // The same for every attempt.
         let run_time = execution.created_at.min(now);
         let limits = self.deps.options.limits;
+        let reuse = Reuse {
+            replies: match execution.made.generation {
+                0 => Replies::Steady,
+                // Where nothing changed, scoring again is free.
+                _ => Replies::Any,
+            },
+            run: 0,
+        };
         Ok(Prepared {
             execution,
             assignment,
             environment: loaded.environment().to_owned(),
-            call: call_of(evaluator, item, run_time, limits, Some(attempt)),
+            call: call_of(evaluator, item, run_time, limits, (Some(attempt), reuse)),
         })
     }
 

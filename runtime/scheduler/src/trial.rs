@@ -13,7 +13,7 @@ use perpend_domain::evaluation::{
 use perpend_domain::ids::ProjectId;
 use perpend_domain::mapping::{Plan, WrittenItem};
 use perpend_domain::model_call::ModelCall;
-use perpend_domain::plugin::{Call, CallResult, FailureClass, Item, Origin};
+use perpend_domain::plugin::{Call, CallResult, FailureClass, Item, Origin, Reuse};
 use perpend_domain::time::Timestamp;
 
 use crate::Scheduler;
@@ -44,6 +44,8 @@ pub struct Trial {
     pub on_missing: OnMissing,
     /// In the order of the results.
     pub on: Vec<TrialOn>,
+    /// Which stored replies may answer for models.
+    pub reuse: Reuse,
     /// The longest time for all together.
     pub limit: Duration,
 }
@@ -126,7 +128,7 @@ impl Scheduler {
                 Err(why) => results[place] = Some(TrialResult::without_call(why)),
                 Ok(item) => {
                     let limits = inner.deps.options.limits;
-                    let call = call_of(&evaluator, item.clone(), now, limits, None);
+                    let call = call_of(&evaluator, item.clone(), now, limits, (None, trial.reuse));
                     let origin = call.origin.clone();
                     calls.push(call);
                     open.push(Open {

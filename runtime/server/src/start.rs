@@ -135,7 +135,7 @@ fn models(
     vault: &Vault,
     outbound: &Outbound,
     prices: &Arc<Prices>,
-    clock: &Arc<dyn Clock>,
+    (clock, reply_lifetime_ms): (&Arc<dyn Clock>, i64),
 ) -> (Arc<dyn Models>, EngineReplyCheck) {
     let reply_check = EngineReplyCheck::default();
     let check = Arc::new(reply_check.clone());
@@ -147,6 +147,7 @@ fn models(
         clock: Arc::clone(clock),
         latest: Arc::default(),
         settled: Arc::default(),
+        reply_lifetime_ms,
     };
     (Arc::new(models), reply_check)
 }
@@ -202,7 +203,13 @@ impl Server {
         let home = first_start(&store, &config.init, ids.as_ref(), clock.now(), show).await?;
         let outbound = Outbound::new(&config.exports.private_endpoints);
         let prices = Arc::new(Prices::default());
-        let (models, reply_check) = models(&store, &vault, &outbound, &prices, &clock);
+        let (models, reply_check) = models(
+            &store,
+            &vault,
+            &outbound,
+            &prices,
+            (&clock, config.evaluation.reply_lifetime_ms),
+        );
         let engine = match config.evaluation.isolation {
             Isolation::Process => {
                 Engine::processes(&store, program, cache_dir, &config.evaluation, models)

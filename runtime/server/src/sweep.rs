@@ -1,5 +1,5 @@
 //! What is due from time to time: the data of deleted projects go, so do traces past the retention of their
-//! project, and it is written down when keys were used.
+//! project and stored replies of models, and it is written down when keys were used.
 //!
 //! Invariants:
 //! - **No input.** A round finds its work in the store; one that is lost or cut off is made up for by the
@@ -48,6 +48,7 @@ pub async fn round(app: &App) {
 
 /// Deletes what is due. `true` when there is nothing that has to be looked at again soon.
 async fn sweep(app: &App) -> bool {
+    forget_replies(app).await;
     match app.store.sweep(app.web.clock.now()).await {
         Ok(swept) => {
             if 0 < swept.n_expired + swept.n_gone {
@@ -63,6 +64,22 @@ async fn sweep(app: &App) -> bool {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "sweep failed and will go on");
             false
+        }
+    }
+}
+
+/// Forgets stored replies that are past their time or beyond the size of their project.
+async fn forget_replies(app: &App) {
+    let limits = app.web.config.evaluation;
+    let until = app.web.clock.now().plus_millis(-limits.reply_lifetime_ms);
+    let ledger = &app.store.ledger;
+    let swept = ledger.sweep_replies(until, limits.max_reply_bytes);
+    match swept.await {
+        Ok(0) => {}
+        Ok(n_replies) => tracing::info!(n_replies, "stored replies of models forgotten"),
+        Err(error) => {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "stored replies of models stay for now");
         }
     }
 }

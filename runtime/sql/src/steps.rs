@@ -46,6 +46,7 @@ pub const STEPS: &[Step] = &[
     step!("version policies", "0030_version_policies.sql"),
     step!("evaluator checks", "0031_evaluator_checks.sql"),
     step!("rules after rules", "0032_rules_after_rules.sql"),
+    step!("stored replies", "0033_stored_replies.sql"),
 ];
 
 /// The version of a database that has all steps.

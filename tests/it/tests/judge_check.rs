@@ -37,8 +37,10 @@ async fn labelled(app: &TestApp) -> Value {
     let (status, made) = call(app, Method::POST, EVALUATORS, judge(Some("gpt-4o-mini"))).await;
     assert_eq!(status, 200, "{made}");
     for n in 0..N_LABELS {
-        let output = if n % 2 == 0 { "Thanks." } else { "rude" };
-        let trace = Trace::new(n, "ticket").generation("answer", output);
+        // Equal texts would be asked about once.
+        let output = if n % 2 == 0 { "Thanks" } else { "rude" };
+        let output = format!("{output}, number {n}.");
+        let trace = Trace::new(n, "ticket").generation("answer", &output);
         app.ingest(&trace).await.unwrap();
         // One in ten is not as the judge sees it.
         let is_polite = (n % 2 == 0) != (n % 10 == 0);

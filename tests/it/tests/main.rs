@@ -40,6 +40,7 @@ mod otlp;
 mod plugins;
 mod prompts;
 mod recorded;
+mod response_cache;
 mod rest;
 mod rule_preview;
 mod scores;

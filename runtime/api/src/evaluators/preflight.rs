@@ -4,7 +4,7 @@ use futures_util::future::try_join_all;
 use perpend_domain::evaluation::{Evaluator, NoScores, OnMissing};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::mapping::WrittenItem;
-use perpend_domain::plugin::FailureClass;
+use perpend_domain::plugin::{FailureClass, Replies, Reuse};
 use perpend_scheduler::{Trial, TrialOn};
 use perpend_web::problem::{Code, Problem};
 use serde_json::{Map, Value};
@@ -47,6 +47,11 @@ async fn answers(app: &App, project: &ProjectId, judge: Evaluator) -> Result<(),
         evaluator: judge.clone(),
         mapping: None,
         on_missing: OnMissing::Fail,
+        // Whether the model answers now.
+        reuse: Reuse {
+            replies: Replies::Apart,
+            run: 0,
+        },
         limit: LIMIT,
     };
     let results = app.scheduler.trial(project, trial).await?;

@@ -9,7 +9,7 @@ use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, Mapping, OnMissing, Target};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::mapping::{VARIABLES, WrittenItem};
-use perpend_domain::plugin::Item;
+use perpend_domain::plugin::{Item, Replies, Reuse};
 use perpend_domain::time::Timestamp;
 use perpend_scheduler::{Trial, TrialOn, TrialResult, TrialScore};
 use perpend_web::answer::Answer;
@@ -65,6 +65,7 @@ async fn try_evaluator(
         mapping: input.variable_mapping,
         on_missing,
         on: on.clone(),
+        reuse: reuse(input.fresh, 0),
         limit: LIMIT,
     };
     let _turn = app.trials.wait(project).await?;
@@ -73,6 +74,15 @@ async fn try_evaluator(
     Ok(Answer(contract::Trial {
         data: data.collect(),
     }))
+}
+
+/// Stored replies answer, unless models are to be asked again.
+pub(super) fn reuse(is_fresh: Option<bool>, run: u32) -> Reuse {
+    let replies = match is_fresh {
+        Some(true) => Replies::Fresh,
+        _ => Replies::Any,
+    };
+    Reuse { replies, run }
 }
 
 /// What the evaluator is tried on.

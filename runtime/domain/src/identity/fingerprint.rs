@@ -31,7 +31,8 @@ pub fn fingerprint(
 }
 
 /// RFC 8785: keys in order of their UTF-16 units, numbers as ECMAScript prints them.
-fn canonical(value: &Value) -> String {
+#[must_use]
+pub fn canonical(value: &Value) -> String {
     let mut out = String::new();
     write(value, &mut out);
     out

@@ -9,7 +9,7 @@ use perpend_protocol::host_call::{Completion, CompletionRequest};
 /// implementor's; several requests of one evaluation come at the same time. `number` counts the model calls of the
 /// attempt from 0.
 pub trait Models: Send + Sync {
-    /// One chat completion.
+    /// One chat completion. The requests of an evaluation are made in the order of their numbers.
     fn complete<'a>(
         &'a self,
         origin: &'a Origin,

@@ -1,6 +1,7 @@
 //! From the slot that a guest names to the provider that answers for it: its connection, its secrets unsealed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use perpend_catalog::Prices;
 use perpend_catalog::connections::{Connection, ConnectionSecret};
@@ -8,7 +9,7 @@ use perpend_catalog::sealed::SealedAt;
 use perpend_domain::plugin::{FailureClass, Origin};
 use perpend_domain::slots::{ModelChoice, ModelFailure, Slot};
 use perpend_domain::time::Clock;
-use perpend_llm::{Class, Endpoint, Failure, Llm, Protocol, Secret};
+use perpend_llm::{CallLimits, Class, Endpoint, Failure, Llm, Protocol, Secret};
 use perpend_outbound::Vault;
 use perpend_store::Store;
 use tokio::sync::Notify;
@@ -32,6 +33,8 @@ pub struct ConnectedModels {
     pub latest: Arc<LatestCosts>,
     /// Told when a call is over: one that waits for room in a budget looks again.
     pub settled: Arc<Notify>,
+    /// How long replies answer equal requests, milliseconds; 0: none is stored.
+    pub reply_lifetime_ms: i64,
 }
 
 /// A slot with everything it takes to ask it.
@@ -82,6 +85,30 @@ pub(super) fn unstored(error: &perpend_sql::Error) -> Failure {
     Failure::new(Class::Internal, "the database failed")
 }
 
+/// The slot of this name; without a name the first one.
+pub(super) fn slot_of<'o>(origin: &'o Origin, name: Option<&str>) -> Option<&'o Slot> {
+    let mut slots = origin.maker.slots.iter();
+    match name {
+        Some(name) => slots.find(|slot| slot.name == name),
+        None => slots.next(),
+    }
+}
+
+/// What is asked of a model, and the limits of the call.
+pub(super) fn to_ask(slot: &Slot, choice: &ModelChoice) -> (perpend_llm::ModelChoice, CallLimits) {
+    let choice = perpend_llm::ModelChoice {
+        model: choice.model.clone(),
+        params: choice.params.clone(),
+    };
+    let limits = CallLimits {
+        timeout: Duration::from_millis(u64::from(slot.limits.timeout_ms)),
+        reasks: slot.limits.reasks,
+        max_output_tokens: slot.limits.max_output_tokens,
+        max_input_tokens: slot.limits.max_input_tokens,
+    };
+    (choice, limits)
+}
+
 impl ConnectedModels {
     /// The slot that a guest names; without a name the first one.
     pub(super) async fn asked<'o>(
@@ -90,12 +117,7 @@ impl ConnectedModels {
         name: Option<&str>,
     ) -> Result<Asked<'o>, ModelFailure> {
         let maker = &origin.maker;
-        let mut slots = maker.slots.iter();
-        let slot = match name {
-            Some(name) => slots.find(|slot| slot.name == name),
-            None => slots.next(),
-        };
-        let slot = slot.ok_or_else(|| {
+        let slot = slot_of(origin, name).ok_or_else(|| {
             let shown = name.map_or("the default slot".to_owned(), |name| {
                 format!("slot {name:?}")
             });

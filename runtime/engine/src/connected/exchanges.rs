@@ -21,6 +21,7 @@ use perpend_llm::{
 
 use super::asked::{Asked, ConnectedModels, failed, unstored};
 use super::generation::{Said, generation};
+use super::reuse::Reusable;
 
 /// The longest reply that is reckoned with where neither the evaluator nor the request sets a limit, in tokens.
 const USUAL_REPLY: u32 = 4_096;
@@ -35,7 +36,10 @@ pub(super) struct Exchanges<'c> {
     origin: &'c Origin,
     asked: &'c Asked<'c>,
     key: CallKey,
+    reusable: Option<Reusable>,
     kept: Vec<KeptAnswer>,
+    /// The usable answer that came last.
+    last: Mutex<Option<Answered>>,
     asking: Option<AskingAttempt>,
     budgets: Vec<ScopedBudget>,
     /// Usable answers so far, the kept ones included.
@@ -62,7 +66,7 @@ impl<'c> Exchanges<'c> {
         models: &'c ConnectedModels,
         origin: &'c Origin,
         asked: &'c Asked<'c>,
-        key: CallKey,
+        (key, reusable): (CallKey, Option<Reusable>),
     ) -> Result<Self, perpend_sql::Error> {
         let maker = &origin.maker;
         let (mut kept, mut budgets) = (Vec::new(), Vec::new());
@@ -92,7 +96,9 @@ impl<'c> Exchanges<'c> {
             origin,
             asked,
             key,
+            reusable,
             kept,
+            last: Mutex::default(),
             asking,
             budgets,
             n_answers: AtomicU32::new(n_kept),
@@ -103,8 +109,15 @@ impl<'c> Exchanges<'c> {
         })
     }
 
-    /// What the call came to. Answers that never fitted their schema are forgotten: the next attempt asks anew.
+    /// What the call came to. Answers that never fitted their schema are forgotten: the next attempt asks anew. The last one
+    /// of a call that came to something is stored for equal requests.
     pub(super) async fn end<T>(&self, result: Result<T, Failure>) -> Result<T, ModelFailure> {
+        if let (Ok(_), Some(reusable), Some(last)) = (&result, &self.reusable, take(&self.last))
+            && !last.is_from_cache
+        {
+            let at = (&reusable.key, self.asked.endpoint.connection_id.as_str());
+            self.models.store_reply(self.origin, at, &last).await;
+        }
         if let (Err(failure), Some(asking)) = (&result, &self.asking)
             && failure.class == Class::MalformedOutput
         {
@@ -251,6 +264,8 @@ impl<'c> Exchanges<'c> {
             reasoning_tokens: usage.reasoning,
             is_estimated: usage.estimated,
             cost,
+            is_from_cache: false,
+            saved: None,
             error: call
                 .outcome
                 .err()
@@ -287,19 +302,27 @@ impl<'c> Exchanges<'c> {
     /// Commits an exchange with its answer.
     async fn note(&self, call: ProviderCall, answer: Option<Answered>) -> Result<(), Failure> {
         let said = Said::of(&call);
-        let call = self.priced(call).await;
+        let mut call = self.priced(call).await;
+        if answer.as_ref().is_some_and(|answer| answer.is_from_cache) {
+            call.is_from_cache = true;
+            call.saved = call.cost.replace(0.0);
+        }
+        if self.reusable.is_some() {
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = answer.clone();
+        }
         let Some(asking) = &self.asking else {
             self.origin.notes.called(call);
             return Ok(());
         };
         self.trace(asking, &call, said).await;
-        if let (None, Some(cost)) = (&call.error, call.cost) {
+        if let (None, Some(cost), false) = (&call.error, call.cost, call.is_from_cache) {
             let latest = &self.models.latest;
             latest.note(&asking.evaluator, &call.model, cost);
         }
         let answer = answer.map(|answer| KeptAnswer {
             method: answer.method.name().to_owned(),
             body: answer.body,
+            is_from_cache: answer.is_from_cache,
         });
         let numbered = answer
             .as_ref()
@@ -340,9 +363,32 @@ fn buckets(usage: &Usage) -> Buckets {
 impl CallObserver for Exchanges<'_> {
     fn kept(&self, n: u32) -> Option<Answered> {
         let kept = self.kept.get(n as usize)?;
-        Some(Answered {
+        let answer = Answered {
             method: Structure::of_name(&kept.method)?,
             body: kept.body.clone(),
+            is_from_cache: kept.is_from_cache,
+        };
+        if self.reusable.is_some() {
+            put(&self.last, answer.clone());
+        }
+        Some(answer)
+    }
+
+    fn stored(&self) -> BoxFuture<'_, Option<Answered>> {
+        Box::pin(async {
+            // What an earlier attempt was answered comes first.
+            let reusable = self.reusable.as_ref().filter(|it| it.reads)?;
+            match self.kept.is_empty() {
+                true => self.models.stored_reply(self.origin, &reusable.key).await,
+                false => None,
+            }
+        })
+    }
+
+    fn reused(&self, call: ProviderCall, answer: Answered) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async {
+            self.number_exchange();
+            self.note(call, Some(answer)).await
         })
     }
 

@@ -113,9 +113,12 @@ fn metadata(asking: &AskingAttempt, call: &ModelCall) -> Map<String, Value> {
         ("attempt", json!(asking.attempt + 1)),
         ("method", json!(call.method)),
         ("estimated", json!(call.is_estimated)),
+        ("from_cache", json!(call.is_from_cache)),
     ];
+    let saved = call.saved.map(|saved| ("saved_usd", json!(saved)));
     known
-        .map(|(name, value)| (name.to_owned(), value))
         .into_iter()
+        .chain(saved)
+        .map(|(name, value)| (name.to_owned(), value))
         .collect()
 }

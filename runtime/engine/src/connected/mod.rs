@@ -5,20 +5,19 @@ mod asked;
 mod exchanges;
 mod generation;
 mod latest;
-
-use std::time::Duration;
+mod reuse;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::plugin::{Digest, Origin};
 use perpend_domain::slots::ModelFailure;
 use perpend_ledger::CallKey;
-use perpend_llm::CallLimits;
 use perpend_protocol::host_call::{Completion, CompletionRequest};
 use serde_json::{Value, json};
 
 use crate::broker::Models;
-use asked::{Asked, failed, unstored};
+use asked::{Asked, failed, to_ask, unstored};
 use exchanges::Exchanges;
+use reuse::{Reusable, Wanted};
 
 pub use asked::ConnectedModels;
 pub use latest::LatestCosts;
@@ -32,12 +31,13 @@ impl ConnectedModels {
         origin: &'c Origin,
         number: usize,
         (asked, request): (&'c Asked<'_>, &Value),
+        reusable: Option<Reusable>,
     ) -> Result<Exchanges<'c>, ModelFailure> {
         let key = CallKey {
             call: u32::try_from(number).unwrap_or(u32::MAX),
             request: digest(asked, request),
         };
-        let exchanges = Exchanges::begin(self, origin, asked, key).await;
+        let exchanges = Exchanges::begin(self, origin, asked, (key, reusable)).await;
         exchanges.map_err(|error| failed(unstored(&error)))
     }
 
@@ -46,11 +46,14 @@ impl ConnectedModels {
         origin: &Origin,
         number: usize,
         request: CompletionRequest,
+        wanted: Option<Wanted>,
     ) -> Result<Completion, ModelFailure> {
         let asked = self.asked(origin, request.slot.as_deref()).await?;
         let whole = json!(request);
-        let exchanges = self.exchanges(origin, number, (&asked, &whole)).await?;
-        let (choice, limits) = to_ask(&asked);
+        let reusable = wanted.map(|wanted| wanted.of(origin, &asked.endpoint));
+        let exchanges = self.exchanges(origin, number, (&asked, &whole), reusable);
+        let exchanges = exchanges.await?;
+        let (choice, limits) = to_ask(asked.slot, asked.choice);
         let llm = &self.llm;
         let answer = llm.complete(&asked.endpoint, &choice, &limits, &request, &exchanges);
         exchanges.end(answer.await).await
@@ -65,28 +68,14 @@ impl ConnectedModels {
     ) -> Result<Vec<Vec<f32>>, ModelFailure> {
         let asked = self.asked(origin, slot.as_deref()).await?;
         let whole = json!({ "embed": texts });
-        let exchanges = self.exchanges(origin, number, (&asked, &whole)).await?;
-        let (choice, limits) = to_ask(&asked);
+        let exchanges = self.exchanges(origin, number, (&asked, &whole), None);
+        let exchanges = exchanges.await?;
+        let (choice, limits) = to_ask(asked.slot, asked.choice);
         let llm = &self.llm;
         let answer = llm.embed(&asked.endpoint, &choice, &limits, &texts, &exchanges);
         let answer = answer.await.map(|(vectors, _)| vectors);
         exchanges.end(answer).await
     }
-}
-
-fn to_ask(asked: &Asked<'_>) -> (perpend_llm::ModelChoice, CallLimits) {
-    let choice = perpend_llm::ModelChoice {
-        model: asked.choice.model.clone(),
-        params: asked.choice.params.clone(),
-    };
-    let limits = asked.slot.limits;
-    let limits = CallLimits {
-        timeout: Duration::from_millis(u64::from(limits.timeout_ms)),
-        reasks: limits.reasks,
-        max_output_tokens: limits.max_output_tokens,
-        max_input_tokens: limits.max_input_tokens,
-    };
-    (choice, limits)
 }
 
 /// The digest of what is asked of whom. Who the provider is counts, its key does not.
@@ -102,7 +91,9 @@ impl Models for ConnectedModels {
         number: usize,
         request: CompletionRequest,
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
-        Box::pin(self.ask(origin, number, request))
+        // Before anything is waited for: requests are counted in the order in which they are made.
+        let wanted = reuse::wanted(origin, &request);
+        Box::pin(self.ask(origin, number, request, wanted))
     }
 
     fn embed<'a>(

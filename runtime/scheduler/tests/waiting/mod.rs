@@ -1,7 +1,7 @@
 //! When targets count as complete, and what comes after that.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures_util::stream::BoxStream;
 use perpend_domain::evaluation::{
@@ -11,7 +11,7 @@ use perpend_domain::filter::Written;
 use perpend_domain::observation::ObservationKind;
 use perpend_domain::patch::{About, Patch};
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{Call, CallResult, FailureClass};
+use perpend_domain::plugin::{Call, CallResult, FailureClass, Replies};
 use perpend_domain::pricing::PriceTable;
 use perpend_domain::score::ScoreValue;
 use perpend_domain::telemetry::EventBatch;
@@ -50,6 +50,38 @@ async fn a_trace_without_root_is_scored_when_it_is_quiet_and_one_with_a_marker_a
             .await
             .unwrap();
         assert_eq!(quiet[0].made.completion, CompletionReason::Quiet);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_scored_again_is_answered_by_stored_replies_and_what_is_scored_first_by_steady_ones_alone()
+ {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rescores = |rule: &mut Rule| rule.late = Late::Rescore;
+        world.rule("r", TargetKind::Trace, rescores).await;
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&seen);
+        let scheduler = world.scheduler(FakeEvaluate::new(move |call, _| {
+            let origin = call.origin.as_ref().unwrap();
+            noted.lock().unwrap().push(origin.reuse.replies);
+            Ok(1.0)
+        }));
+        let root = generation(1, 1);
+        world.ingest(vec![root.clone()]).await;
+        for late in [2, 3] {
+            world.clock.advance(10_000);
+            scheduler.run_until_idle().await.unwrap();
+            let late = child_of(&root, late, ObservationKind::Tool);
+            world.ingest(vec![late]).await;
+        }
+        world.clock.advance(10_000);
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(
+            *seen.lock().unwrap(),
+            [Replies::Steady, Replies::Any, Replies::Any]
+        );
     })
     .await;
 }

@@ -55,6 +55,9 @@ enum JudgeCommand {
         /// Plant no instructions
         #[arg(long)]
         no_plants: bool,
+        /// Ask models again, where otherwise replies answer that were stored for equal requests
+        #[arg(long)]
+        fresh: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -72,6 +75,7 @@ pub(super) fn judge(args: JudgeArgs) -> anyhow::Result<ExitCode> {
         runs,
         limit,
         no_plants,
+        fresh,
         json,
         access,
     } = args.command;
@@ -94,6 +98,7 @@ pub(super) fn judge(args: JudgeArgs) -> anyhow::Result<ExitCode> {
         runs: Some(runs),
         limit: Some(limit),
         plants: Some(!no_plants),
+        fresh: Some(fresh),
     };
     let is_terminal = std::io::stderr().is_terminal();
     if is_terminal {
@@ -252,9 +257,13 @@ fn shown(check: &EvaluatorCheck, has_colours: bool) -> String {
         || "unknown: a model has no price".to_owned(),
         |cost| format!("{cost:.6} US dollars"),
     );
+    let saved = match 0.0 < check.saved_usd {
+        true => format!(", {:.6} saved by stored replies", check.saved_usd),
+        false => String::new(),
+    };
     page.line(
         "together",
-        &format!("{cost}, {} calls", check.execution_count),
+        &format!("{cost}{saved}, {} calls", check.execution_count),
     );
     if let (Some(median), Some(p95)) = (check.latency_median_ms, check.latency_p95_ms) {
         page.line(

@@ -2,6 +2,7 @@
 
 mod executions;
 mod experiments;
+mod replies;
 mod retention;
 mod statements;
 

@@ -24,7 +24,7 @@ use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 
 use super::existing::existing;
-use super::trial::{LIMIT, at_version, check_plan, shown_item, written};
+use super::trial::{LIMIT, at_version, check_plan, reuse, shown_item, written};
 use crate::state::{App, Routes};
 use crate::turns::Place;
 use figures::Judged;
@@ -109,6 +109,7 @@ async fn check_evaluator(
         input: &input,
         place: app.trials.line_up(project)?,
         until: Instant::now() + LIMIT_OF_ALL,
+        run: 0,
         score: None,
         tally: Tally::default(),
     };
@@ -131,6 +132,8 @@ struct Asking<'a> {
     /// Among the trials of the project, kept for the whole check.
     place: Place<'a>,
     until: Instant,
+    /// Which run it is, from 0.
+    run: u32,
     /// The score that is held against the labels, once one was given.
     score: Option<(String, ScoreDataType)>,
     tally: Tally,
@@ -154,7 +157,8 @@ impl Asking<'_> {
         let given = self.first_run(&labelled, &mut first).await?;
         let judged = figures::judged(&labelled, &given)?;
         let mut verdicts = vec![given];
-        for _ in 1..runs {
+        for number in 1..runs {
+            self.run = number;
             let mut run = Vec::with_capacity(labelled.len());
             for some in labelled.chunks(CHUNK) {
                 let results = self.ask(some.iter().map(|one| one.on.clone())).await?;
@@ -170,6 +174,7 @@ impl Asking<'_> {
             (judged, figures)
         });
         let (judged, figures) = reckoned.await.map_err(|_| Problem::internal())?;
+        self.run = 0;
         let plants = match self.input.plants.unwrap_or(true) {
             true => self.plants(first.items, &judged, &verdicts).await?,
             false => Vec::new(),
@@ -198,6 +203,7 @@ impl Asking<'_> {
             plants,
             execution_count: self.tally.n,
             cost_usd: self.tally.cost(),
+            saved_usd: self.tally.saved(),
             latency_median_ms: latency.map(|(median, _)| median),
             latency_p95_ms: latency.map(|(_, p95)| p95),
         })
@@ -262,6 +268,7 @@ impl Asking<'_> {
             mapping: self.input.variable_mapping.clone(),
             on_missing: OnMissing::Fail,
             on: on.collect(),
+            reuse: reuse(self.input.fresh, self.run),
             limit: LIMIT.min(left),
         };
         let results = self.app.scheduler.trial(self.project, trial).await?;

@@ -11,6 +11,7 @@ pub(super) struct Tally {
     pub(super) n: u64,
     /// Unless the price of one is not known.
     cost: Option<f64>,
+    saved: f64,
     took_ms: Vec<u64>,
 }
 
@@ -19,6 +20,7 @@ impl Default for Tally {
         Self {
             n: 0,
             cost: Some(0.0),
+            saved: 0.0,
             took_ms: Vec::new(),
         }
     }
@@ -36,10 +38,19 @@ impl Tally {
             }
             let cost = model_calls::cost(&result.model_calls);
             self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
-            // Of the calls alone: items wait for one another.
-            let took_ms = result.model_calls.iter().map(|call| call.latency_ms).sum();
-            self.took_ms.push(took_ms);
+            let calls = &result.model_calls;
+            self.saved += calls.iter().filter_map(|call| call.saved).sum::<f64>();
+            // A stored reply tells nothing of the time that a model takes.
+            if calls.iter().all(|call| !call.is_from_cache) {
+                // Of the calls alone: items wait for one another.
+                let took_ms = calls.iter().map(|call| call.latency_ms).sum();
+                self.took_ms.push(took_ms);
+            }
         }
+    }
+
+    pub(super) const fn saved(&self) -> f64 {
+        self.saved
     }
 
     pub(super) const fn cost(&self) -> Option<f64> {

@@ -1,0 +1,118 @@
+//! What decides the reply to a request besides who is asked: equal values may have equal replies.
+
+use perpend_protocol::host_call::CompletionRequest;
+use serde_json::{Value, json};
+
+use crate::endpoint::{CallLimits, ModelChoice};
+use crate::failure::{Class, Failure};
+use crate::params::Params;
+
+/// How the request reaches the model, or what its parameters below say in one form.
+const LEFT_OUT: [&str; 8] = [
+    "slot",
+    "cache",
+    "response_schema",
+    "temperature",
+    "top_p",
+    "max_output_tokens",
+    "seed",
+    "stop",
+];
+
+/// The model, the conversation, the schema and the parameters as they are sent, whoever set them. How long the call may take
+/// and how often it is repeated are no part of it, nor is any secret.
+///
+/// # Errors
+/// When a parameter cannot be used.
+pub fn asked(
+    choice: &ModelChoice,
+    limits: &CallLimits,
+    request: &CompletionRequest,
+) -> Result<Value, Failure> {
+    let params = Params::new(choice, limits, request)?;
+    // Whatever else requests have decides too.
+    let mut whole = match serde_json::to_value(request) {
+        Ok(Value::Object(whole)) => whole,
+        _ => return Err(Failure::new(Class::Internal, "a request is no JSON object")),
+    };
+    for name in LEFT_OUT {
+        whole.shift_remove(name);
+    }
+    let known = [
+        ("model", json!(choice.model)),
+        ("schema", json!(request.response_schema)),
+        ("temperature", json!(params.temperature)),
+        ("top_p", json!(params.top_p)),
+        ("max_output_tokens", json!(params.max_tokens)),
+        ("seed", json!(params.seed)),
+        ("stop", json!(params.stop)),
+        ("top_logprobs", json!(params.top_logprobs)),
+        ("extra", Value::Object(params.rest)),
+    ];
+    whole.extend(known.map(|(name, value)| (name.to_owned(), value)));
+    Ok(Value::Object(whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use perpend_protocol::host_call::{CacheMode, Message, Role};
+
+    use super::*;
+
+    fn of(params: Value, change: impl FnOnce(&mut CompletionRequest)) -> Value {
+        let choice = ModelChoice {
+            model: "m".to_owned(),
+            params: params.as_object().cloned().unwrap_or_default(),
+        };
+        let mut request = CompletionRequest {
+            slot: None,
+            messages: vec![Message {
+                role: Role::User,
+                content: "q".to_owned(),
+            }],
+            response_schema: None,
+            temperature: None,
+            top_p: None,
+            max_output_tokens: None,
+            seed: None,
+            stop: Vec::new(),
+            top_logprobs: None,
+            cache: CacheMode::Standard,
+            extra: None,
+        };
+        change(&mut request);
+        asked(&choice, &CallLimits::default(), &request).unwrap()
+    }
+
+    #[test]
+    fn a_parameter_decides_whoever_set_it_and_the_slot_and_the_cache_mode_do_not() {
+        let of_model = of(json!({ "temperature": 0, "top_k": 3 }), |_| {});
+        let of_request = of(json!({}), |request| {
+            request.temperature = Some(0.0);
+            request.extra = Some(r#"{"top_k": 3}"#.to_owned());
+            request.slot = Some("judge-2".to_owned());
+            request.cache = CacheMode::Refresh;
+        });
+        let canonical = perpend_domain::identity::canonical;
+        assert_eq!(canonical(&of_model), canonical(&of_request));
+    }
+
+    #[test]
+    fn whatever_else_is_asked_is_another_request() {
+        let plain = of(json!({}), |_| {});
+        let changes: [fn(&mut CompletionRequest); 9] = [
+            |request| request.messages[0].content.push('?'),
+            |request| request.messages[0].role = Role::System,
+            |request| request.response_schema = Some("{}".to_owned()),
+            |request| request.temperature = Some(0.5),
+            |request| request.top_p = Some(0.5),
+            |request| request.max_output_tokens = Some(9),
+            |request| request.seed = Some(9),
+            |request| request.stop = vec!["x".to_owned()],
+            |request| request.top_logprobs = Some(3),
+        ];
+        for (n, change) in changes.into_iter().enumerate() {
+            assert_ne!(of(json!({}), change), plain, "change {n}");
+        }
+    }
+}
