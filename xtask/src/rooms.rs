@@ -9,6 +9,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-template", &[]),
     ("perpend-domain", &["perpend-template"]),
     ("perpend-stats", &[]),
+    ("perpend-choices", &[]),
     ("perpend-schema", &[]),
     ("perpend-protocol", &["perpend-domain"]),
     ("perpend-otlp", &["perpend-domain"]),
@@ -29,7 +30,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "perpend-host",
-        &["perpend-domain", "perpend-schema", "perpend-protocol"],
+        &[
+            "perpend-choices",
+            "perpend-domain",
+            "perpend-schema",
+            "perpend-protocol",
+        ],
     ),
     ("perpend-workers", &["perpend-domain", "perpend-protocol"]),
     ("perpend-ui", &["perpend-domain"]),
@@ -53,7 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-workers",
         ],
     ),
-    ("perpend-plugin", &[]),
+    ("perpend-plugin", &["perpend-choices"]),
     ("perpend-plugin-measures", &["perpend-plugin"]),
     (
         "perpend-plugin-text",
@@ -242,7 +248,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("jsonschema", &["perpend-schema", "perpend-plugin-json"]),
 ];
 
-/// What `template`, `domain`, `stats`, `otlp`, `schema` and `ui` must not name: they are pure.
+/// What `template`, `domain`, `stats`, `choices`, `otlp`, `schema` and `ui` must not name: they are pure.
 const IMPURE: &[&str] = &[
     "tokio", "sqlx", "axum", "hyper", "reqwest", "wasmtime", "rand", "tempfile",
 ];
@@ -250,6 +256,7 @@ const PURE_ROOMS: &[&str] = &[
     "perpend-template",
     "perpend-domain",
     "perpend-stats",
+    "perpend-choices",
     "perpend-otlp",
     "perpend-schema",
     "perpend-ui",
@@ -268,6 +275,7 @@ const PURE_FOLDERS: &[&str] = &[
     "runtime/template/src",
     "runtime/domain/src",
     "runtime/stats/src",
+    "runtime/choices/src",
     "runtime/otlp/src",
     "runtime/schema/src",
     "runtime/ui/src",

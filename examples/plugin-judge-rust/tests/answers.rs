@@ -55,7 +55,7 @@ fn the_score_is_the_share_of_the_votes() {
     let score = &scores.unwrap()[0];
     assert_eq!(score.value, ScoreValue::Numeric(0.5));
     assert_eq!(score.comment.as_deref(), Some("It does.\nNo."));
-    assert!(asked[0].messages[1].1.contains("capital of France"));
+    assert!(asked[0].messages[1].texts().contains("capital of France"));
     assert_ne!(asked[0].seed, asked[1].seed);
     assert!(
         asked[0]

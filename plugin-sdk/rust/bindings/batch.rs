@@ -35,20 +35,20 @@ pub mod exports {
                 ) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result45 = {
+                        let result53 = {
                             let len0 = arg1;
                             let bytes0 = _rt::Vec::from_raw_parts(
                                 arg0.cast(),
                                 len0,
                                 len0,
                             );
-                            let base43 = arg2;
-                            let len43 = arg3;
-                            let mut result43 = _rt::Vec::with_capacity(len43);
-                            for i in 0..len43 {
-                                let base = base43
-                                    .add(i * (23 * ::core::mem::size_of::<*const u8>()));
-                                let e43 = {
+                            let base51 = arg2;
+                            let len51 = arg3;
+                            let mut result51 = _rt::Vec::with_capacity(len51);
+                            for i in 0..len51 {
+                                let base = base51
+                                    .add(i * (29 * ::core::mem::size_of::<*const u8>()));
+                                let e51 = {
                                     let l1 = *base.add(0).cast::<*mut u8>();
                                     let l2 = *base
                                         .add(::core::mem::size_of::<*const u8>())
@@ -82,6 +82,16 @@ pub mod exports {
                                     let l35 = i32::from(
                                         *base
                                             .add(17 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>(),
+                                    );
+                                    let l43 = i32::from(
+                                        *base
+                                            .add(23 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>(),
+                                    );
+                                    let l47 = i32::from(
+                                        *base
+                                            .add(26 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
                                     super::super::super::super::__with_name0::Item {
@@ -324,84 +334,128 @@ pub mod exports {
                                             }
                                             _ => _rt::invalid_enum_discriminant(),
                                         },
+                                        session: match l43 {
+                                            0 => None,
+                                            1 => {
+                                                let e = {
+                                                    let l44 = *base
+                                                        .add(24 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<*mut u8>();
+                                                    let l45 = *base
+                                                        .add(25 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<usize>();
+                                                    let len46 = l45;
+                                                    let bytes46 = _rt::Vec::from_raw_parts(
+                                                        l44.cast(),
+                                                        len46,
+                                                        len46,
+                                                    );
+                                                    _rt::string_lift(bytes46)
+                                                };
+                                                Some(e)
+                                            }
+                                            _ => _rt::invalid_enum_discriminant(),
+                                        },
+                                        run: match l47 {
+                                            0 => None,
+                                            1 => {
+                                                let e = {
+                                                    let l48 = *base
+                                                        .add(27 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<*mut u8>();
+                                                    let l49 = *base
+                                                        .add(28 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<usize>();
+                                                    let len50 = l49;
+                                                    let bytes50 = _rt::Vec::from_raw_parts(
+                                                        l48.cast(),
+                                                        len50,
+                                                        len50,
+                                                    );
+                                                    _rt::string_lift(bytes50)
+                                                };
+                                                Some(e)
+                                            }
+                                            _ => _rt::invalid_enum_discriminant(),
+                                        },
                                     }
                                 };
-                                result43.push(e43);
+                                result51.push(e51);
                             }
                             _rt::cabi_dealloc(
-                                base43,
-                                len43 * (23 * ::core::mem::size_of::<*const u8>()),
+                                base51,
+                                len51 * (29 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             );
-                            let len44 = arg5;
-                            let bytes44 = _rt::Vec::from_raw_parts(
+                            let len52 = arg5;
+                            let bytes52 = _rt::Vec::from_raw_parts(
                                 arg4.cast(),
-                                len44,
-                                len44,
+                                len52,
+                                len52,
                             );
                             T_::evaluate_batch(
                                 _rt::string_lift(bytes0),
-                                result43,
-                                _rt::string_lift(bytes44),
+                                result51,
+                                _rt::string_lift(bytes52),
                             )
                         };
-                        let ptr46 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        let vec62 = result45;
-                        let len62 = vec62.len();
-                        let layout62 = _rt::alloc::Layout::from_size_align(
-                                vec62.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                        let ptr54 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        let vec70 = result53;
+                        let len70 = vec70.len();
+                        let layout70 = _rt::alloc::Layout::from_size_align(
+                                vec70.len() * (4 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             )
                             .unwrap();
-                        let (result62, _cleanup62) = wit_bindgen::rt::Cleanup::new(
-                            layout62,
+                        let (result70, _cleanup70) = wit_bindgen::rt::Cleanup::new(
+                            layout70,
                         );
-                        if let Some(cleanup) = _cleanup62 {
+                        if let Some(cleanup) = _cleanup70 {
                             cleanup.forget();
                         }
-                        for (i, e) in vec62.into_iter().enumerate() {
-                            let base = result62
+                        for (i, e) in vec70.into_iter().enumerate() {
+                            let base = result70
                                 .add(i * (4 * ::core::mem::size_of::<*const u8>()));
                             {
                                 match e {
                                     Ok(e) => {
                                         *base.add(0).cast::<u8>() = (0i32) as u8;
-                                        let vec54 = e;
-                                        let len54 = vec54.len();
-                                        let layout54 = _rt::alloc::Layout::from_size_align(
-                                                vec54.len()
+                                        let vec62 = e;
+                                        let len62 = vec62.len();
+                                        let layout62 = _rt::alloc::Layout::from_size_align(
+                                                vec62.len()
                                                     * (16 + 12 * ::core::mem::size_of::<*const u8>()),
                                                 8,
                                             )
                                             .unwrap();
-                                        let (result54, _cleanup54) = wit_bindgen::rt::Cleanup::new(
-                                            layout54,
+                                        let (result62, _cleanup62) = wit_bindgen::rt::Cleanup::new(
+                                            layout62,
                                         );
-                                        if let Some(cleanup) = _cleanup54 {
+                                        if let Some(cleanup) = _cleanup62 {
                                             cleanup.forget();
                                         }
-                                        for (i, e) in vec54.into_iter().enumerate() {
-                                            let base = result54
+                                        for (i, e) in vec62.into_iter().enumerate() {
+                                            let base = result62
                                                 .add(i * (16 + 12 * ::core::mem::size_of::<*const u8>()));
                                             {
                                                 let super::super::super::super::__with_name0::Score {
-                                                    name: name47,
-                                                    value: value47,
-                                                    observation_id: observation_id47,
-                                                    comment: comment47,
-                                                    metadata: metadata47,
+                                                    name: name55,
+                                                    value: value55,
+                                                    observation_id: observation_id55,
+                                                    comment: comment55,
+                                                    metadata: metadata55,
                                                 } = e;
-                                                let vec48 = (name47.into_bytes()).into_boxed_slice();
-                                                let ptr48 = vec48.as_ptr().cast::<u8>();
-                                                let len48 = vec48.len();
-                                                ::core::mem::forget(vec48);
+                                                let vec56 = (name55.into_bytes()).into_boxed_slice();
+                                                let ptr56 = vec56.as_ptr().cast::<u8>();
+                                                let len56 = vec56.len();
+                                                ::core::mem::forget(vec56);
                                                 *base
                                                     .add(::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len48;
-                                                *base.add(0).cast::<*mut u8>() = ptr48.cast_mut();
-                                                use super::super::super::super::__with_name0::ScoreValue as V50;
-                                                match value47 {
-                                                    V50::Numeric(e) => {
+                                                    .cast::<usize>() = len56;
+                                                *base.add(0).cast::<*mut u8>() = ptr56.cast_mut();
+                                                use super::super::super::super::__with_name0::ScoreValue as V58;
+                                                match value55 {
+                                                    V58::Numeric(e) => {
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>() = (0i32) as u8;
@@ -409,7 +463,7 @@ pub mod exports {
                                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<f64>() = _rt::as_f64(e);
                                                     }
-                                                    V50::Boolean(e) => {
+                                                    V58::Boolean(e) => {
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>() = (1i32) as u8;
@@ -420,37 +474,37 @@ pub mod exports {
                                                             false => 0,
                                                         }) as u8;
                                                     }
-                                                    V50::Categorical(e) => {
+                                                    V58::Categorical(e) => {
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>() = (2i32) as u8;
-                                                        let vec49 = (e.into_bytes()).into_boxed_slice();
-                                                        let ptr49 = vec49.as_ptr().cast::<u8>();
-                                                        let len49 = vec49.len();
-                                                        ::core::mem::forget(vec49);
+                                                        let vec57 = (e.into_bytes()).into_boxed_slice();
+                                                        let ptr57 = vec57.as_ptr().cast::<u8>();
+                                                        let len57 = vec57.len();
+                                                        ::core::mem::forget(vec57);
                                                         *base
                                                             .add(8 + 3 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len49;
+                                                            .cast::<usize>() = len57;
                                                         *base
                                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr49.cast_mut();
+                                                            .cast::<*mut u8>() = ptr57.cast_mut();
                                                     }
                                                 }
-                                                match observation_id47 {
+                                                match observation_id55 {
                                                     Some(e) => {
                                                         *base
                                                             .add(8 + 4 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>() = (1i32) as u8;
-                                                        let vec51 = (e.into_bytes()).into_boxed_slice();
-                                                        let ptr51 = vec51.as_ptr().cast::<u8>();
-                                                        let len51 = vec51.len();
-                                                        ::core::mem::forget(vec51);
+                                                        let vec59 = (e.into_bytes()).into_boxed_slice();
+                                                        let ptr59 = vec59.as_ptr().cast::<u8>();
+                                                        let len59 = vec59.len();
+                                                        ::core::mem::forget(vec59);
                                                         *base
                                                             .add(8 + 6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len51;
+                                                            .cast::<usize>() = len59;
                                                         *base
                                                             .add(8 + 5 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr51.cast_mut();
+                                                            .cast::<*mut u8>() = ptr59.cast_mut();
                                                     }
                                                     None => {
                                                         *base
@@ -458,21 +512,21 @@ pub mod exports {
                                                             .cast::<u8>() = (0i32) as u8;
                                                     }
                                                 };
-                                                match comment47 {
+                                                match comment55 {
                                                     Some(e) => {
                                                         *base
                                                             .add(8 + 7 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>() = (1i32) as u8;
-                                                        let vec52 = (e.into_bytes()).into_boxed_slice();
-                                                        let ptr52 = vec52.as_ptr().cast::<u8>();
-                                                        let len52 = vec52.len();
-                                                        ::core::mem::forget(vec52);
+                                                        let vec60 = (e.into_bytes()).into_boxed_slice();
+                                                        let ptr60 = vec60.as_ptr().cast::<u8>();
+                                                        let len60 = vec60.len();
+                                                        ::core::mem::forget(vec60);
                                                         *base
                                                             .add(8 + 9 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len52;
+                                                            .cast::<usize>() = len60;
                                                         *base
                                                             .add(8 + 8 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr52.cast_mut();
+                                                            .cast::<*mut u8>() = ptr60.cast_mut();
                                                     }
                                                     None => {
                                                         *base
@@ -480,21 +534,21 @@ pub mod exports {
                                                             .cast::<u8>() = (0i32) as u8;
                                                     }
                                                 };
-                                                match metadata47 {
+                                                match metadata55 {
                                                     Some(e) => {
                                                         *base
                                                             .add(8 + 10 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>() = (1i32) as u8;
-                                                        let vec53 = (e.into_bytes()).into_boxed_slice();
-                                                        let ptr53 = vec53.as_ptr().cast::<u8>();
-                                                        let len53 = vec53.len();
-                                                        ::core::mem::forget(vec53);
+                                                        let vec61 = (e.into_bytes()).into_boxed_slice();
+                                                        let ptr61 = vec61.as_ptr().cast::<u8>();
+                                                        let len61 = vec61.len();
+                                                        ::core::mem::forget(vec61);
                                                         *base
                                                             .add(8 + 12 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len53;
+                                                            .cast::<usize>() = len61;
                                                         *base
                                                             .add(8 + 11 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr53.cast_mut();
+                                                            .cast::<*mut u8>() = ptr61.cast_mut();
                                                     }
                                                     None => {
                                                         *base
@@ -506,115 +560,115 @@ pub mod exports {
                                         }
                                         *base
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len54;
+                                            .cast::<usize>() = len62;
                                         *base
                                             .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = result54;
+                                            .cast::<*mut u8>() = result62;
                                     }
                                     Err(e) => {
                                         *base.add(0).cast::<u8>() = (1i32) as u8;
-                                        use super::super::super::super::__with_name0::EvalError as V61;
+                                        use super::super::super::super::__with_name0::EvalError as V69;
                                         match e {
-                                            V61::InvalidConfig(e) => {
+                                            V69::InvalidConfig(e) => {
                                                 *base
                                                     .add(::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>() = (0i32) as u8;
-                                                let vec55 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr55 = vec55.as_ptr().cast::<u8>();
-                                                let len55 = vec55.len();
-                                                ::core::mem::forget(vec55);
+                                                let vec63 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr63 = vec63.as_ptr().cast::<u8>();
+                                                let len63 = vec63.len();
+                                                ::core::mem::forget(vec63);
                                                 *base
                                                     .add(3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len55;
+                                                    .cast::<usize>() = len63;
                                                 *base
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr55.cast_mut();
+                                                    .cast::<*mut u8>() = ptr63.cast_mut();
                                             }
-                                            V61::InvalidInput(e) => {
+                                            V69::InvalidInput(e) => {
                                                 *base
                                                     .add(::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>() = (1i32) as u8;
-                                                let vec56 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr56 = vec56.as_ptr().cast::<u8>();
-                                                let len56 = vec56.len();
-                                                ::core::mem::forget(vec56);
+                                                let vec64 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr64 = vec64.as_ptr().cast::<u8>();
+                                                let len64 = vec64.len();
+                                                ::core::mem::forget(vec64);
                                                 *base
                                                     .add(3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len56;
+                                                    .cast::<usize>() = len64;
                                                 *base
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr56.cast_mut();
+                                                    .cast::<*mut u8>() = ptr64.cast_mut();
                                             }
-                                            V61::NotApplicable(e) => {
+                                            V69::NotApplicable(e) => {
                                                 *base
                                                     .add(::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>() = (2i32) as u8;
-                                                let vec57 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr57 = vec57.as_ptr().cast::<u8>();
-                                                let len57 = vec57.len();
-                                                ::core::mem::forget(vec57);
+                                                let vec65 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr65 = vec65.as_ptr().cast::<u8>();
+                                                let len65 = vec65.len();
+                                                ::core::mem::forget(vec65);
                                                 *base
                                                     .add(3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len57;
+                                                    .cast::<usize>() = len65;
                                                 *base
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr57.cast_mut();
+                                                    .cast::<*mut u8>() = ptr65.cast_mut();
                                             }
-                                            V61::Upstream(e) => {
+                                            V69::Upstream(e) => {
                                                 *base
                                                     .add(::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>() = (3i32) as u8;
-                                                let vec58 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr58 = vec58.as_ptr().cast::<u8>();
-                                                let len58 = vec58.len();
-                                                ::core::mem::forget(vec58);
+                                                let vec66 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr66 = vec66.as_ptr().cast::<u8>();
+                                                let len66 = vec66.len();
+                                                ::core::mem::forget(vec66);
                                                 *base
                                                     .add(3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len58;
+                                                    .cast::<usize>() = len66;
                                                 *base
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr58.cast_mut();
+                                                    .cast::<*mut u8>() = ptr66.cast_mut();
                                             }
-                                            V61::Transient(e) => {
+                                            V69::Transient(e) => {
                                                 *base
                                                     .add(::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>() = (4i32) as u8;
-                                                let vec59 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr59 = vec59.as_ptr().cast::<u8>();
-                                                let len59 = vec59.len();
-                                                ::core::mem::forget(vec59);
+                                                let vec67 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr67 = vec67.as_ptr().cast::<u8>();
+                                                let len67 = vec67.len();
+                                                ::core::mem::forget(vec67);
                                                 *base
                                                     .add(3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len59;
+                                                    .cast::<usize>() = len67;
                                                 *base
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr59.cast_mut();
+                                                    .cast::<*mut u8>() = ptr67.cast_mut();
                                             }
-                                            V61::Internal(e) => {
+                                            V69::Internal(e) => {
                                                 *base
                                                     .add(::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>() = (5i32) as u8;
-                                                let vec60 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr60 = vec60.as_ptr().cast::<u8>();
-                                                let len60 = vec60.len();
-                                                ::core::mem::forget(vec60);
+                                                let vec68 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr68 = vec68.as_ptr().cast::<u8>();
+                                                let len68 = vec68.len();
+                                                ::core::mem::forget(vec68);
                                                 *base
                                                     .add(3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len60;
+                                                    .cast::<usize>() = len68;
                                                 *base
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr60.cast_mut();
+                                                    .cast::<*mut u8>() = ptr68.cast_mut();
                                             }
                                         }
                                     }
                                 };
                             }
                         }
-                        *ptr46
+                        *ptr54
                             .add(::core::mem::size_of::<*const u8>())
-                            .cast::<usize>() = len62;
-                        *ptr46.add(0).cast::<*mut u8>() = result62;
-                        ptr46
+                            .cast::<usize>() = len70;
+                        *ptr54.add(0).cast::<*mut u8>() = result70;
+                        ptr54
                     }
                 }
                 #[doc(hidden)]
@@ -928,37 +982,37 @@ macro_rules! __export_batch_impl {
         (link_section =
         "component-type:wit-bindgen:0.61.1:perpend:batch:batch:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1313] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1327] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xa5\x09\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb3\x09\x01A\x02\x01\
 A\x08\x01B)\x01s\x04\0\x04json\x03\0\0\x01w\x04\0\x0ctimestamp-ms\x03\0\x02\x01q\
 \x02\x04text\x01s\0\x04json\x01\x01\0\x04\0\x07payload\x03\0\x04\x01ks\x01r\x02\x08\
 trace-ids\x0eobservation-id\x06\x04\0\x09trace-ref\x03\0\x07\x01k\x05\x01k\x01\x01\
-k\x08\x01r\x06\x02ids\x05input\x09\x06output\x09\x0fexpected-output\x09\x08metad\
-ata\x0a\x05trace\x0b\x04\0\x04item\x03\0\x0c\x01q\x03\x07numeric\x01u\0\x07boole\
-an\x01\x7f\0\x0bcategorical\x01s\0\x04\0\x0bscore-value\x03\0\x0e\x01r\x05\x04na\
-mes\x05value\x0f\x0eobservation-id\x06\x07comment\x06\x08metadata\x0a\x04\0\x05s\
-core\x03\0\x10\x01q\x06\x0einvalid-config\x01s\0\x0dinvalid-input\x01s\0\x0enot-\
-applicable\x01s\0\x08upstream\x01s\0\x09transient\x01s\0\x08internal\x01s\0\x04\0\
-\x0aeval-error\x03\0\x12\x01n\x05\x05input\x06output\x0fexpected-output\x08metad\
-ata\x05trace\x04\0\x0aitem-parts\x03\0\x14\x01ku\x01r\x03\x03min\x16\x03max\x16\x10\
-higher-is-better\x7f\x04\0\x0dnumeric-range\x03\0\x17\x01ps\x01q\x03\x07numeric\x01\
-\x18\0\x07boolean\0\0\x0bcategorical\x01\x19\0\x04\0\x0cscore-domain\x03\0\x1a\x01\
-r\x03\x04names\x0bdescriptions\x06domain\x1b\x04\0\x0ascore-spec\x03\0\x1c\x01m\x02\
-\x04chat\x09embedding\x04\0\x09slot-kind\x03\0\x1e\x01r\x04\x04names\x0bdescript\
-ions\x04kind\x1f\x08required\x7f\x04\0\x0amodel-slot\x03\0\x20\x01p!\x01p\x1d\x01\
-r\x09\x02ids\x05titles\x0bdescriptions\x0dconfig-schema\x01\x05needs\x15\x05slot\
-s\"\x06scores#\x0edynamic-scores\x7f\x0ddeterministic\x7f\x04\0\x0eevaluator-inf\
-o\x03\0$\x01p%\x01r\x04\x04names\x07versions\x0bdescriptions\x0aevaluators&\x04\0\
-\x0bplugin-info\x03\0'\x03\0\x1dperpend:evaluator/types@1.0.0\x05\0\x02\x03\0\0\x04\
-item\x02\x03\0\0\x04json\x02\x03\0\0\x05score\x02\x03\0\0\x0aeval-error\x01B\x0e\
-\x02\x03\x02\x01\x01\x04\0\x04item\x03\0\0\x02\x03\x02\x01\x02\x04\0\x04json\x03\
-\0\x02\x02\x03\x02\x01\x03\x04\0\x05score\x03\0\x04\x02\x03\x02\x01\x04\x04\0\x0a\
-eval-error\x03\0\x06\x01p\x01\x01p\x05\x01j\x01\x09\x01\x07\x01p\x0a\x01@\x03\x0c\
-evaluator-ids\x05items\x08\x06config\x03\0\x0b\x04\0\x0eevaluate-batch\x01\x0c\x04\
-\0\x1dperpend:evaluator/batch@1.0.0\x05\x05\x04\0\x13perpend:batch/batch\x04\0\x0b\
-\x0b\x01\0\x05batch\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-compo\
-nent\x070.258.3\x10wit-bindgen-rust\x060.61.1";
+k\x08\x01r\x08\x02ids\x05input\x09\x06output\x09\x0fexpected-output\x09\x08metad\
+ata\x0a\x05trace\x0b\x07session\x06\x03run\x06\x04\0\x04item\x03\0\x0c\x01q\x03\x07\
+numeric\x01u\0\x07boolean\x01\x7f\0\x0bcategorical\x01s\0\x04\0\x0bscore-value\x03\
+\0\x0e\x01r\x05\x04names\x05value\x0f\x0eobservation-id\x06\x07comment\x06\x08me\
+tadata\x0a\x04\0\x05score\x03\0\x10\x01q\x06\x0einvalid-config\x01s\0\x0dinvalid\
+-input\x01s\0\x0enot-applicable\x01s\0\x08upstream\x01s\0\x09transient\x01s\0\x08\
+internal\x01s\0\x04\0\x0aeval-error\x03\0\x12\x01n\x05\x05input\x06output\x0fexp\
+ected-output\x08metadata\x05trace\x04\0\x0aitem-parts\x03\0\x14\x01ku\x01r\x03\x03\
+min\x16\x03max\x16\x10higher-is-better\x7f\x04\0\x0dnumeric-range\x03\0\x17\x01p\
+s\x01q\x03\x07numeric\x01\x18\0\x07boolean\0\0\x0bcategorical\x01\x19\0\x04\0\x0c\
+score-domain\x03\0\x1a\x01r\x03\x04names\x0bdescriptions\x06domain\x1b\x04\0\x0a\
+score-spec\x03\0\x1c\x01m\x02\x04chat\x09embedding\x04\0\x09slot-kind\x03\0\x1e\x01\
+r\x04\x04names\x0bdescriptions\x04kind\x1f\x08required\x7f\x04\0\x0amodel-slot\x03\
+\0\x20\x01p!\x01p\x1d\x01r\x09\x02ids\x05titles\x0bdescriptions\x0dconfig-schema\
+\x01\x05needs\x15\x05slots\"\x06scores#\x0edynamic-scores\x7f\x0ddeterministic\x7f\
+\x04\0\x0eevaluator-info\x03\0$\x01p%\x01r\x04\x04names\x07versions\x0bdescripti\
+ons\x0aevaluators&\x04\0\x0bplugin-info\x03\0'\x03\0\x1dperpend:evaluator/types@\
+1.0.0\x05\0\x02\x03\0\0\x04item\x02\x03\0\0\x04json\x02\x03\0\0\x05score\x02\x03\
+\0\0\x0aeval-error\x01B\x0e\x02\x03\x02\x01\x01\x04\0\x04item\x03\0\0\x02\x03\x02\
+\x01\x02\x04\0\x04json\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x05score\x03\0\x04\x02\
+\x03\x02\x01\x04\x04\0\x0aeval-error\x03\0\x06\x01p\x01\x01p\x05\x01j\x01\x09\x01\
+\x07\x01p\x0a\x01@\x03\x0cevaluator-ids\x05items\x08\x06config\x03\0\x0b\x04\0\x0e\
+evaluate-batch\x01\x0c\x04\0\x1dperpend:evaluator/batch@1.0.0\x05\x05\x04\0\x13p\
+erpend:batch/batch\x04\0\x0b\x0b\x01\0\x05batch\x03\0\0\0G\x09producers\x01\x0cp\
+rocessed-by\x02\x0dwit-component\x070.258.3\x10wit-bindgen-rust\x060.61.1";
         };
     };
 }
@@ -971,31 +1025,31 @@ pub use __export_batch_impl as export_batch;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1162] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xee\x07\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1176] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xfc\x07\x01A\x02\x01\
 A\x02\x01B)\x01s\x04\0\x04json\x03\0\0\x01w\x04\0\x0ctimestamp-ms\x03\0\x02\x01q\
 \x02\x04text\x01s\0\x04json\x01\x01\0\x04\0\x07payload\x03\0\x04\x01ks\x01r\x02\x08\
 trace-ids\x0eobservation-id\x06\x04\0\x09trace-ref\x03\0\x07\x01k\x05\x01k\x01\x01\
-k\x08\x01r\x06\x02ids\x05input\x09\x06output\x09\x0fexpected-output\x09\x08metad\
-ata\x0a\x05trace\x0b\x04\0\x04item\x03\0\x0c\x01q\x03\x07numeric\x01u\0\x07boole\
-an\x01\x7f\0\x0bcategorical\x01s\0\x04\0\x0bscore-value\x03\0\x0e\x01r\x05\x04na\
-mes\x05value\x0f\x0eobservation-id\x06\x07comment\x06\x08metadata\x0a\x04\0\x05s\
-core\x03\0\x10\x01q\x06\x0einvalid-config\x01s\0\x0dinvalid-input\x01s\0\x0enot-\
-applicable\x01s\0\x08upstream\x01s\0\x09transient\x01s\0\x08internal\x01s\0\x04\0\
-\x0aeval-error\x03\0\x12\x01n\x05\x05input\x06output\x0fexpected-output\x08metad\
-ata\x05trace\x04\0\x0aitem-parts\x03\0\x14\x01ku\x01r\x03\x03min\x16\x03max\x16\x10\
-higher-is-better\x7f\x04\0\x0dnumeric-range\x03\0\x17\x01ps\x01q\x03\x07numeric\x01\
-\x18\0\x07boolean\0\0\x0bcategorical\x01\x19\0\x04\0\x0cscore-domain\x03\0\x1a\x01\
-r\x03\x04names\x0bdescriptions\x06domain\x1b\x04\0\x0ascore-spec\x03\0\x1c\x01m\x02\
-\x04chat\x09embedding\x04\0\x09slot-kind\x03\0\x1e\x01r\x04\x04names\x0bdescript\
-ions\x04kind\x1f\x08required\x7f\x04\0\x0amodel-slot\x03\0\x20\x01p!\x01p\x1d\x01\
-r\x09\x02ids\x05titles\x0bdescriptions\x0dconfig-schema\x01\x05needs\x15\x05slot\
-s\"\x06scores#\x0edynamic-scores\x7f\x0ddeterministic\x7f\x04\0\x0eevaluator-inf\
-o\x03\0$\x01p%\x01r\x04\x04names\x07versions\x0bdescriptions\x0aevaluators&\x04\0\
-\x0bplugin-info\x03\0'\x03\0\x1dperpend:evaluator/types@1.0.0\x05\0\x04\03perpen\
-d:batch/batch-with-all-of-its-exports-removed\x04\0\x0b+\x01\0%batch-with-all-of\
--its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-comp\
-onent\x070.258.3\x10wit-bindgen-rust\x060.61.1";
+k\x08\x01r\x08\x02ids\x05input\x09\x06output\x09\x0fexpected-output\x09\x08metad\
+ata\x0a\x05trace\x0b\x07session\x06\x03run\x06\x04\0\x04item\x03\0\x0c\x01q\x03\x07\
+numeric\x01u\0\x07boolean\x01\x7f\0\x0bcategorical\x01s\0\x04\0\x0bscore-value\x03\
+\0\x0e\x01r\x05\x04names\x05value\x0f\x0eobservation-id\x06\x07comment\x06\x08me\
+tadata\x0a\x04\0\x05score\x03\0\x10\x01q\x06\x0einvalid-config\x01s\0\x0dinvalid\
+-input\x01s\0\x0enot-applicable\x01s\0\x08upstream\x01s\0\x09transient\x01s\0\x08\
+internal\x01s\0\x04\0\x0aeval-error\x03\0\x12\x01n\x05\x05input\x06output\x0fexp\
+ected-output\x08metadata\x05trace\x04\0\x0aitem-parts\x03\0\x14\x01ku\x01r\x03\x03\
+min\x16\x03max\x16\x10higher-is-better\x7f\x04\0\x0dnumeric-range\x03\0\x17\x01p\
+s\x01q\x03\x07numeric\x01\x18\0\x07boolean\0\0\x0bcategorical\x01\x19\0\x04\0\x0c\
+score-domain\x03\0\x1a\x01r\x03\x04names\x0bdescriptions\x06domain\x1b\x04\0\x0a\
+score-spec\x03\0\x1c\x01m\x02\x04chat\x09embedding\x04\0\x09slot-kind\x03\0\x1e\x01\
+r\x04\x04names\x0bdescriptions\x04kind\x1f\x08required\x7f\x04\0\x0amodel-slot\x03\
+\0\x20\x01p!\x01p\x1d\x01r\x09\x02ids\x05titles\x0bdescriptions\x0dconfig-schema\
+\x01\x05needs\x15\x05slots\"\x06scores#\x0edynamic-scores\x7f\x0ddeterministic\x7f\
+\x04\0\x0eevaluator-info\x03\0$\x01p%\x01r\x04\x04names\x07versions\x0bdescripti\
+ons\x0aevaluators&\x04\0\x0bplugin-info\x03\0'\x03\0\x1dperpend:evaluator/types@\
+1.0.0\x05\0\x04\03perpend:batch/batch-with-all-of-its-exports-removed\x04\0\x0b+\
+\x01\0%batch-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cproc\
+essed-by\x02\x0dwit-component\x070.258.3\x10wit-bindgen-rust\x060.61.1";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -83,6 +83,12 @@ pub mod perpend {
                 pub metadata: ::core::option::Option<Json>,
                 /// Present when `needs` has `trace` and the item has a trace.
                 pub trace: ::core::option::Option<TraceRef>,
+                /// The session that is being scored, for `session-reader`. Present when
+                /// `needs` has `trace` and the subject is a whole session.
+                pub session: ::core::option::Option<_rt::String>,
+                /// The run that is being scored, for `run-reader`. Present when `needs`
+                /// has `trace` and the subject is a whole run of an experiment.
+                pub run: ::core::option::Option<_rt::String>,
             }
             impl ::core::fmt::Debug for Item {
                 fn fmt(
@@ -96,6 +102,8 @@ pub mod perpend {
                         .field("expected-output", &self.expected_output)
                         .field("metadata", &self.metadata)
                         .field("trace", &self.trace)
+                        .field("session", &self.session)
+                        .field("run", &self.run)
                         .finish()
                 }
             }
@@ -169,7 +177,7 @@ pub mod perpend {
                 /// There is nothing to measure for this item. Recorded as 'skipped',
                 /// never counted as a failure and never as zero.
                 NotApplicable(_rt::String),
-                /// A host call (`model`, `trace-reader`, outgoing HTTP) failed and the
+                /// A host call (`model`, a reader, outgoing HTTP) failed and the
                 /// evaluator cannot go on without it. The host remembers the failure
                 /// it returned last and decides by that one whether to retry.
                 Upstream(_rt::String),
@@ -442,6 +450,8 @@ pub mod perpend {
                 System,
                 User,
                 Assistant,
+                /// Carries the results of tools.
+                Tool,
             }
             impl ::core::fmt::Debug for Role {
                 fn fmt(
@@ -452,6 +462,7 @@ pub mod perpend {
                         Role::System => f.debug_tuple("Role::System").finish(),
                         Role::User => f.debug_tuple("Role::User").finish(),
                         Role::Assistant => f.debug_tuple("Role::Assistant").finish(),
+                        Role::Tool => f.debug_tuple("Role::Tool").finish(),
                     }
                 }
             }
@@ -465,14 +476,100 @@ pub mod perpend {
                         0 => Role::System,
                         1 => Role::User,
                         2 => Role::Assistant,
+                        3 => Role::Tool,
                         _ => panic!("invalid enum discriminant"),
                     }
                 }
             }
+            /// The model asks for a tool of `set-tools` to be used.
+            #[derive(Clone)]
+            pub struct ToolCall {
+                /// Set by the provider, or by the host where the provider has none.
+                /// The result names it.
+                pub id: _rt::String,
+                pub name: _rt::String,
+                /// A JSON object, written by a model: it need not fit the schema of
+                /// the tool.
+                pub arguments: Json,
+            }
+            impl ::core::fmt::Debug for ToolCall {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("ToolCall")
+                        .field("id", &self.id)
+                        .field("name", &self.name)
+                        .field("arguments", &self.arguments)
+                        .finish()
+                }
+            }
+            /// What came of a tool call.
+            #[derive(Clone)]
+            pub struct ToolResult {
+                /// `tool-call.id` of an earlier message of the same request.
+                pub call_id: _rt::String,
+                /// What the model is to read, as text or as JSON text.
+                pub content: _rt::String,
+                /// The tool failed, and `content` says why.
+                pub is_error: bool,
+            }
+            impl ::core::fmt::Debug for ToolResult {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("ToolResult")
+                        .field("call-id", &self.call_id)
+                        .field("content", &self.content)
+                        .field("is-error", &self.is_error)
+                        .finish()
+                }
+            }
+            /// A piece of a message.
+            ///
+            /// `image`, `audio` and `file` are identifiers of stored media of the
+            /// project, as they stand in the recorded data
+            /// (`@@@langfuseMedia:type=..|id=..|source=..@@@`). The host loads them and
+            /// sends them in the form of the provider; the bytes never enter the
+            /// plug-in. Only media that a trace which this call may read refers to can
+            /// be named, at most 16 in a request, 5 MiB together; anything else,
+            /// and a kind that the provider cannot take, is `invalid-request`.
+            #[derive(Clone)]
+            pub enum Part {
+                Text(_rt::String),
+                Image(_rt::String),
+                Audio(_rt::String),
+                File(_rt::String),
+                /// In messages of the assistant.
+                ToolCall(ToolCall),
+                /// In messages of the role `tool`.
+                ToolResult(ToolResult),
+            }
+            impl ::core::fmt::Debug for Part {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    match self {
+                        Part::Text(e) => f.debug_tuple("Part::Text").field(e).finish(),
+                        Part::Image(e) => f.debug_tuple("Part::Image").field(e).finish(),
+                        Part::Audio(e) => f.debug_tuple("Part::Audio").field(e).finish(),
+                        Part::File(e) => f.debug_tuple("Part::File").field(e).finish(),
+                        Part::ToolCall(e) => {
+                            f.debug_tuple("Part::ToolCall").field(e).finish()
+                        }
+                        Part::ToolResult(e) => {
+                            f.debug_tuple("Part::ToolResult").field(e).finish()
+                        }
+                    }
+                }
+            }
+            /// At most 1,000 messages make a request, of 10,000 parts together.
             #[derive(Clone)]
             pub struct Message {
                 pub role: Role,
-                pub content: _rt::String,
+                pub parts: _rt::Vec<Part>,
             }
             impl ::core::fmt::Debug for Message {
                 fn fmt(
@@ -481,8 +578,60 @@ pub mod perpend {
                 ) -> ::core::fmt::Result {
                     f.debug_struct("Message")
                         .field("role", &self.role)
-                        .field("content", &self.content)
+                        .field("parts", &self.parts)
                         .finish()
+                }
+            }
+            /// A function that the model may ask the plug-in to carry out.
+            #[derive(Clone)]
+            pub struct Tool {
+                /// 1 to 64 of `a-z`, `A-Z`, `0-9`, `_` and `-`, unique in the request.
+                pub name: _rt::String,
+                /// Tells the model when and how to use it.
+                pub description: _rt::String,
+                /// JSON Schema of the arguments, an object at its top.
+                pub parameters: Json,
+            }
+            impl ::core::fmt::Debug for Tool {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Tool")
+                        .field("name", &self.name)
+                        .field("description", &self.description)
+                        .field("parameters", &self.parameters)
+                        .finish()
+                }
+            }
+            /// Whether the model has to use a tool.
+            #[derive(Clone)]
+            pub enum ToolChoice {
+                /// The model decides.
+                Auto,
+                /// It has to call one of them.
+                Required,
+                /// It must not call any; results of earlier calls may still stand in
+                /// the messages.
+                None,
+                /// It has to call the one of this name.
+                Named(_rt::String),
+            }
+            impl ::core::fmt::Debug for ToolChoice {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    match self {
+                        ToolChoice::Auto => f.debug_tuple("ToolChoice::Auto").finish(),
+                        ToolChoice::Required => {
+                            f.debug_tuple("ToolChoice::Required").finish()
+                        }
+                        ToolChoice::None => f.debug_tuple("ToolChoice::None").finish(),
+                        ToolChoice::Named(e) => {
+                            f.debug_tuple("ToolChoice::Named").field(e).finish()
+                        }
+                    }
                 }
             }
             /// How the response cache takes part.
@@ -526,51 +675,53 @@ pub mod perpend {
                     }
                 }
             }
-            #[derive(Clone)]
-            pub struct CompletionRequest {
-                /// A slot declared in `evaluator-info.slots`, for example `judge`.
-                /// `none` means the default slot.
-                pub slot: ::core::option::Option<_rt::String>,
-                pub messages: _rt::Vec<Message>,
-                /// JSON Schema of the wanted answer. With it, `structured` in the
-                /// response is a document that was checked against the schema; the
-                /// host uses the provider's own structured output where there is one,
-                /// else asks for JSON, checks, and asks again a limited number of times.
-                pub response_schema: ::core::option::Option<Json>,
-                pub temperature: ::core::option::Option<f32>,
-                pub top_p: ::core::option::Option<f32>,
-                pub max_output_tokens: ::core::option::Option<u32>,
-                /// Passed on where the provider has such a thing. Not defaulted: use
-                /// `context.seed` for a stable one.
-                pub seed: ::core::option::Option<u64>,
-                pub stop: _rt::Vec<_rt::String>,
-                /// Ask for log-probabilities with this many alternatives per token.
-                /// The answer has none when the provider offers none.
-                pub top_logprobs: ::core::option::Option<u8>,
-                pub cache: CacheMode,
-                /// Provider-specific settings, a JSON object merged into the request
-                /// after the fields above. The host drops members that would change
-                /// the model, the credentials or the address.
-                pub extra: ::core::option::Option<Json>,
+            /// A chat completion that is wanted. What is not set is left to the model
+            /// that the slot was mapped to. A setter called again replaces what was
+            /// set; what is wrong with a value is said by `complete`.
+            ///
+            /// A resource, because a request will get further settings: a new method
+            /// breaks no plug-in, a new field of a record would break each of them.
+            /// All requests and completions that a plug-in holds at a time, 500 at
+            /// most, take at most 32 MiB of the host. A request that goes over it
+            /// fails with `invalid-request` when it is completed, and an answer that
+            /// goes over it is `invalid-response`.
+            #[derive(Debug)]
+            #[repr(transparent)]
+            pub struct Request {
+                handle: _rt::Resource<Request>,
             }
-            impl ::core::fmt::Debug for CompletionRequest {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    f.debug_struct("CompletionRequest")
-                        .field("slot", &self.slot)
-                        .field("messages", &self.messages)
-                        .field("response-schema", &self.response_schema)
-                        .field("temperature", &self.temperature)
-                        .field("top-p", &self.top_p)
-                        .field("max-output-tokens", &self.max_output_tokens)
-                        .field("seed", &self.seed)
-                        .field("stop", &self.stop)
-                        .field("top-logprobs", &self.top_logprobs)
-                        .field("cache", &self.cache)
-                        .field("extra", &self.extra)
-                        .finish()
+            impl Request {
+                #[doc(hidden)]
+                pub unsafe fn from_handle(handle: u32) -> Self {
+                    Self {
+                        handle: unsafe { _rt::Resource::from_handle(handle) },
+                    }
+                }
+                #[doc(hidden)]
+                pub fn take_handle(&self) -> u32 {
+                    _rt::Resource::take_handle(&self.handle)
+                }
+                #[doc(hidden)]
+                pub fn handle(&self) -> u32 {
+                    _rt::Resource::handle(&self.handle)
+                }
+            }
+            unsafe impl _rt::WasmResource for Request {
+                #[inline]
+                unsafe fn drop(_handle: u32) {
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                    unsafe extern "C" {
+                        #[link_name = "[resource-drop]request"]
+                        fn drop(_: i32);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn drop(_: i32) {
+                        unreachable!()
+                    }
+                    unsafe {
+                        drop(_handle as i32);
+                    }
                 }
             }
             #[repr(u8)]
@@ -579,6 +730,8 @@ pub mod perpend {
                 Stop,
                 Length,
                 ContentFilter,
+                /// The model waits for the results of `completion.tool-calls`.
+                ToolCalls,
                 Other,
             }
             impl ::core::fmt::Debug for FinishReason {
@@ -596,6 +749,9 @@ pub mod perpend {
                         FinishReason::ContentFilter => {
                             f.debug_tuple("FinishReason::ContentFilter").finish()
                         }
+                        FinishReason::ToolCalls => {
+                            f.debug_tuple("FinishReason::ToolCalls").finish()
+                        }
                         FinishReason::Other => {
                             f.debug_tuple("FinishReason::Other").finish()
                         }
@@ -612,7 +768,8 @@ pub mod perpend {
                         0 => FinishReason::Stop,
                         1 => FinishReason::Length,
                         2 => FinishReason::ContentFilter,
-                        3 => FinishReason::Other,
+                        3 => FinishReason::ToolCalls,
+                        4 => FinishReason::Other,
                         _ => panic!("invalid enum discriminant"),
                     }
                 }
@@ -669,34 +826,112 @@ pub mod perpend {
                         .finish()
                 }
             }
+            /// How probable one choice was.
             #[derive(Clone)]
-            pub struct Completion {
-                pub text: _rt::String,
-                /// Present exactly when `response-schema` was given.
-                pub structured: ::core::option::Option<Json>,
-                pub finish: FinishReason,
-                pub usage: TokenUsage,
-                /// Empty unless asked for and offered.
-                pub logprobs: _rt::Vec<TokenLogprob>,
-                /// Identifier of the model that answered, for rationale and metadata.
-                pub model: _rt::String,
-                /// True when no provider was called.
-                pub from_cache: bool,
+            pub struct Share {
+                pub choice: _rt::String,
+                /// 0 to 1; those of a distribution sum up to 1.
+                pub probability: f64,
             }
-            impl ::core::fmt::Debug for Completion {
+            impl ::core::fmt::Debug for Share {
                 fn fmt(
                     &self,
                     f: &mut ::core::fmt::Formatter<'_>,
                 ) -> ::core::fmt::Result {
-                    f.debug_struct("Completion")
-                        .field("text", &self.text)
-                        .field("structured", &self.structured)
-                        .field("finish", &self.finish)
-                        .field("usage", &self.usage)
-                        .field("logprobs", &self.logprobs)
-                        .field("model", &self.model)
-                        .field("from-cache", &self.from_cache)
+                    f.debug_struct("Share")
+                        .field("choice", &self.choice)
+                        .field("probability", &self.probability)
                         .finish()
+                }
+            }
+            /// Where in an answer the choice stands.
+            #[derive(Clone)]
+            pub enum Place {
+                /// The answer is the choice, and white space around it.
+                Whole,
+                /// In the member of this name of a JSON object, the last one of the
+                /// name; a string, a boolean or a number.
+                Member(_rt::String),
+                /// From this byte of `completion.text` on.
+                Offset(u64),
+            }
+            impl ::core::fmt::Debug for Place {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    match self {
+                        Place::Whole => f.debug_tuple("Place::Whole").finish(),
+                        Place::Member(e) => {
+                            f.debug_tuple("Place::Member").field(e).finish()
+                        }
+                        Place::Offset(e) => {
+                            f.debug_tuple("Place::Offset").field(e).finish()
+                        }
+                    }
+                }
+            }
+            #[derive(Clone)]
+            pub struct Distribution {
+                /// One for each choice, in the order they were asked in.
+                pub shares: _rt::Vec<Share>,
+                /// How far the most probable choice is ahead of the next one, 0 to 1.
+                pub margin: f64,
+                /// The probability of all that was seen to begin one of the choices,
+                /// 0 to 1. Below about 0.9 the shares say little.
+                pub coverage: f64,
+            }
+            impl ::core::fmt::Debug for Distribution {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Distribution")
+                        .field("shares", &self.shares)
+                        .field("margin", &self.margin)
+                        .field("coverage", &self.coverage)
+                        .finish()
+                }
+            }
+            /// What a model answered. A resource for the reason that `request` is one.
+            /// Equal calls of its methods give equal answers.
+            #[derive(Debug)]
+            #[repr(transparent)]
+            pub struct Completion {
+                handle: _rt::Resource<Completion>,
+            }
+            impl Completion {
+                #[doc(hidden)]
+                pub unsafe fn from_handle(handle: u32) -> Self {
+                    Self {
+                        handle: unsafe { _rt::Resource::from_handle(handle) },
+                    }
+                }
+                #[doc(hidden)]
+                pub fn take_handle(&self) -> u32 {
+                    _rt::Resource::take_handle(&self.handle)
+                }
+                #[doc(hidden)]
+                pub fn handle(&self) -> u32 {
+                    _rt::Resource::handle(&self.handle)
+                }
+            }
+            unsafe impl _rt::WasmResource for Completion {
+                #[inline]
+                unsafe fn drop(_handle: u32) {
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                    unsafe extern "C" {
+                        #[link_name = "[resource-drop]completion"]
+                        fn drop(_: i32);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn drop(_: i32) {
+                        unreachable!()
+                    }
+                    unsafe {
+                        drop(_handle as i32);
+                    }
                 }
             }
             #[derive(Clone)]
@@ -770,562 +1005,1311 @@ pub mod perpend {
                 }
             }
             impl ::core::error::Error for ModelError {}
+            impl Request {
+                #[allow(unused_unsafe, clippy::all)]
+                #[allow(async_fn_in_trait)]
+                pub fn new(messages: &[Message]) -> Self {
+                    unsafe {
+                        let mut cleanup_list = _rt::Vec::new();
+                        let vec13 = messages;
+                        let len13 = vec13.len();
+                        let layout13 = _rt::alloc::Layout::from_size_align(
+                                vec13.len() * (3 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            )
+                            .unwrap();
+                        let (result13, _cleanup13) = wit_bindgen::rt::Cleanup::new(
+                            layout13,
+                        );
+                        for (i, e) in vec13.into_iter().enumerate() {
+                            let base = result13
+                                .add(i * (3 * ::core::mem::size_of::<*const u8>()));
+                            {
+                                let Message { role: role0, parts: parts0 } = e;
+                                *base.add(0).cast::<u8>() = (role0.clone() as i32) as u8;
+                                let vec12 = parts0;
+                                let len12 = vec12.len();
+                                let layout12 = _rt::alloc::Layout::from_size_align(
+                                        vec12.len() * (7 * ::core::mem::size_of::<*const u8>()),
+                                        ::core::mem::size_of::<*const u8>(),
+                                    )
+                                    .unwrap();
+                                let (result12, _cleanup12) = wit_bindgen::rt::Cleanup::new(
+                                    layout12,
+                                );
+                                cleanup_list.extend(_cleanup12);
+                                for (i, e) in vec12.into_iter().enumerate() {
+                                    let base = result12
+                                        .add(i * (7 * ::core::mem::size_of::<*const u8>()));
+                                    {
+                                        match e {
+                                            Part::Text(e) => {
+                                                *base.add(0).cast::<u8>() = (0i32) as u8;
+                                                let vec1 = e;
+                                                let ptr1 = vec1.as_ptr().cast::<u8>();
+                                                let len1 = vec1.len();
+                                                *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len1;
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr1.cast_mut();
+                                            }
+                                            Part::Image(e) => {
+                                                *base.add(0).cast::<u8>() = (1i32) as u8;
+                                                let vec2 = e;
+                                                let ptr2 = vec2.as_ptr().cast::<u8>();
+                                                let len2 = vec2.len();
+                                                *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len2;
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr2.cast_mut();
+                                            }
+                                            Part::Audio(e) => {
+                                                *base.add(0).cast::<u8>() = (2i32) as u8;
+                                                let vec3 = e;
+                                                let ptr3 = vec3.as_ptr().cast::<u8>();
+                                                let len3 = vec3.len();
+                                                *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len3;
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr3.cast_mut();
+                                            }
+                                            Part::File(e) => {
+                                                *base.add(0).cast::<u8>() = (3i32) as u8;
+                                                let vec4 = e;
+                                                let ptr4 = vec4.as_ptr().cast::<u8>();
+                                                let len4 = vec4.len();
+                                                *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len4;
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr4.cast_mut();
+                                            }
+                                            Part::ToolCall(e) => {
+                                                *base.add(0).cast::<u8>() = (4i32) as u8;
+                                                let ToolCall {
+                                                    id: id5,
+                                                    name: name5,
+                                                    arguments: arguments5,
+                                                } = e;
+                                                let vec6 = id5;
+                                                let ptr6 = vec6.as_ptr().cast::<u8>();
+                                                let len6 = vec6.len();
+                                                *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len6;
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr6.cast_mut();
+                                                let vec7 = name5;
+                                                let ptr7 = vec7.as_ptr().cast::<u8>();
+                                                let len7 = vec7.len();
+                                                *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len7;
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr7.cast_mut();
+                                                let vec8 = arguments5;
+                                                let ptr8 = vec8.as_ptr().cast::<u8>();
+                                                let len8 = vec8.len();
+                                                *base
+                                                    .add(6 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len8;
+                                                *base
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr8.cast_mut();
+                                            }
+                                            Part::ToolResult(e) => {
+                                                *base.add(0).cast::<u8>() = (5i32) as u8;
+                                                let ToolResult {
+                                                    call_id: call_id9,
+                                                    content: content9,
+                                                    is_error: is_error9,
+                                                } = e;
+                                                let vec10 = call_id9;
+                                                let ptr10 = vec10.as_ptr().cast::<u8>();
+                                                let len10 = vec10.len();
+                                                *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len10;
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr10.cast_mut();
+                                                let vec11 = content9;
+                                                let ptr11 = vec11.as_ptr().cast::<u8>();
+                                                let len11 = vec11.len();
+                                                *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len11;
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr11.cast_mut();
+                                                *base
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (match is_error9 {
+                                                    true => 1,
+                                                    false => 0,
+                                                }) as u8;
+                                            }
+                                        }
+                                    }
+                                }
+                                *base
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len12;
+                                *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = result12;
+                            }
+                        }
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[constructor]request"]
+                            fn wit_import14(_: *mut u8, _: usize) -> i32;
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import14(_: *mut u8, _: usize) -> i32 {
+                            unreachable!()
+                        }
+                        let ret = wit_import14(result13, len13);
+                        Request::from_handle(ret as u32)
+                    }
+                }
+            }
+            impl Request {
+                #[allow(unused_unsafe, clippy::all)]
+                /// A slot declared in `evaluator-info.slots`, for example `judge`.
+                /// Without it the default slot is used.
+                #[allow(async_fn_in_trait)]
+                pub fn set_slot(&self, name: &str) -> () {
+                    unsafe {
+                        let vec0 = name;
+                        let ptr0 = vec0.as_ptr().cast::<u8>();
+                        let len0 = vec0.len();
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]request.set-slot"]
+                            fn wit_import1(_: i32, _: *mut u8, _: usize);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import1(_: i32, _: *mut u8, _: usize) {
+                            unreachable!()
+                        }
+                        wit_import1((self).handle() as i32, ptr0.cast_mut(), len0);
+                    }
+                }
+            }
+            impl Request {
+                #[allow(unused_unsafe, clippy::all)]
+                /// JSON Schema of the wanted answer. With it, `completion.structured`
+                /// is a document that was checked against the schema; the host uses
+                /// the provider's own structured output where there is one, else asks
+                /// for JSON, checks, and asks again a limited number of times. An
+                /// answer that calls tools instead is handed over unchecked.
+                #[allow(async_fn_in_trait)]
+                pub fn set_response_schema(&self, schema: &str) -> () {
+                    unsafe {
+                        let vec0 = schema;
+                        let ptr0 = vec0.as_ptr().cast::<u8>();
+                        let len0 = vec0.len();
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]request.set-response-schema"]
+                            fn wit_import1(_: i32, _: *mut u8, _: usize);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import1(_: i32, _: *mut u8, _: usize) {
+                            unreachable!()
+                        }
+                        wit_import1((self).handle() as i32, ptr0.cast_mut(), len0);
+                    }
+                }
+            }
+            impl Request {
+                #[allow(unused_unsafe, clippy::all)]
+                #[allow(async_fn_in_trait)]
+                pub fn set_temperature(&self, temperature: f32) -> () {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]request.set-temperature"]
+                            fn wit_import0(_: i32, _: f32);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import0(_: i32, _: f32) {
+                            unreachable!()
+                        }
+                        wit_import0((self).handle() as i32, _rt::as_f32(&temperature));
+                    }
+                }
+            }
+            impl Request {
+                #[allow(unused_unsafe, clippy::all)]
+                #[allow(async_fn_in_trait)]
+                pub fn set_top_p(&self, top_p: f32) -> () {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]request.set-top-p"]
+                            fn wit_import0(_: i32, _: f32);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import0(_: i32, _: f32) {
+                            unreachable!()
+                        }
+                        wit_import0((self).handle() as i32, _rt::as_f32(&top_p));
+                    }
+                }
+            }
+            impl Request {
+                #[allow(unused_unsafe, clippy::all)]
+                #[allow(async_fn_in_trait)]
+                pub fn set_max_output_tokens(&self, limit: u32) -> () {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]request.set-max-output-tokens"]
+                            fn wit_import0(_: i32, _: i32);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import0(_: i32, _: i32) {
+                            unreachable!()
+                        }
+                        wit_import0((self).handle() as i32, _rt::as_i32(&limit));
+                    }
+                }
+            }
+            impl Request {
+                #[allow(unused_unsafe, clippy::all)]
+                /// Passed on where the provider has such a thing. Not defaulted: use
+                /// `context.seed` for a stable one.
+                #[allow(async_fn_in_trait)]
+                pub fn set_seed(&self, seed: u64) -> () {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]request.set-seed"]
+                            fn wit_import0(_: i32, _: i64);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import0(_: i32, _: i64) {
+                            unreachable!()
+                        }
+                        wit_import0((self).handle() as i32, _rt::as_i64(&seed));
+                    }
+                }
+            }
+            impl Request {
+                #[allow(unused_unsafe, clippy::all)]
+                /// Texts that end the answer.
+                #[allow(async_fn_in_trait)]
+                pub fn set_stop(&self, texts: &[_rt::String]) -> () {
+                    unsafe {
+                        let vec1 = texts;
+                        let len1 = vec1.len();
+                        let layout1 = _rt::alloc::Layout::from_size_align(
+                                vec1.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            )
+                            .unwrap();
+                        let (result1, _cleanup1) = wit_bindgen::rt::Cleanup::new(
+                            layout1,
+                        );
+                        for (i, e) in vec1.into_iter().enumerate() {
+                            let base = result1
+                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                            {
+                                let vec0 = e;
+                                let ptr0 = vec0.as_ptr().cast::<u8>();
+                                let len0 = vec0.len();
+                                *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len0;
+                                *base.add(0).cast::<*mut u8>() = ptr0.cast_mut();
+                            }
+                        }
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]request.set-stop"]
+                            fn wit_import2(_: i32, _: *mut u8, _: usize);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import2(_: i32, _: *mut u8, _: usize) {
+                            unreachable!()
+                        }
+                        wit_import2((self).handle() as i32, result1, len1);
+                    }
+                }
+            }
+            impl Request {
+                #[allow(unused_unsafe, clippy::all)]
+                /// Ask for log-probabilities with this many alternatives per token.
+                /// The answer has none when the provider offers none.
+                #[allow(async_fn_in_trait)]
+                pub fn set_top_logprobs(&self, alternatives: u8) -> () {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]request.set-top-logprobs"]
+                            fn wit_import0(_: i32, _: i32);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import0(_: i32, _: i32) {
+                            unreachable!()
+                        }
+                        wit_import0((self).handle() as i32, _rt::as_i32(&alternatives));
+                    }
+                }
+            }
+            impl Request {
+                #[allow(unused_unsafe, clippy::all)]
+                #[allow(async_fn_in_trait)]
+                pub fn set_cache(&self, mode: CacheMode) -> () {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]request.set-cache"]
+                            fn wit_import0(_: i32, _: i32);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import0(_: i32, _: i32) {
+                            unreachable!()
+                        }
+                        wit_import0((self).handle() as i32, mode.clone() as i32);
+                    }
+                }
+            }
+            impl Request {
+                #[allow(unused_unsafe, clippy::all)]
+                /// Provider-specific settings, a JSON object merged into the request
+                /// after everything else. The host drops members that would change the
+                /// model, the credentials, the address or the conversation.
+                #[allow(async_fn_in_trait)]
+                pub fn set_extra(&self, settings: &str) -> () {
+                    unsafe {
+                        let vec0 = settings;
+                        let ptr0 = vec0.as_ptr().cast::<u8>();
+                        let len0 = vec0.len();
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]request.set-extra"]
+                            fn wit_import1(_: i32, _: *mut u8, _: usize);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import1(_: i32, _: *mut u8, _: usize) {
+                            unreachable!()
+                        }
+                        wit_import1((self).handle() as i32, ptr0.cast_mut(), len0);
+                    }
+                }
+            }
+            impl Request {
+                #[allow(unused_unsafe, clippy::all)]
+                /// What the model may ask for, at most 128 tools. The host carries out
+                /// none of it: answer `completion.tool-calls` with a further request
+                /// that has the calls in a message of the assistant, and a
+                /// `tool-result` for each in messages of the role `tool`.
+                #[allow(async_fn_in_trait)]
+                pub fn set_tools(&self, tools: &[Tool], choice: &ToolChoice) -> () {
+                    unsafe {
+                        let vec4 = tools;
+                        let len4 = vec4.len();
+                        let layout4 = _rt::alloc::Layout::from_size_align(
+                                vec4.len() * (6 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            )
+                            .unwrap();
+                        let (result4, _cleanup4) = wit_bindgen::rt::Cleanup::new(
+                            layout4,
+                        );
+                        for (i, e) in vec4.into_iter().enumerate() {
+                            let base = result4
+                                .add(i * (6 * ::core::mem::size_of::<*const u8>()));
+                            {
+                                let Tool {
+                                    name: name0,
+                                    description: description0,
+                                    parameters: parameters0,
+                                } = e;
+                                let vec1 = name0;
+                                let ptr1 = vec1.as_ptr().cast::<u8>();
+                                let len1 = vec1.len();
+                                *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len1;
+                                *base.add(0).cast::<*mut u8>() = ptr1.cast_mut();
+                                let vec2 = description0;
+                                let ptr2 = vec2.as_ptr().cast::<u8>();
+                                let len2 = vec2.len();
+                                *base
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len2;
+                                *base
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr2.cast_mut();
+                                let vec3 = parameters0;
+                                let ptr3 = vec3.as_ptr().cast::<u8>();
+                                let len3 = vec3.len();
+                                *base
+                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len3;
+                                *base
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr3.cast_mut();
+                            }
+                        }
+                        let (result6_0, result6_1, result6_2) = match choice {
+                            ToolChoice::Auto => (0i32, ::core::ptr::null_mut(), 0usize),
+                            ToolChoice::Required => {
+                                (1i32, ::core::ptr::null_mut(), 0usize)
+                            }
+                            ToolChoice::None => (2i32, ::core::ptr::null_mut(), 0usize),
+                            ToolChoice::Named(e) => {
+                                let vec5 = e;
+                                let ptr5 = vec5.as_ptr().cast::<u8>();
+                                let len5 = vec5.len();
+                                (3i32, ptr5.cast_mut(), len5)
+                            }
+                        };
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]request.set-tools"]
+                            fn wit_import7(
+                                _: i32,
+                                _: *mut u8,
+                                _: usize,
+                                _: i32,
+                                _: *mut u8,
+                                _: usize,
+                            );
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import7(
+                            _: i32,
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                            _: *mut u8,
+                            _: usize,
+                        ) {
+                            unreachable!()
+                        }
+                        wit_import7(
+                            (self).handle() as i32,
+                            result4,
+                            len4,
+                            result6_0,
+                            result6_1,
+                            result6_2,
+                        );
+                    }
+                }
+            }
+            impl Completion {
+                #[allow(unused_unsafe, clippy::all)]
+                /// May be empty when the model calls tools.
+                #[allow(async_fn_in_trait)]
+                pub fn text(&self) -> _rt::String {
+                    unsafe {
+                        #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                        #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                        struct RetArea(
+                            [::core::mem::MaybeUninit<
+                                u8,
+                            >; 2 * ::core::mem::size_of::<*const u8>()],
+                        );
+                        let mut ret_area = RetArea(
+                            [::core::mem::MaybeUninit::uninit(); 2
+                                * ::core::mem::size_of::<*const u8>()],
+                        );
+                        let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]completion.text"]
+                            fn wit_import1(_: i32, _: *mut u8);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import1(_: i32, _: *mut u8) {
+                            unreachable!()
+                        }
+                        wit_import1((self).handle() as i32, ptr0);
+                        let l2 = *ptr0.add(0).cast::<*mut u8>();
+                        let l3 = *ptr0
+                            .add(::core::mem::size_of::<*const u8>())
+                            .cast::<usize>();
+                        let len4 = l3;
+                        let bytes4 = _rt::Vec::from_raw_parts(l2.cast(), len4, len4);
+                        let result5 = _rt::string_lift(bytes4);
+                        result5
+                    }
+                }
+            }
+            impl Completion {
+                #[allow(unused_unsafe, clippy::all)]
+                /// Present when a response schema was set and the model did not call
+                /// tools instead.
+                #[allow(async_fn_in_trait)]
+                pub fn structured(&self) -> ::core::option::Option<Json> {
+                    unsafe {
+                        #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                        #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                        struct RetArea(
+                            [::core::mem::MaybeUninit<
+                                u8,
+                            >; 3 * ::core::mem::size_of::<*const u8>()],
+                        );
+                        let mut ret_area = RetArea(
+                            [::core::mem::MaybeUninit::uninit(); 3
+                                * ::core::mem::size_of::<*const u8>()],
+                        );
+                        let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]completion.structured"]
+                            fn wit_import1(_: i32, _: *mut u8);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import1(_: i32, _: *mut u8) {
+                            unreachable!()
+                        }
+                        wit_import1((self).handle() as i32, ptr0);
+                        let l2 = i32::from(*ptr0.add(0).cast::<u8>());
+                        let result6 = match l2 {
+                            0 => None,
+                            1 => {
+                                let e = {
+                                    let l3 = *ptr0
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l4 = *ptr0
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len5 = l4;
+                                    let bytes5 = _rt::Vec::from_raw_parts(
+                                        l3.cast(),
+                                        len5,
+                                        len5,
+                                    );
+                                    _rt::string_lift(bytes5)
+                                };
+                                Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                        };
+                        result6
+                    }
+                }
+            }
+            impl Completion {
+                #[allow(unused_unsafe, clippy::all)]
+                #[allow(async_fn_in_trait)]
+                pub fn finish(&self) -> FinishReason {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]completion.finish"]
+                            fn wit_import0(_: i32) -> i32;
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import0(_: i32) -> i32 {
+                            unreachable!()
+                        }
+                        let ret = wit_import0((self).handle() as i32);
+                        FinishReason::_lift(ret as u8)
+                    }
+                }
+            }
+            impl Completion {
+                #[allow(unused_unsafe, clippy::all)]
+                /// Of all requests to the provider that this answer took.
+                #[allow(async_fn_in_trait)]
+                pub fn usage(&self) -> TokenUsage {
+                    unsafe {
+                        #[repr(align(8))]
+                        struct RetArea([::core::mem::MaybeUninit<u8>; 16]);
+                        let mut ret_area = RetArea(
+                            [::core::mem::MaybeUninit::uninit(); 16],
+                        );
+                        let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]completion.usage"]
+                            fn wit_import1(_: i32, _: *mut u8);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import1(_: i32, _: *mut u8) {
+                            unreachable!()
+                        }
+                        wit_import1((self).handle() as i32, ptr0);
+                        let l2 = *ptr0.add(0).cast::<i64>();
+                        let l3 = *ptr0.add(8).cast::<i64>();
+                        let result4 = TokenUsage {
+                            input_tokens: l2 as u64,
+                            output_tokens: l3 as u64,
+                        };
+                        result4
+                    }
+                }
+            }
+            impl Completion {
+                #[allow(unused_unsafe, clippy::all)]
+                /// Empty unless asked for and offered.
+                #[allow(async_fn_in_trait)]
+                pub fn logprobs(&self) -> _rt::Vec<TokenLogprob> {
+                    unsafe {
+                        #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                        #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                        struct RetArea(
+                            [::core::mem::MaybeUninit<
+                                u8,
+                            >; 2 * ::core::mem::size_of::<*const u8>()],
+                        );
+                        let mut ret_area = RetArea(
+                            [::core::mem::MaybeUninit::uninit(); 2
+                                * ::core::mem::size_of::<*const u8>()],
+                        );
+                        let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]completion.logprobs"]
+                            fn wit_import1(_: i32, _: *mut u8);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import1(_: i32, _: *mut u8) {
+                            unreachable!()
+                        }
+                        wit_import1((self).handle() as i32, ptr0);
+                        let l2 = *ptr0.add(0).cast::<*mut u8>();
+                        let l3 = *ptr0
+                            .add(::core::mem::size_of::<*const u8>())
+                            .cast::<usize>();
+                        let base15 = l2;
+                        let len15 = l3;
+                        let mut result15 = _rt::Vec::with_capacity(len15);
+                        for i in 0..len15 {
+                            let base = base15
+                                .add(i * (5 * ::core::mem::size_of::<*const u8>()));
+                            let e15 = {
+                                let l4 = *base.add(0).cast::<*mut u8>();
+                                let l5 = *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len6 = l5;
+                                let bytes6 = _rt::Vec::from_raw_parts(
+                                    l4.cast(),
+                                    len6,
+                                    len6,
+                                );
+                                let l7 = *base
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<f32>();
+                                let l8 = *base
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l9 = *base
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base14 = l8;
+                                let len14 = l9;
+                                let mut result14 = _rt::Vec::with_capacity(len14);
+                                for i in 0..len14 {
+                                    let base = base14
+                                        .add(i * (3 * ::core::mem::size_of::<*const u8>()));
+                                    let e14 = {
+                                        let l10 = *base.add(0).cast::<*mut u8>();
+                                        let l11 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len12 = l11;
+                                        let bytes12 = _rt::Vec::from_raw_parts(
+                                            l10.cast(),
+                                            len12,
+                                            len12,
+                                        );
+                                        let l13 = *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<f32>();
+                                        TokenAlternative {
+                                            token: _rt::string_lift(bytes12),
+                                            logprob: l13,
+                                        }
+                                    };
+                                    result14.push(e14);
+                                }
+                                _rt::cabi_dealloc(
+                                    base14,
+                                    len14 * (3 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                );
+                                TokenLogprob {
+                                    token: _rt::string_lift(bytes6),
+                                    logprob: l7,
+                                    alternatives: result14,
+                                }
+                            };
+                            result15.push(e15);
+                        }
+                        _rt::cabi_dealloc(
+                            base15,
+                            len15 * (5 * ::core::mem::size_of::<*const u8>()),
+                            ::core::mem::size_of::<*const u8>(),
+                        );
+                        let result16 = result15;
+                        result16
+                    }
+                }
+            }
+            impl Completion {
+                #[allow(unused_unsafe, clippy::all)]
+                /// In the order of the model; empty unless `set-tools` was called.
+                #[allow(async_fn_in_trait)]
+                pub fn tool_calls(&self) -> _rt::Vec<ToolCall> {
+                    unsafe {
+                        #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                        #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                        struct RetArea(
+                            [::core::mem::MaybeUninit<
+                                u8,
+                            >; 2 * ::core::mem::size_of::<*const u8>()],
+                        );
+                        let mut ret_area = RetArea(
+                            [::core::mem::MaybeUninit::uninit(); 2
+                                * ::core::mem::size_of::<*const u8>()],
+                        );
+                        let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]completion.tool-calls"]
+                            fn wit_import1(_: i32, _: *mut u8);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import1(_: i32, _: *mut u8) {
+                            unreachable!()
+                        }
+                        wit_import1((self).handle() as i32, ptr0);
+                        let l2 = *ptr0.add(0).cast::<*mut u8>();
+                        let l3 = *ptr0
+                            .add(::core::mem::size_of::<*const u8>())
+                            .cast::<usize>();
+                        let base13 = l2;
+                        let len13 = l3;
+                        let mut result13 = _rt::Vec::with_capacity(len13);
+                        for i in 0..len13 {
+                            let base = base13
+                                .add(i * (6 * ::core::mem::size_of::<*const u8>()));
+                            let e13 = {
+                                let l4 = *base.add(0).cast::<*mut u8>();
+                                let l5 = *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len6 = l5;
+                                let bytes6 = _rt::Vec::from_raw_parts(
+                                    l4.cast(),
+                                    len6,
+                                    len6,
+                                );
+                                let l7 = *base
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l8 = *base
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len9 = l8;
+                                let bytes9 = _rt::Vec::from_raw_parts(
+                                    l7.cast(),
+                                    len9,
+                                    len9,
+                                );
+                                let l10 = *base
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l11 = *base
+                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len12 = l11;
+                                let bytes12 = _rt::Vec::from_raw_parts(
+                                    l10.cast(),
+                                    len12,
+                                    len12,
+                                );
+                                ToolCall {
+                                    id: _rt::string_lift(bytes6),
+                                    name: _rt::string_lift(bytes9),
+                                    arguments: _rt::string_lift(bytes12),
+                                }
+                            };
+                            result13.push(e13);
+                        }
+                        _rt::cabi_dealloc(
+                            base13,
+                            len13 * (6 * ::core::mem::size_of::<*const u8>()),
+                            ::core::mem::size_of::<*const u8>(),
+                        );
+                        let result14 = result13;
+                        result14
+                    }
+                }
+            }
+            impl Completion {
+                #[allow(unused_unsafe, clippy::all)]
+                /// Identifier of the model that answered, for rationale and metadata.
+                #[allow(async_fn_in_trait)]
+                pub fn model(&self) -> _rt::String {
+                    unsafe {
+                        #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                        #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                        struct RetArea(
+                            [::core::mem::MaybeUninit<
+                                u8,
+                            >; 2 * ::core::mem::size_of::<*const u8>()],
+                        );
+                        let mut ret_area = RetArea(
+                            [::core::mem::MaybeUninit::uninit(); 2
+                                * ::core::mem::size_of::<*const u8>()],
+                        );
+                        let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]completion.model"]
+                            fn wit_import1(_: i32, _: *mut u8);
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import1(_: i32, _: *mut u8) {
+                            unreachable!()
+                        }
+                        wit_import1((self).handle() as i32, ptr0);
+                        let l2 = *ptr0.add(0).cast::<*mut u8>();
+                        let l3 = *ptr0
+                            .add(::core::mem::size_of::<*const u8>())
+                            .cast::<usize>();
+                        let len4 = l3;
+                        let bytes4 = _rt::Vec::from_raw_parts(l2.cast(), len4, len4);
+                        let result5 = _rt::string_lift(bytes4);
+                        result5
+                    }
+                }
+            }
+            impl Completion {
+                #[allow(unused_unsafe, clippy::all)]
+                /// True when no provider was called.
+                #[allow(async_fn_in_trait)]
+                pub fn from_cache(&self) -> bool {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]completion.from-cache"]
+                            fn wit_import0(_: i32) -> i32;
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import0(_: i32) -> i32 {
+                            unreachable!()
+                        }
+                        let ret = wit_import0((self).handle() as i32);
+                        _rt::bool_lift(ret as u8)
+                    }
+                }
+            }
+            impl Completion {
+                #[allow(unused_unsafe, clippy::all)]
+                /// How probable each of `choices` was, from the log-probabilities of
+                /// the tokens that tell them apart. Choices are plain text: `yes` and
+                /// not `"yes"`, `true` for a boolean. Absent when the answer has no
+                /// log-probabilities or when none of the choices was begun there.
+                /// At most 256 choices of 1,024 bytes; more of either gives nothing.
+                #[allow(async_fn_in_trait)]
+                pub fn probabilities(
+                    &self,
+                    choices: &[_rt::String],
+                    place: &Place,
+                ) -> ::core::option::Option<Distribution> {
+                    unsafe {
+                        #[repr(align(8))]
+                        struct RetArea(
+                            [::core::mem::MaybeUninit<
+                                u8,
+                            >; 24 + 2 * ::core::mem::size_of::<*const u8>()],
+                        );
+                        let mut ret_area = RetArea(
+                            [::core::mem::MaybeUninit::uninit(); 24
+                                + 2 * ::core::mem::size_of::<*const u8>()],
+                        );
+                        let vec1 = choices;
+                        let len1 = vec1.len();
+                        let layout1 = _rt::alloc::Layout::from_size_align(
+                                vec1.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            )
+                            .unwrap();
+                        let (result1, _cleanup1) = wit_bindgen::rt::Cleanup::new(
+                            layout1,
+                        );
+                        for (i, e) in vec1.into_iter().enumerate() {
+                            let base = result1
+                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                            {
+                                let vec0 = e;
+                                let ptr0 = vec0.as_ptr().cast::<u8>();
+                                let len0 = vec0.len();
+                                *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len0;
+                                *base.add(0).cast::<*mut u8>() = ptr0.cast_mut();
+                            }
+                        }
+                        let (result3_0, result3_1, result3_2) = match place {
+                            Place::Whole => {
+                                (0i32, ::core::mem::MaybeUninit::<u64>::zeroed(), 0usize)
+                            }
+                            Place::Member(e) => {
+                                let vec2 = e;
+                                let ptr2 = vec2.as_ptr().cast::<u8>();
+                                let len2 = vec2.len();
+                                (
+                                    1i32,
+                                    {
+                                        let mut t = ::core::mem::MaybeUninit::<u64>::uninit();
+                                        t.as_mut_ptr().cast::<*mut u8>().write(ptr2.cast_mut());
+                                        t
+                                    },
+                                    len2,
+                                )
+                            }
+                            Place::Offset(e) => {
+                                (
+                                    2i32,
+                                    ::core::mem::MaybeUninit::new(_rt::as_i64(e) as u64),
+                                    0usize,
+                                )
+                            }
+                        };
+                        let ptr4 = ret_area.0.as_mut_ptr().cast::<u8>();
+                        #[cfg(target_arch = "wasm32")]
+                        #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
+                        unsafe extern "C" {
+                            #[link_name = "[method]completion.probabilities"]
+                            fn wit_import5(
+                                _: i32,
+                                _: *mut u8,
+                                _: usize,
+                                _: i32,
+                                _: ::core::mem::MaybeUninit<u64>,
+                                _: usize,
+                                _: *mut u8,
+                            );
+                        }
+                        #[cfg(not(target_arch = "wasm32"))]
+                        unsafe extern "C" fn wit_import5(
+                            _: i32,
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                            _: ::core::mem::MaybeUninit<u64>,
+                            _: usize,
+                            _: *mut u8,
+                        ) {
+                            unreachable!()
+                        }
+                        wit_import5(
+                            (self).handle() as i32,
+                            result1,
+                            len1,
+                            result3_0,
+                            result3_1,
+                            result3_2,
+                            ptr4,
+                        );
+                        let l6 = i32::from(*ptr4.add(0).cast::<u8>());
+                        let result16 = match l6 {
+                            0 => None,
+                            1 => {
+                                let e = {
+                                    let l7 = *ptr4.add(8).cast::<*mut u8>();
+                                    let l8 = *ptr4
+                                        .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let base13 = l7;
+                                    let len13 = l8;
+                                    let mut result13 = _rt::Vec::with_capacity(len13);
+                                    for i in 0..len13 {
+                                        let base = base13
+                                            .add(i * (8 + 2 * ::core::mem::size_of::<*const u8>()));
+                                        let e13 = {
+                                            let l9 = *base.add(0).cast::<*mut u8>();
+                                            let l10 = *base
+                                                .add(::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len11 = l10;
+                                            let bytes11 = _rt::Vec::from_raw_parts(
+                                                l9.cast(),
+                                                len11,
+                                                len11,
+                                            );
+                                            let l12 = *base
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<f64>();
+                                            Share {
+                                                choice: _rt::string_lift(bytes11),
+                                                probability: l12,
+                                            }
+                                        };
+                                        result13.push(e13);
+                                    }
+                                    _rt::cabi_dealloc(
+                                        base13,
+                                        len13 * (8 + 2 * ::core::mem::size_of::<*const u8>()),
+                                        8,
+                                    );
+                                    let l14 = *ptr4
+                                        .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<f64>();
+                                    let l15 = *ptr4
+                                        .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<f64>();
+                                    Distribution {
+                                        shares: result13,
+                                        margin: l14,
+                                        coverage: l15,
+                                    }
+                                };
+                                Some(e)
+                            }
+                            _ => _rt::invalid_enum_discriminant(),
+                        };
+                        result16
+                    }
+                }
+            }
             #[allow(unused_unsafe, clippy::all)]
             /// One chat completion. Suspends the plug-in until the answer is there.
+            /// The request is used up; for another try make another one.
             #[allow(async_fn_in_trait)]
             pub fn complete(
-                request: &CompletionRequest,
+                request: Request,
             ) -> ::core::result::Result<Completion, ModelError> {
                 unsafe {
-                    #[repr(align(8))]
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
                     struct RetArea(
                         [::core::mem::MaybeUninit<
                             u8,
-                        >; 40 + 14 * ::core::mem::size_of::<*const u8>()],
+                        >; 4 * ::core::mem::size_of::<*const u8>()],
                     );
                     let mut ret_area = RetArea(
-                        [::core::mem::MaybeUninit::uninit(); 40
-                            + 14 * ::core::mem::size_of::<*const u8>()],
+                        [::core::mem::MaybeUninit::uninit(); 4
+                            * ::core::mem::size_of::<*const u8>()],
                     );
                     let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
-                    let CompletionRequest {
-                        slot: slot1,
-                        messages: messages1,
-                        response_schema: response_schema1,
-                        temperature: temperature1,
-                        top_p: top_p1,
-                        max_output_tokens: max_output_tokens1,
-                        seed: seed1,
-                        stop: stop1,
-                        top_logprobs: top_logprobs1,
-                        cache: cache1,
-                        extra: extra1,
-                    } = request;
-                    match slot1 {
-                        Some(e) => {
-                            *ptr0.add(0).cast::<u8>() = (1i32) as u8;
-                            let vec2 = e;
-                            let ptr2 = vec2.as_ptr().cast::<u8>();
-                            let len2 = vec2.len();
-                            *ptr0
-                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>() = len2;
-                            *ptr0
-                                .add(::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>() = ptr2.cast_mut();
-                        }
-                        None => {
-                            *ptr0.add(0).cast::<u8>() = (0i32) as u8;
-                        }
-                    };
-                    let vec5 = messages1;
-                    let len5 = vec5.len();
-                    let layout5 = _rt::alloc::Layout::from_size_align(
-                            vec5.len() * (3 * ::core::mem::size_of::<*const u8>()),
-                            ::core::mem::size_of::<*const u8>(),
-                        )
-                        .unwrap();
-                    let (result5, _cleanup5) = wit_bindgen::rt::Cleanup::new(layout5);
-                    for (i, e) in vec5.into_iter().enumerate() {
-                        let base = result5
-                            .add(i * (3 * ::core::mem::size_of::<*const u8>()));
-                        {
-                            let Message { role: role3, content: content3 } = e;
-                            *base.add(0).cast::<u8>() = (role3.clone() as i32) as u8;
-                            let vec4 = content3;
-                            let ptr4 = vec4.as_ptr().cast::<u8>();
-                            let len4 = vec4.len();
-                            *base
-                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>() = len4;
-                            *base
-                                .add(::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>() = ptr4.cast_mut();
-                        }
-                    }
-                    *ptr0.add(4 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len5;
-                    *ptr0
-                        .add(3 * ::core::mem::size_of::<*const u8>())
-                        .cast::<*mut u8>() = result5;
-                    match response_schema1 {
-                        Some(e) => {
-                            *ptr0
-                                .add(5 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (1i32) as u8;
-                            let vec6 = e;
-                            let ptr6 = vec6.as_ptr().cast::<u8>();
-                            let len6 = vec6.len();
-                            *ptr0
-                                .add(7 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>() = len6;
-                            *ptr0
-                                .add(6 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>() = ptr6.cast_mut();
-                        }
-                        None => {
-                            *ptr0
-                                .add(5 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (0i32) as u8;
-                        }
-                    };
-                    match temperature1 {
-                        Some(e) => {
-                            *ptr0
-                                .add(8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (1i32) as u8;
-                            *ptr0
-                                .add(4 + 8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<f32>() = _rt::as_f32(e);
-                        }
-                        None => {
-                            *ptr0
-                                .add(8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (0i32) as u8;
-                        }
-                    };
-                    match top_p1 {
-                        Some(e) => {
-                            *ptr0
-                                .add(8 + 8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (1i32) as u8;
-                            *ptr0
-                                .add(12 + 8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<f32>() = _rt::as_f32(e);
-                        }
-                        None => {
-                            *ptr0
-                                .add(8 + 8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (0i32) as u8;
-                        }
-                    };
-                    match max_output_tokens1 {
-                        Some(e) => {
-                            *ptr0
-                                .add(16 + 8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (1i32) as u8;
-                            *ptr0
-                                .add(20 + 8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<i32>() = _rt::as_i32(e);
-                        }
-                        None => {
-                            *ptr0
-                                .add(16 + 8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (0i32) as u8;
-                        }
-                    };
-                    match seed1 {
-                        Some(e) => {
-                            *ptr0
-                                .add(24 + 8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (1i32) as u8;
-                            *ptr0
-                                .add(32 + 8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<i64>() = _rt::as_i64(e);
-                        }
-                        None => {
-                            *ptr0
-                                .add(24 + 8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (0i32) as u8;
-                        }
-                    };
-                    let vec8 = stop1;
-                    let len8 = vec8.len();
-                    let layout8 = _rt::alloc::Layout::from_size_align(
-                            vec8.len() * (2 * ::core::mem::size_of::<*const u8>()),
-                            ::core::mem::size_of::<*const u8>(),
-                        )
-                        .unwrap();
-                    let (result8, _cleanup8) = wit_bindgen::rt::Cleanup::new(layout8);
-                    for (i, e) in vec8.into_iter().enumerate() {
-                        let base = result8
-                            .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                        {
-                            let vec7 = e;
-                            let ptr7 = vec7.as_ptr().cast::<u8>();
-                            let len7 = vec7.len();
-                            *base
-                                .add(::core::mem::size_of::<*const u8>())
-                                .cast::<usize>() = len7;
-                            *base.add(0).cast::<*mut u8>() = ptr7.cast_mut();
-                        }
-                    }
-                    *ptr0
-                        .add(40 + 9 * ::core::mem::size_of::<*const u8>())
-                        .cast::<usize>() = len8;
-                    *ptr0
-                        .add(40 + 8 * ::core::mem::size_of::<*const u8>())
-                        .cast::<*mut u8>() = result8;
-                    match top_logprobs1 {
-                        Some(e) => {
-                            *ptr0
-                                .add(40 + 10 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (1i32) as u8;
-                            *ptr0
-                                .add(41 + 10 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (_rt::as_i32(e)) as u8;
-                        }
-                        None => {
-                            *ptr0
-                                .add(40 + 10 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (0i32) as u8;
-                        }
-                    };
-                    *ptr0
-                        .add(42 + 10 * ::core::mem::size_of::<*const u8>())
-                        .cast::<u8>() = (cache1.clone() as i32) as u8;
-                    match extra1 {
-                        Some(e) => {
-                            *ptr0
-                                .add(40 + 11 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (1i32) as u8;
-                            let vec9 = e;
-                            let ptr9 = vec9.as_ptr().cast::<u8>();
-                            let len9 = vec9.len();
-                            *ptr0
-                                .add(40 + 13 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>() = len9;
-                            *ptr0
-                                .add(40 + 12 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>() = ptr9.cast_mut();
-                        }
-                        None => {
-                            *ptr0
-                                .add(40 + 11 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (0i32) as u8;
-                        }
-                    };
-                    let ptr10 = ret_area.0.as_mut_ptr().cast::<u8>();
                     #[cfg(target_arch = "wasm32")]
                     #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
                     unsafe extern "C" {
                         #[link_name = "complete"]
-                        fn wit_import11(_: *mut u8, _: *mut u8);
+                        fn wit_import1(_: i32, _: *mut u8);
                     }
                     #[cfg(not(target_arch = "wasm32"))]
-                    unsafe extern "C" fn wit_import11(_: *mut u8, _: *mut u8) {
+                    unsafe extern "C" fn wit_import1(_: i32, _: *mut u8) {
                         unreachable!()
                     }
-                    wit_import11(ptr0, ptr10);
-                    let l12 = i32::from(*ptr10.add(0).cast::<u8>());
-                    let result67 = match l12 {
+                    wit_import1((&request).take_handle() as i32, ptr0);
+                    let l2 = i32::from(*ptr0.add(0).cast::<u8>());
+                    let result30 = match l2 {
                         0 => {
                             let e = {
-                                let l13 = *ptr10.add(8).cast::<*mut u8>();
-                                let l14 = *ptr10
-                                    .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                let len15 = l14;
-                                let bytes15 = _rt::Vec::from_raw_parts(
-                                    l13.cast(),
-                                    len15,
-                                    len15,
-                                );
-                                let l16 = i32::from(
-                                    *ptr10
-                                        .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>(),
-                                );
-                                let l20 = i32::from(
-                                    *ptr10
-                                        .add(8 + 5 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>(),
-                                );
-                                let l21 = *ptr10
-                                    .add(8 + 6 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<i64>();
-                                let l22 = *ptr10
-                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<i64>();
-                                let l23 = *ptr10
-                                    .add(24 + 6 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l24 = *ptr10
-                                    .add(24 + 7 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                let base36 = l23;
-                                let len36 = l24;
-                                let mut result36 = _rt::Vec::with_capacity(len36);
-                                for i in 0..len36 {
-                                    let base = base36
-                                        .add(i * (5 * ::core::mem::size_of::<*const u8>()));
-                                    let e36 = {
-                                        let l25 = *base.add(0).cast::<*mut u8>();
-                                        let l26 = *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        let len27 = l26;
-                                        let bytes27 = _rt::Vec::from_raw_parts(
-                                            l25.cast(),
-                                            len27,
-                                            len27,
-                                        );
-                                        let l28 = *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<f32>();
-                                        let l29 = *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l30 = *base
-                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        let base35 = l29;
-                                        let len35 = l30;
-                                        let mut result35 = _rt::Vec::with_capacity(len35);
-                                        for i in 0..len35 {
-                                            let base = base35
-                                                .add(i * (3 * ::core::mem::size_of::<*const u8>()));
-                                            let e35 = {
-                                                let l31 = *base.add(0).cast::<*mut u8>();
-                                                let l32 = *base
-                                                    .add(::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                let len33 = l32;
-                                                let bytes33 = _rt::Vec::from_raw_parts(
-                                                    l31.cast(),
-                                                    len33,
-                                                    len33,
-                                                );
-                                                let l34 = *base
-                                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<f32>();
-                                                TokenAlternative {
-                                                    token: _rt::string_lift(bytes33),
-                                                    logprob: l34,
-                                                }
-                                            };
-                                            result35.push(e35);
-                                        }
-                                        _rt::cabi_dealloc(
-                                            base35,
-                                            len35 * (3 * ::core::mem::size_of::<*const u8>()),
-                                            ::core::mem::size_of::<*const u8>(),
-                                        );
-                                        TokenLogprob {
-                                            token: _rt::string_lift(bytes27),
-                                            logprob: l28,
-                                            alternatives: result35,
-                                        }
-                                    };
-                                    result36.push(e36);
-                                }
-                                _rt::cabi_dealloc(
-                                    base36,
-                                    len36 * (5 * ::core::mem::size_of::<*const u8>()),
-                                    ::core::mem::size_of::<*const u8>(),
-                                );
-                                let l37 = *ptr10
-                                    .add(24 + 8 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l38 = *ptr10
-                                    .add(24 + 9 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                let len39 = l38;
-                                let bytes39 = _rt::Vec::from_raw_parts(
-                                    l37.cast(),
-                                    len39,
-                                    len39,
-                                );
-                                let l40 = i32::from(
-                                    *ptr10
-                                        .add(24 + 10 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>(),
-                                );
-                                Completion {
-                                    text: _rt::string_lift(bytes15),
-                                    structured: match l16 {
-                                        0 => None,
-                                        1 => {
-                                            let e = {
-                                                let l17 = *ptr10
-                                                    .add(8 + 3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>();
-                                                let l18 = *ptr10
-                                                    .add(8 + 4 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                let len19 = l18;
-                                                let bytes19 = _rt::Vec::from_raw_parts(
-                                                    l17.cast(),
-                                                    len19,
-                                                    len19,
-                                                );
-                                                _rt::string_lift(bytes19)
-                                            };
-                                            Some(e)
-                                        }
-                                        _ => _rt::invalid_enum_discriminant(),
-                                    },
-                                    finish: FinishReason::_lift(l20 as u8),
-                                    usage: TokenUsage {
-                                        input_tokens: l21 as u64,
-                                        output_tokens: l22 as u64,
-                                    },
-                                    logprobs: result36,
-                                    model: _rt::string_lift(bytes39),
-                                    from_cache: _rt::bool_lift(l40 as u8),
-                                }
+                                let l3 = *ptr0
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<i32>();
+                                Completion::from_handle(l3 as u32)
                             };
                             Ok(e)
                         }
                         1 => {
                             let e = {
-                                let l41 = i32::from(*ptr10.add(8).cast::<u8>());
-                                let v66 = match l41 {
+                                let l4 = i32::from(
+                                    *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                );
+                                let v29 = match l4 {
                                     0 => {
-                                        let e66 = {
-                                            let l42 = *ptr10
-                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                        let e29 = {
+                                            let l5 = *ptr0
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l43 = *ptr10
-                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            let l6 = *ptr0
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len44 = l43;
-                                            let bytes44 = _rt::Vec::from_raw_parts(
-                                                l42.cast(),
-                                                len44,
-                                                len44,
+                                            let len7 = l6;
+                                            let bytes7 = _rt::Vec::from_raw_parts(
+                                                l5.cast(),
+                                                len7,
+                                                len7,
                                             );
-                                            _rt::string_lift(bytes44)
+                                            _rt::string_lift(bytes7)
                                         };
-                                        ModelError::NotGranted(e66)
+                                        ModelError::NotGranted(e29)
                                     }
                                     1 => {
-                                        let e66 = {
-                                            let l45 = *ptr10
-                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                        let e29 = {
+                                            let l8 = *ptr0
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l46 = *ptr10
-                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            let l9 = *ptr0
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len47 = l46;
-                                            let bytes47 = _rt::Vec::from_raw_parts(
-                                                l45.cast(),
-                                                len47,
-                                                len47,
+                                            let len10 = l9;
+                                            let bytes10 = _rt::Vec::from_raw_parts(
+                                                l8.cast(),
+                                                len10,
+                                                len10,
                                             );
-                                            _rt::string_lift(bytes47)
+                                            _rt::string_lift(bytes10)
                                         };
-                                        ModelError::InvalidRequest(e66)
+                                        ModelError::InvalidRequest(e29)
                                     }
                                     2 => {
-                                        let e66 = {
-                                            let l48 = *ptr10
-                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                        let e29 = {
+                                            let l11 = *ptr0
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l49 = *ptr10
-                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            let l12 = *ptr0
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len50 = l49;
-                                            let bytes50 = _rt::Vec::from_raw_parts(
-                                                l48.cast(),
-                                                len50,
-                                                len50,
+                                            let len13 = l12;
+                                            let bytes13 = _rt::Vec::from_raw_parts(
+                                                l11.cast(),
+                                                len13,
+                                                len13,
                                             );
-                                            _rt::string_lift(bytes50)
+                                            _rt::string_lift(bytes13)
                                         };
-                                        ModelError::BudgetExhausted(e66)
+                                        ModelError::BudgetExhausted(e29)
                                     }
                                     3 => {
-                                        let e66 = {
-                                            let l51 = *ptr10
-                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                        let e29 = {
+                                            let l14 = *ptr0
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l52 = *ptr10
-                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            let l15 = *ptr0
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len53 = l52;
-                                            let bytes53 = _rt::Vec::from_raw_parts(
-                                                l51.cast(),
-                                                len53,
-                                                len53,
+                                            let len16 = l15;
+                                            let bytes16 = _rt::Vec::from_raw_parts(
+                                                l14.cast(),
+                                                len16,
+                                                len16,
                                             );
-                                            _rt::string_lift(bytes53)
+                                            _rt::string_lift(bytes16)
                                         };
-                                        ModelError::Timeout(e66)
+                                        ModelError::Timeout(e29)
                                     }
                                     4 => {
-                                        let e66 = {
-                                            let l54 = *ptr10
-                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                        let e29 = {
+                                            let l17 = *ptr0
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l55 = *ptr10
-                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            let l18 = *ptr0
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len56 = l55;
-                                            let bytes56 = _rt::Vec::from_raw_parts(
-                                                l54.cast(),
-                                                len56,
-                                                len56,
+                                            let len19 = l18;
+                                            let bytes19 = _rt::Vec::from_raw_parts(
+                                                l17.cast(),
+                                                len19,
+                                                len19,
                                             );
-                                            _rt::string_lift(bytes56)
+                                            _rt::string_lift(bytes19)
                                         };
-                                        ModelError::RateLimited(e66)
+                                        ModelError::RateLimited(e29)
                                     }
                                     5 => {
-                                        let e66 = {
-                                            let l57 = *ptr10
-                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                        let e29 = {
+                                            let l20 = *ptr0
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l58 = *ptr10
-                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            let l21 = *ptr0
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len59 = l58;
-                                            let bytes59 = _rt::Vec::from_raw_parts(
-                                                l57.cast(),
-                                                len59,
-                                                len59,
+                                            let len22 = l21;
+                                            let bytes22 = _rt::Vec::from_raw_parts(
+                                                l20.cast(),
+                                                len22,
+                                                len22,
                                             );
-                                            _rt::string_lift(bytes59)
+                                            _rt::string_lift(bytes22)
                                         };
-                                        ModelError::Refused(e66)
+                                        ModelError::Refused(e29)
                                     }
                                     6 => {
-                                        let e66 = {
-                                            let l60 = *ptr10
-                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                        let e29 = {
+                                            let l23 = *ptr0
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l61 = *ptr10
-                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            let l24 = *ptr0
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len62 = l61;
-                                            let bytes62 = _rt::Vec::from_raw_parts(
-                                                l60.cast(),
-                                                len62,
-                                                len62,
+                                            let len25 = l24;
+                                            let bytes25 = _rt::Vec::from_raw_parts(
+                                                l23.cast(),
+                                                len25,
+                                                len25,
                                             );
-                                            _rt::string_lift(bytes62)
+                                            _rt::string_lift(bytes25)
                                         };
-                                        ModelError::InvalidResponse(e66)
+                                        ModelError::InvalidResponse(e29)
                                     }
                                     7 => {
-                                        let e66 = {
-                                            let l63 = *ptr10
-                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                        let e29 = {
+                                            let l26 = *ptr0
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l64 = *ptr10
-                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            let l27 = *ptr0
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len65 = l64;
-                                            let bytes65 = _rt::Vec::from_raw_parts(
-                                                l63.cast(),
-                                                len65,
-                                                len65,
+                                            let len28 = l27;
+                                            let bytes28 = _rt::Vec::from_raw_parts(
+                                                l26.cast(),
+                                                len28,
+                                                len28,
                                             );
-                                            _rt::string_lift(bytes65)
+                                            _rt::string_lift(bytes28)
                                         };
-                                        ModelError::Unavailable(e66)
+                                        ModelError::Unavailable(e29)
                                     }
                                     n => {
                                         debug_assert_eq!(n, 8, "invalid enum discriminant");
                                         ModelError::Cancelled
                                     }
                                 };
-                                v66
+                                v29
                             };
                             Err(e)
                         }
                         _ => _rt::invalid_enum_discriminant(),
                     };
-                    result67
+                    result30
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
@@ -1334,10 +2318,9 @@ pub mod perpend {
             /// stand in the order of the requests. At most 64 requests.
             #[allow(async_fn_in_trait)]
             pub fn complete_all(
-                requests: &[CompletionRequest],
+                requests: _rt::Vec<Request>,
             ) -> _rt::Vec<::core::result::Result<Completion, ModelError>> {
                 unsafe {
-                    let mut cleanup_list = _rt::Vec::new();
                     #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
                     #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
                     struct RetArea(
@@ -1349,586 +2332,222 @@ pub mod perpend {
                         [::core::mem::MaybeUninit::uninit(); 2
                             * ::core::mem::size_of::<*const u8>()],
                     );
-                    let vec9 = requests;
-                    let len9 = vec9.len();
-                    let layout9 = _rt::alloc::Layout::from_size_align(
-                            vec9.len() * (40 + 14 * ::core::mem::size_of::<*const u8>()),
-                            8,
-                        )
+                    let vec0 = &requests;
+                    let len0 = vec0.len();
+                    let layout0 = _rt::alloc::Layout::from_size_align(vec0.len() * 4, 4)
                         .unwrap();
-                    let (result9, _cleanup9) = wit_bindgen::rt::Cleanup::new(layout9);
-                    for (i, e) in vec9.into_iter().enumerate() {
-                        let base = result9
-                            .add(i * (40 + 14 * ::core::mem::size_of::<*const u8>()));
+                    let (result0, _cleanup0) = wit_bindgen::rt::Cleanup::new(layout0);
+                    for (i, e) in vec0.into_iter().enumerate() {
+                        let base = result0.add(i * 4);
                         {
-                            let CompletionRequest {
-                                slot: slot0,
-                                messages: messages0,
-                                response_schema: response_schema0,
-                                temperature: temperature0,
-                                top_p: top_p0,
-                                max_output_tokens: max_output_tokens0,
-                                seed: seed0,
-                                stop: stop0,
-                                top_logprobs: top_logprobs0,
-                                cache: cache0,
-                                extra: extra0,
-                            } = e;
-                            match slot0 {
-                                Some(e) => {
-                                    *base.add(0).cast::<u8>() = (1i32) as u8;
-                                    let vec1 = e;
-                                    let ptr1 = vec1.as_ptr().cast::<u8>();
-                                    let len1 = vec1.len();
-                                    *base
-                                        .add(2 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<usize>() = len1;
-                                    *base
-                                        .add(::core::mem::size_of::<*const u8>())
-                                        .cast::<*mut u8>() = ptr1.cast_mut();
-                                }
-                                None => {
-                                    *base.add(0).cast::<u8>() = (0i32) as u8;
-                                }
-                            };
-                            let vec4 = messages0;
-                            let len4 = vec4.len();
-                            let layout4 = _rt::alloc::Layout::from_size_align(
-                                    vec4.len() * (3 * ::core::mem::size_of::<*const u8>()),
-                                    ::core::mem::size_of::<*const u8>(),
-                                )
-                                .unwrap();
-                            let (result4, _cleanup4) = wit_bindgen::rt::Cleanup::new(
-                                layout4,
-                            );
-                            cleanup_list.extend(_cleanup4);
-                            for (i, e) in vec4.into_iter().enumerate() {
-                                let base = result4
-                                    .add(i * (3 * ::core::mem::size_of::<*const u8>()));
-                                {
-                                    let Message { role: role2, content: content2 } = e;
-                                    *base.add(0).cast::<u8>() = (role2.clone() as i32) as u8;
-                                    let vec3 = content2;
-                                    let ptr3 = vec3.as_ptr().cast::<u8>();
-                                    let len3 = vec3.len();
-                                    *base
-                                        .add(2 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<usize>() = len3;
-                                    *base
-                                        .add(::core::mem::size_of::<*const u8>())
-                                        .cast::<*mut u8>() = ptr3.cast_mut();
-                                }
-                            }
-                            *base
-                                .add(4 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>() = len4;
-                            *base
-                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>() = result4;
-                            match response_schema0 {
-                                Some(e) => {
-                                    *base
-                                        .add(5 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (1i32) as u8;
-                                    let vec5 = e;
-                                    let ptr5 = vec5.as_ptr().cast::<u8>();
-                                    let len5 = vec5.len();
-                                    *base
-                                        .add(7 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<usize>() = len5;
-                                    *base
-                                        .add(6 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<*mut u8>() = ptr5.cast_mut();
-                                }
-                                None => {
-                                    *base
-                                        .add(5 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (0i32) as u8;
-                                }
-                            };
-                            match temperature0 {
-                                Some(e) => {
-                                    *base
-                                        .add(8 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (1i32) as u8;
-                                    *base
-                                        .add(4 + 8 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<f32>() = _rt::as_f32(e);
-                                }
-                                None => {
-                                    *base
-                                        .add(8 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (0i32) as u8;
-                                }
-                            };
-                            match top_p0 {
-                                Some(e) => {
-                                    *base
-                                        .add(8 + 8 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (1i32) as u8;
-                                    *base
-                                        .add(12 + 8 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<f32>() = _rt::as_f32(e);
-                                }
-                                None => {
-                                    *base
-                                        .add(8 + 8 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (0i32) as u8;
-                                }
-                            };
-                            match max_output_tokens0 {
-                                Some(e) => {
-                                    *base
-                                        .add(16 + 8 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (1i32) as u8;
-                                    *base
-                                        .add(20 + 8 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<i32>() = _rt::as_i32(e);
-                                }
-                                None => {
-                                    *base
-                                        .add(16 + 8 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (0i32) as u8;
-                                }
-                            };
-                            match seed0 {
-                                Some(e) => {
-                                    *base
-                                        .add(24 + 8 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (1i32) as u8;
-                                    *base
-                                        .add(32 + 8 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<i64>() = _rt::as_i64(e);
-                                }
-                                None => {
-                                    *base
-                                        .add(24 + 8 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (0i32) as u8;
-                                }
-                            };
-                            let vec7 = stop0;
-                            let len7 = vec7.len();
-                            let layout7 = _rt::alloc::Layout::from_size_align(
-                                    vec7.len() * (2 * ::core::mem::size_of::<*const u8>()),
-                                    ::core::mem::size_of::<*const u8>(),
-                                )
-                                .unwrap();
-                            let (result7, _cleanup7) = wit_bindgen::rt::Cleanup::new(
-                                layout7,
-                            );
-                            cleanup_list.extend(_cleanup7);
-                            for (i, e) in vec7.into_iter().enumerate() {
-                                let base = result7
-                                    .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                {
-                                    let vec6 = e;
-                                    let ptr6 = vec6.as_ptr().cast::<u8>();
-                                    let len6 = vec6.len();
-                                    *base
-                                        .add(::core::mem::size_of::<*const u8>())
-                                        .cast::<usize>() = len6;
-                                    *base.add(0).cast::<*mut u8>() = ptr6.cast_mut();
-                                }
-                            }
-                            *base
-                                .add(40 + 9 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>() = len7;
-                            *base
-                                .add(40 + 8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>() = result7;
-                            match top_logprobs0 {
-                                Some(e) => {
-                                    *base
-                                        .add(40 + 10 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (1i32) as u8;
-                                    *base
-                                        .add(41 + 10 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (_rt::as_i32(e)) as u8;
-                                }
-                                None => {
-                                    *base
-                                        .add(40 + 10 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (0i32) as u8;
-                                }
-                            };
-                            *base
-                                .add(42 + 10 * ::core::mem::size_of::<*const u8>())
-                                .cast::<u8>() = (cache0.clone() as i32) as u8;
-                            match extra0 {
-                                Some(e) => {
-                                    *base
-                                        .add(40 + 11 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (1i32) as u8;
-                                    let vec8 = e;
-                                    let ptr8 = vec8.as_ptr().cast::<u8>();
-                                    let len8 = vec8.len();
-                                    *base
-                                        .add(40 + 13 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<usize>() = len8;
-                                    *base
-                                        .add(40 + 12 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<*mut u8>() = ptr8.cast_mut();
-                                }
-                                None => {
-                                    *base
-                                        .add(40 + 11 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>() = (0i32) as u8;
-                                }
-                            };
+                            *base.add(0).cast::<i32>() = (e).take_handle() as i32;
                         }
                     }
-                    let ptr10 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
                     #[cfg(target_arch = "wasm32")]
                     #[link(wasm_import_module = "perpend:evaluator/model@1.0.0")]
                     unsafe extern "C" {
                         #[link_name = "complete-all"]
-                        fn wit_import11(_: *mut u8, _: usize, _: *mut u8);
+                        fn wit_import2(_: *mut u8, _: usize, _: *mut u8);
                     }
                     #[cfg(not(target_arch = "wasm32"))]
-                    unsafe extern "C" fn wit_import11(_: *mut u8, _: usize, _: *mut u8) {
+                    unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8) {
                         unreachable!()
                     }
-                    wit_import11(result9, len9, ptr10);
-                    let l12 = *ptr10.add(0).cast::<*mut u8>();
-                    let l13 = *ptr10
+                    wit_import2(result0, len0, ptr1);
+                    let l3 = *ptr1.add(0).cast::<*mut u8>();
+                    let l4 = *ptr1
                         .add(::core::mem::size_of::<*const u8>())
                         .cast::<usize>();
-                    let base69 = l12;
-                    let len69 = l13;
-                    let mut result69 = _rt::Vec::with_capacity(len69);
-                    for i in 0..len69 {
-                        let base = base69
-                            .add(i * (32 + 10 * ::core::mem::size_of::<*const u8>()));
-                        let e69 = {
-                            let l14 = i32::from(*base.add(0).cast::<u8>());
-                            match l14 {
+                    let base33 = l3;
+                    let len33 = l4;
+                    let mut result33 = _rt::Vec::with_capacity(len33);
+                    for i in 0..len33 {
+                        let base = base33
+                            .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                        let e33 = {
+                            let l5 = i32::from(*base.add(0).cast::<u8>());
+                            match l5 {
                                 0 => {
                                     let e = {
-                                        let l15 = *base.add(8).cast::<*mut u8>();
-                                        let l16 = *base
-                                            .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        let len17 = l16;
-                                        let bytes17 = _rt::Vec::from_raw_parts(
-                                            l15.cast(),
-                                            len17,
-                                            len17,
-                                        );
-                                        let l18 = i32::from(
-                                            *base
-                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<u8>(),
-                                        );
-                                        let l22 = i32::from(
-                                            *base
-                                                .add(8 + 5 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<u8>(),
-                                        );
-                                        let l23 = *base
-                                            .add(8 + 6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<i64>();
-                                        let l24 = *base
-                                            .add(16 + 6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<i64>();
-                                        let l25 = *base
-                                            .add(24 + 6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l26 = *base
-                                            .add(24 + 7 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        let base38 = l25;
-                                        let len38 = l26;
-                                        let mut result38 = _rt::Vec::with_capacity(len38);
-                                        for i in 0..len38 {
-                                            let base = base38
-                                                .add(i * (5 * ::core::mem::size_of::<*const u8>()));
-                                            let e38 = {
-                                                let l27 = *base.add(0).cast::<*mut u8>();
-                                                let l28 = *base
-                                                    .add(::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                let len29 = l28;
-                                                let bytes29 = _rt::Vec::from_raw_parts(
-                                                    l27.cast(),
-                                                    len29,
-                                                    len29,
-                                                );
-                                                let l30 = *base
-                                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<f32>();
-                                                let l31 = *base
-                                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>();
-                                                let l32 = *base
-                                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                let base37 = l31;
-                                                let len37 = l32;
-                                                let mut result37 = _rt::Vec::with_capacity(len37);
-                                                for i in 0..len37 {
-                                                    let base = base37
-                                                        .add(i * (3 * ::core::mem::size_of::<*const u8>()));
-                                                    let e37 = {
-                                                        let l33 = *base.add(0).cast::<*mut u8>();
-                                                        let l34 = *base
-                                                            .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>();
-                                                        let len35 = l34;
-                                                        let bytes35 = _rt::Vec::from_raw_parts(
-                                                            l33.cast(),
-                                                            len35,
-                                                            len35,
-                                                        );
-                                                        let l36 = *base
-                                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<f32>();
-                                                        TokenAlternative {
-                                                            token: _rt::string_lift(bytes35),
-                                                            logprob: l36,
-                                                        }
-                                                    };
-                                                    result37.push(e37);
-                                                }
-                                                _rt::cabi_dealloc(
-                                                    base37,
-                                                    len37 * (3 * ::core::mem::size_of::<*const u8>()),
-                                                    ::core::mem::size_of::<*const u8>(),
-                                                );
-                                                TokenLogprob {
-                                                    token: _rt::string_lift(bytes29),
-                                                    logprob: l30,
-                                                    alternatives: result37,
-                                                }
-                                            };
-                                            result38.push(e38);
-                                        }
-                                        _rt::cabi_dealloc(
-                                            base38,
-                                            len38 * (5 * ::core::mem::size_of::<*const u8>()),
-                                            ::core::mem::size_of::<*const u8>(),
-                                        );
-                                        let l39 = *base
-                                            .add(24 + 8 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l40 = *base
-                                            .add(24 + 9 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        let len41 = l40;
-                                        let bytes41 = _rt::Vec::from_raw_parts(
-                                            l39.cast(),
-                                            len41,
-                                            len41,
-                                        );
-                                        let l42 = i32::from(
-                                            *base
-                                                .add(24 + 10 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<u8>(),
-                                        );
-                                        Completion {
-                                            text: _rt::string_lift(bytes17),
-                                            structured: match l18 {
-                                                0 => None,
-                                                1 => {
-                                                    let e = {
-                                                        let l19 = *base
-                                                            .add(8 + 3 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>();
-                                                        let l20 = *base
-                                                            .add(8 + 4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>();
-                                                        let len21 = l20;
-                                                        let bytes21 = _rt::Vec::from_raw_parts(
-                                                            l19.cast(),
-                                                            len21,
-                                                            len21,
-                                                        );
-                                                        _rt::string_lift(bytes21)
-                                                    };
-                                                    Some(e)
-                                                }
-                                                _ => _rt::invalid_enum_discriminant(),
-                                            },
-                                            finish: FinishReason::_lift(l22 as u8),
-                                            usage: TokenUsage {
-                                                input_tokens: l23 as u64,
-                                                output_tokens: l24 as u64,
-                                            },
-                                            logprobs: result38,
-                                            model: _rt::string_lift(bytes41),
-                                            from_cache: _rt::bool_lift(l42 as u8),
-                                        }
+                                        let l6 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<i32>();
+                                        Completion::from_handle(l6 as u32)
                                     };
                                     Ok(e)
                                 }
                                 1 => {
                                     let e = {
-                                        let l43 = i32::from(*base.add(8).cast::<u8>());
-                                        let v68 = match l43 {
+                                        let l7 = i32::from(
+                                            *base.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                        );
+                                        let v32 = match l7 {
                                             0 => {
-                                                let e68 = {
-                                                    let l44 = *base
-                                                        .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                let e32 = {
+                                                    let l8 = *base
+                                                        .add(2 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<*mut u8>();
-                                                    let l45 = *base
-                                                        .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                    let l9 = *base
+                                                        .add(3 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<usize>();
-                                                    let len46 = l45;
-                                                    let bytes46 = _rt::Vec::from_raw_parts(
-                                                        l44.cast(),
-                                                        len46,
-                                                        len46,
+                                                    let len10 = l9;
+                                                    let bytes10 = _rt::Vec::from_raw_parts(
+                                                        l8.cast(),
+                                                        len10,
+                                                        len10,
                                                     );
-                                                    _rt::string_lift(bytes46)
+                                                    _rt::string_lift(bytes10)
                                                 };
-                                                ModelError::NotGranted(e68)
+                                                ModelError::NotGranted(e32)
                                             }
                                             1 => {
-                                                let e68 = {
-                                                    let l47 = *base
-                                                        .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                let e32 = {
+                                                    let l11 = *base
+                                                        .add(2 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<*mut u8>();
-                                                    let l48 = *base
-                                                        .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                    let l12 = *base
+                                                        .add(3 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<usize>();
-                                                    let len49 = l48;
-                                                    let bytes49 = _rt::Vec::from_raw_parts(
-                                                        l47.cast(),
-                                                        len49,
-                                                        len49,
+                                                    let len13 = l12;
+                                                    let bytes13 = _rt::Vec::from_raw_parts(
+                                                        l11.cast(),
+                                                        len13,
+                                                        len13,
                                                     );
-                                                    _rt::string_lift(bytes49)
+                                                    _rt::string_lift(bytes13)
                                                 };
-                                                ModelError::InvalidRequest(e68)
+                                                ModelError::InvalidRequest(e32)
                                             }
                                             2 => {
-                                                let e68 = {
-                                                    let l50 = *base
-                                                        .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                let e32 = {
+                                                    let l14 = *base
+                                                        .add(2 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<*mut u8>();
-                                                    let l51 = *base
-                                                        .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                    let l15 = *base
+                                                        .add(3 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<usize>();
-                                                    let len52 = l51;
-                                                    let bytes52 = _rt::Vec::from_raw_parts(
-                                                        l50.cast(),
-                                                        len52,
-                                                        len52,
+                                                    let len16 = l15;
+                                                    let bytes16 = _rt::Vec::from_raw_parts(
+                                                        l14.cast(),
+                                                        len16,
+                                                        len16,
                                                     );
-                                                    _rt::string_lift(bytes52)
+                                                    _rt::string_lift(bytes16)
                                                 };
-                                                ModelError::BudgetExhausted(e68)
+                                                ModelError::BudgetExhausted(e32)
                                             }
                                             3 => {
-                                                let e68 = {
-                                                    let l53 = *base
-                                                        .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                let e32 = {
+                                                    let l17 = *base
+                                                        .add(2 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<*mut u8>();
-                                                    let l54 = *base
-                                                        .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                    let l18 = *base
+                                                        .add(3 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<usize>();
-                                                    let len55 = l54;
-                                                    let bytes55 = _rt::Vec::from_raw_parts(
-                                                        l53.cast(),
-                                                        len55,
-                                                        len55,
+                                                    let len19 = l18;
+                                                    let bytes19 = _rt::Vec::from_raw_parts(
+                                                        l17.cast(),
+                                                        len19,
+                                                        len19,
                                                     );
-                                                    _rt::string_lift(bytes55)
+                                                    _rt::string_lift(bytes19)
                                                 };
-                                                ModelError::Timeout(e68)
+                                                ModelError::Timeout(e32)
                                             }
                                             4 => {
-                                                let e68 = {
-                                                    let l56 = *base
-                                                        .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                let e32 = {
+                                                    let l20 = *base
+                                                        .add(2 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<*mut u8>();
-                                                    let l57 = *base
-                                                        .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                    let l21 = *base
+                                                        .add(3 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<usize>();
-                                                    let len58 = l57;
-                                                    let bytes58 = _rt::Vec::from_raw_parts(
-                                                        l56.cast(),
-                                                        len58,
-                                                        len58,
+                                                    let len22 = l21;
+                                                    let bytes22 = _rt::Vec::from_raw_parts(
+                                                        l20.cast(),
+                                                        len22,
+                                                        len22,
                                                     );
-                                                    _rt::string_lift(bytes58)
+                                                    _rt::string_lift(bytes22)
                                                 };
-                                                ModelError::RateLimited(e68)
+                                                ModelError::RateLimited(e32)
                                             }
                                             5 => {
-                                                let e68 = {
-                                                    let l59 = *base
-                                                        .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                let e32 = {
+                                                    let l23 = *base
+                                                        .add(2 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<*mut u8>();
-                                                    let l60 = *base
-                                                        .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                    let l24 = *base
+                                                        .add(3 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<usize>();
-                                                    let len61 = l60;
-                                                    let bytes61 = _rt::Vec::from_raw_parts(
-                                                        l59.cast(),
-                                                        len61,
-                                                        len61,
+                                                    let len25 = l24;
+                                                    let bytes25 = _rt::Vec::from_raw_parts(
+                                                        l23.cast(),
+                                                        len25,
+                                                        len25,
                                                     );
-                                                    _rt::string_lift(bytes61)
+                                                    _rt::string_lift(bytes25)
                                                 };
-                                                ModelError::Refused(e68)
+                                                ModelError::Refused(e32)
                                             }
                                             6 => {
-                                                let e68 = {
-                                                    let l62 = *base
-                                                        .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                let e32 = {
+                                                    let l26 = *base
+                                                        .add(2 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<*mut u8>();
-                                                    let l63 = *base
-                                                        .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                    let l27 = *base
+                                                        .add(3 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<usize>();
-                                                    let len64 = l63;
-                                                    let bytes64 = _rt::Vec::from_raw_parts(
-                                                        l62.cast(),
-                                                        len64,
-                                                        len64,
+                                                    let len28 = l27;
+                                                    let bytes28 = _rt::Vec::from_raw_parts(
+                                                        l26.cast(),
+                                                        len28,
+                                                        len28,
                                                     );
-                                                    _rt::string_lift(bytes64)
+                                                    _rt::string_lift(bytes28)
                                                 };
-                                                ModelError::InvalidResponse(e68)
+                                                ModelError::InvalidResponse(e32)
                                             }
                                             7 => {
-                                                let e68 = {
-                                                    let l65 = *base
-                                                        .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                let e32 = {
+                                                    let l29 = *base
+                                                        .add(2 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<*mut u8>();
-                                                    let l66 = *base
-                                                        .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                    let l30 = *base
+                                                        .add(3 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<usize>();
-                                                    let len67 = l66;
-                                                    let bytes67 = _rt::Vec::from_raw_parts(
-                                                        l65.cast(),
-                                                        len67,
-                                                        len67,
+                                                    let len31 = l30;
+                                                    let bytes31 = _rt::Vec::from_raw_parts(
+                                                        l29.cast(),
+                                                        len31,
+                                                        len31,
                                                     );
-                                                    _rt::string_lift(bytes67)
+                                                    _rt::string_lift(bytes31)
                                                 };
-                                                ModelError::Unavailable(e68)
+                                                ModelError::Unavailable(e32)
                                             }
                                             n => {
                                                 debug_assert_eq!(n, 8, "invalid enum discriminant");
                                                 ModelError::Cancelled
                                             }
                                         };
-                                        v68
+                                        v32
                                     };
                                     Err(e)
                                 }
                                 _ => _rt::invalid_enum_discriminant(),
                             }
                         };
-                        result69.push(e69);
+                        result33.push(e33);
                     }
                     _rt::cabi_dealloc(
-                        base69,
-                        len69 * (32 + 10 * ::core::mem::size_of::<*const u8>()),
-                        8,
+                        base33,
+                        len33 * (4 * ::core::mem::size_of::<*const u8>()),
+                        ::core::mem::size_of::<*const u8>(),
                     );
-                    let result70 = result69;
-                    result70
+                    let result34 = result33;
+                    result34
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
@@ -2212,8 +2831,10 @@ pub mod perpend {
         /// piece. Capability `trace`.
         ///
         /// A trace can be thousands of times larger than what an evaluator looks at,
-        /// so nothing of it is passed in; each call below loads one piece. Only traces
-        /// referred to by an item of the current call can be read.
+        /// so nothing of it is passed in; each call below loads one piece. Only the
+        /// trace of the current item can be read, and where the item is a session or a
+        /// run, each trace of that session or run. All that one call reads, whatever
+        /// the function, counts against one allowance of 64 MiB.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod trace_reader {
             #[used]
@@ -2447,7 +3068,8 @@ pub mod perpend {
                 /// Not a trace of this call, or the capability was not granted.
                 NotGranted(_rt::String),
                 NotFound(_rt::String),
-                /// The per-call allowance of bytes read is spent.
+                /// The per-call allowance of bytes read is spent, or an argument is
+                /// over its limit.
                 TooLarge(_rt::String),
                 Unavailable(_rt::String),
                 Cancelled,
@@ -2485,6 +3107,151 @@ pub mod perpend {
                 }
             }
             impl ::core::error::Error for TraceError {}
+            /// The parts of an observation that can be large.
+            #[repr(u8)]
+            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+            pub enum ObservationPart {
+                Input,
+                Output,
+                Metadata,
+            }
+            impl ::core::fmt::Debug for ObservationPart {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    match self {
+                        ObservationPart::Input => {
+                            f.debug_tuple("ObservationPart::Input").finish()
+                        }
+                        ObservationPart::Output => {
+                            f.debug_tuple("ObservationPart::Output").finish()
+                        }
+                        ObservationPart::Metadata => {
+                            f.debug_tuple("ObservationPart::Metadata").finish()
+                        }
+                    }
+                }
+            }
+            impl ObservationPart {
+                #[doc(hidden)]
+                pub unsafe fn _lift(val: u8) -> ObservationPart {
+                    if !cfg!(debug_assertions) {
+                        return unsafe { ::core::mem::transmute(val) };
+                    }
+                    match val {
+                        0 => ObservationPart::Input,
+                        1 => ObservationPart::Output,
+                        2 => ObservationPart::Metadata,
+                        _ => panic!("invalid enum discriminant"),
+                    }
+                }
+            }
+            /// One line of the outline of a trace.
+            #[derive(Clone)]
+            pub struct OutlineEntry {
+                pub id: _rt::String,
+                pub parent_id: ::core::option::Option<_rt::String>,
+                /// 0 for the observations at the top of what was asked for.
+                pub depth: u32,
+                pub kind: ObservationKind,
+                pub name: ::core::option::Option<_rt::String>,
+                pub severity: Severity,
+                pub start: TimestampMs,
+                /// Absent while it has no end.
+                pub duration_ms: ::core::option::Option<u64>,
+                /// Sizes in bytes of what `read-*` would return.
+                pub input_size: u64,
+                pub output_size: u64,
+                /// Direct children.
+                pub child_count: u32,
+            }
+            impl ::core::fmt::Debug for OutlineEntry {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("OutlineEntry")
+                        .field("id", &self.id)
+                        .field("parent-id", &self.parent_id)
+                        .field("depth", &self.depth)
+                        .field("kind", &self.kind)
+                        .field("name", &self.name)
+                        .field("severity", &self.severity)
+                        .field("start", &self.start)
+                        .field("duration-ms", &self.duration_ms)
+                        .field("input-size", &self.input_size)
+                        .field("output-size", &self.output_size)
+                        .field("child-count", &self.child_count)
+                        .finish()
+                }
+            }
+            #[derive(Clone)]
+            pub struct OutlinePage {
+                pub entries: _rt::Vec<OutlineEntry>,
+                /// Hand this to the next call; absent on the last page.
+                pub next_cursor: ::core::option::Option<_rt::String>,
+            }
+            impl ::core::fmt::Debug for OutlinePage {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("OutlinePage")
+                        .field("entries", &self.entries)
+                        .field("next-cursor", &self.next_cursor)
+                        .finish()
+                }
+            }
+            /// A place where a text was found.
+            #[derive(Clone)]
+            pub struct Hit {
+                pub observation_id: _rt::String,
+                pub part: ObservationPart,
+                /// Byte of the place in what `read-*` and `read-range` give.
+                pub offset: u64,
+                /// The place with about 100 bytes around it on each side, cut between
+                /// characters.
+                pub excerpt: _rt::String,
+            }
+            impl ::core::fmt::Debug for Hit {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Hit")
+                        .field("observation-id", &self.observation_id)
+                        .field("part", &self.part)
+                        .field("offset", &self.offset)
+                        .field("excerpt", &self.excerpt)
+                        .finish()
+                }
+            }
+            /// A range of one part.
+            #[derive(Clone)]
+            pub struct Slice {
+                pub text: _rt::String,
+                /// Where it begins: the offset that was asked for, or a little before
+                /// it, at the beginning of a character.
+                pub offset: u64,
+                /// Bytes of the whole part.
+                pub total: u64,
+                /// The whole part is JSON, and not the text of a JSON string.
+                pub is_json: bool,
+            }
+            impl ::core::fmt::Debug for Slice {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Slice")
+                        .field("text", &self.text)
+                        .field("offset", &self.offset)
+                        .field("total", &self.total)
+                        .field("is-json", &self.is_json)
+                        .finish()
+                }
+            }
             #[allow(unused_unsafe, clippy::all)]
             #[allow(async_fn_in_trait)]
             pub fn get_trace(
@@ -3833,6 +4600,2255 @@ pub mod perpend {
                     result23
                 }
             }
+            #[allow(unused_unsafe, clippy::all)]
+            /// The tree of a trace, or what is below one observation of it: depth
+            /// first, the children of one parent by start, then by identifier. An
+            /// observation whose parent is not in the trace stands at the top; parents
+            /// that form a circle are broken at its earliest member. `limit` is
+            /// 1 to 500 and capped there. A trace of more than 50,000 observations has
+            /// no outline: `too-large`.
+            #[allow(async_fn_in_trait)]
+            pub fn outline(
+                trace_id: &str,
+                parent_id: ::core::option::Option<&str>,
+                cursor: ::core::option::Option<&str>,
+                limit: u32,
+            ) -> ::core::result::Result<OutlinePage, TraceError> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 6 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 6
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = trace_id;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let (result2_0, result2_1, result2_2) = match parent_id {
+                        Some(e) => {
+                            let vec1 = e;
+                            let ptr1 = vec1.as_ptr().cast::<u8>();
+                            let len1 = vec1.len();
+                            (1i32, ptr1.cast_mut(), len1)
+                        }
+                        None => (0i32, ::core::ptr::null_mut(), 0usize),
+                    };
+                    let (result4_0, result4_1, result4_2) = match cursor {
+                        Some(e) => {
+                            let vec3 = e;
+                            let ptr3 = vec3.as_ptr().cast::<u8>();
+                            let len3 = vec3.len();
+                            (1i32, ptr3.cast_mut(), len3)
+                        }
+                        None => (0i32, ::core::ptr::null_mut(), 0usize),
+                    };
+                    let ptr5 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "perpend:evaluator/trace-reader@1.0.0")]
+                    unsafe extern "C" {
+                        #[link_name = "outline"]
+                        fn wit_import6(
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                            _: *mut u8,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import6(
+                        _: *mut u8,
+                        _: usize,
+                        _: i32,
+                        _: *mut u8,
+                        _: usize,
+                        _: i32,
+                        _: *mut u8,
+                        _: usize,
+                        _: i32,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import6(
+                        ptr0.cast_mut(),
+                        len0,
+                        result2_0,
+                        result2_1,
+                        result2_2,
+                        result4_0,
+                        result4_1,
+                        result4_2,
+                        _rt::as_i32(&limit),
+                        ptr5,
+                    );
+                    let l7 = i32::from(*ptr5.add(0).cast::<u8>());
+                    let result49 = match l7 {
+                        0 => {
+                            let e = {
+                                let l8 = *ptr5
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l9 = *ptr5
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base30 = l8;
+                                let len30 = l9;
+                                let mut result30 = _rt::Vec::with_capacity(len30);
+                                for i in 0..len30 {
+                                    let base = base30
+                                        .add(i * (64 + 8 * ::core::mem::size_of::<*const u8>()));
+                                    let e30 = {
+                                        let l10 = *base.add(0).cast::<*mut u8>();
+                                        let l11 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len12 = l11;
+                                        let bytes12 = _rt::Vec::from_raw_parts(
+                                            l10.cast(),
+                                            len12,
+                                            len12,
+                                        );
+                                        let l13 = i32::from(
+                                            *base
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l17 = *base
+                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<i32>();
+                                        let l18 = i32::from(
+                                            *base
+                                                .add(4 + 5 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l19 = i32::from(
+                                            *base
+                                                .add(8 + 5 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l23 = i32::from(
+                                            *base
+                                                .add(8 + 8 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l24 = *base
+                                            .add(16 + 8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<i64>();
+                                        let l25 = i32::from(
+                                            *base
+                                                .add(24 + 8 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l27 = *base
+                                            .add(40 + 8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<i64>();
+                                        let l28 = *base
+                                            .add(48 + 8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<i64>();
+                                        let l29 = *base
+                                            .add(56 + 8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<i32>();
+                                        OutlineEntry {
+                                            id: _rt::string_lift(bytes12),
+                                            parent_id: match l13 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l14 = *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l15 = *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        let len16 = l15;
+                                                        let bytes16 = _rt::Vec::from_raw_parts(
+                                                            l14.cast(),
+                                                            len16,
+                                                            len16,
+                                                        );
+                                                        _rt::string_lift(bytes16)
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                            depth: l17 as u32,
+                                            kind: ObservationKind::_lift(l18 as u8),
+                                            name: match l19 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l20 = *base
+                                                            .add(8 + 6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l21 = *base
+                                                            .add(8 + 7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        let len22 = l21;
+                                                        let bytes22 = _rt::Vec::from_raw_parts(
+                                                            l20.cast(),
+                                                            len22,
+                                                            len22,
+                                                        );
+                                                        _rt::string_lift(bytes22)
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                            severity: Severity::_lift(l23 as u8),
+                                            start: l24 as u64,
+                                            duration_ms: match l25 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l26 = *base
+                                                            .add(32 + 8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<i64>();
+                                                        l26 as u64
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                            input_size: l27 as u64,
+                                            output_size: l28 as u64,
+                                            child_count: l29 as u32,
+                                        }
+                                    };
+                                    result30.push(e30);
+                                }
+                                _rt::cabi_dealloc(
+                                    base30,
+                                    len30 * (64 + 8 * ::core::mem::size_of::<*const u8>()),
+                                    8,
+                                );
+                                let l31 = i32::from(
+                                    *ptr5
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                OutlinePage {
+                                    entries: result30,
+                                    next_cursor: match l31 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l32 = *ptr5
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l33 = *ptr5
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len34 = l33;
+                                                let bytes34 = _rt::Vec::from_raw_parts(
+                                                    l32.cast(),
+                                                    len34,
+                                                    len34,
+                                                );
+                                                _rt::string_lift(bytes34)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                }
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l35 = i32::from(
+                                    *ptr5.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                );
+                                let v48 = match l35 {
+                                    0 => {
+                                        let e48 = {
+                                            let l36 = *ptr5
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l37 = *ptr5
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len38 = l37;
+                                            let bytes38 = _rt::Vec::from_raw_parts(
+                                                l36.cast(),
+                                                len38,
+                                                len38,
+                                            );
+                                            _rt::string_lift(bytes38)
+                                        };
+                                        TraceError::NotGranted(e48)
+                                    }
+                                    1 => {
+                                        let e48 = {
+                                            let l39 = *ptr5
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l40 = *ptr5
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len41 = l40;
+                                            let bytes41 = _rt::Vec::from_raw_parts(
+                                                l39.cast(),
+                                                len41,
+                                                len41,
+                                            );
+                                            _rt::string_lift(bytes41)
+                                        };
+                                        TraceError::NotFound(e48)
+                                    }
+                                    2 => {
+                                        let e48 = {
+                                            let l42 = *ptr5
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l43 = *ptr5
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len44 = l43;
+                                            let bytes44 = _rt::Vec::from_raw_parts(
+                                                l42.cast(),
+                                                len44,
+                                                len44,
+                                            );
+                                            _rt::string_lift(bytes44)
+                                        };
+                                        TraceError::TooLarge(e48)
+                                    }
+                                    3 => {
+                                        let e48 = {
+                                            let l45 = *ptr5
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l46 = *ptr5
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len47 = l46;
+                                            let bytes47 = _rt::Vec::from_raw_parts(
+                                                l45.cast(),
+                                                len47,
+                                                len47,
+                                            );
+                                            _rt::string_lift(bytes47)
+                                        };
+                                        TraceError::Unavailable(e48)
+                                    }
+                                    n => {
+                                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                                        TraceError::Cancelled
+                                    }
+                                };
+                                v48
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result49
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Where a text stands in the inputs, outputs and metadata of a trace:
+            /// literally, in upper or lower case, observation by observation in order
+            /// of start. `text` has 1 to 1,000 bytes; `limit` is 1 to 100 and capped
+            /// there. Where 256 MiB were looked through and more is left: `too-large`.
+            #[allow(async_fn_in_trait)]
+            pub fn search(
+                trace_id: &str,
+                text: &str,
+                limit: u32,
+            ) -> ::core::result::Result<_rt::Vec<Hit>, TraceError> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 4 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 4
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = trace_id;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let vec1 = text;
+                    let ptr1 = vec1.as_ptr().cast::<u8>();
+                    let len1 = vec1.len();
+                    let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "perpend:evaluator/trace-reader@1.0.0")]
+                    unsafe extern "C" {
+                        #[link_name = "search"]
+                        fn wit_import3(
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                            _: *mut u8,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import3(
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: i32,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import3(
+                        ptr0.cast_mut(),
+                        len0,
+                        ptr1.cast_mut(),
+                        len1,
+                        _rt::as_i32(&limit),
+                        ptr2,
+                    );
+                    let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+                    let result30 = match l4 {
+                        0 => {
+                            let e = {
+                                let l5 = *ptr2
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l6 = *ptr2
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base15 = l5;
+                                let len15 = l6;
+                                let mut result15 = _rt::Vec::with_capacity(len15);
+                                for i in 0..len15 {
+                                    let base = base15
+                                        .add(i * (16 + 4 * ::core::mem::size_of::<*const u8>()));
+                                    let e15 = {
+                                        let l7 = *base.add(0).cast::<*mut u8>();
+                                        let l8 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len9 = l8;
+                                        let bytes9 = _rt::Vec::from_raw_parts(
+                                            l7.cast(),
+                                            len9,
+                                            len9,
+                                        );
+                                        let l10 = i32::from(
+                                            *base
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l11 = *base
+                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<i64>();
+                                        let l12 = *base
+                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l13 = *base
+                                            .add(16 + 3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len14 = l13;
+                                        let bytes14 = _rt::Vec::from_raw_parts(
+                                            l12.cast(),
+                                            len14,
+                                            len14,
+                                        );
+                                        Hit {
+                                            observation_id: _rt::string_lift(bytes9),
+                                            part: ObservationPart::_lift(l10 as u8),
+                                            offset: l11 as u64,
+                                            excerpt: _rt::string_lift(bytes14),
+                                        }
+                                    };
+                                    result15.push(e15);
+                                }
+                                _rt::cabi_dealloc(
+                                    base15,
+                                    len15 * (16 + 4 * ::core::mem::size_of::<*const u8>()),
+                                    8,
+                                );
+                                result15
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l16 = i32::from(
+                                    *ptr2.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                );
+                                let v29 = match l16 {
+                                    0 => {
+                                        let e29 = {
+                                            let l17 = *ptr2
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l18 = *ptr2
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len19 = l18;
+                                            let bytes19 = _rt::Vec::from_raw_parts(
+                                                l17.cast(),
+                                                len19,
+                                                len19,
+                                            );
+                                            _rt::string_lift(bytes19)
+                                        };
+                                        TraceError::NotGranted(e29)
+                                    }
+                                    1 => {
+                                        let e29 = {
+                                            let l20 = *ptr2
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l21 = *ptr2
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len22 = l21;
+                                            let bytes22 = _rt::Vec::from_raw_parts(
+                                                l20.cast(),
+                                                len22,
+                                                len22,
+                                            );
+                                            _rt::string_lift(bytes22)
+                                        };
+                                        TraceError::NotFound(e29)
+                                    }
+                                    2 => {
+                                        let e29 = {
+                                            let l23 = *ptr2
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l24 = *ptr2
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len25 = l24;
+                                            let bytes25 = _rt::Vec::from_raw_parts(
+                                                l23.cast(),
+                                                len25,
+                                                len25,
+                                            );
+                                            _rt::string_lift(bytes25)
+                                        };
+                                        TraceError::TooLarge(e29)
+                                    }
+                                    3 => {
+                                        let e29 = {
+                                            let l26 = *ptr2
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l27 = *ptr2
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len28 = l27;
+                                            let bytes28 = _rt::Vec::from_raw_parts(
+                                                l26.cast(),
+                                                len28,
+                                                len28,
+                                            );
+                                            _rt::string_lift(bytes28)
+                                        };
+                                        TraceError::Unavailable(e29)
+                                    }
+                                    n => {
+                                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                                        TraceError::Cancelled
+                                    }
+                                };
+                                v29
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result30
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// `length` bytes of a part from byte `offset` on; both ends move back to
+            /// the beginning of a character. `length` is capped at 1 MiB. Empty text
+            /// from the end of the part on; `none` when the observation has no such
+            /// part.
+            #[allow(async_fn_in_trait)]
+            pub fn read_range(
+                trace_id: &str,
+                observation_id: &str,
+                part: ObservationPart,
+                offset: u64,
+                length: u32,
+            ) -> ::core::result::Result<::core::option::Option<Slice>, TraceError> {
+                unsafe {
+                    #[repr(align(8))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 40 + 2 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 40
+                            + 2 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = trace_id;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let vec1 = observation_id;
+                    let ptr1 = vec1.as_ptr().cast::<u8>();
+                    let len1 = vec1.len();
+                    let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "perpend:evaluator/trace-reader@1.0.0")]
+                    unsafe extern "C" {
+                        #[link_name = "read-range"]
+                        fn wit_import3(
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                            _: i64,
+                            _: i32,
+                            _: *mut u8,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import3(
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: i32,
+                        _: i64,
+                        _: i32,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import3(
+                        ptr0.cast_mut(),
+                        len0,
+                        ptr1.cast_mut(),
+                        len1,
+                        part.clone() as i32,
+                        _rt::as_i64(&offset),
+                        _rt::as_i32(&length),
+                        ptr2,
+                    );
+                    let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+                    let result26 = match l4 {
+                        0 => {
+                            let e = {
+                                let l5 = i32::from(*ptr2.add(8).cast::<u8>());
+                                match l5 {
+                                    0 => None,
+                                    1 => {
+                                        let e = {
+                                            let l6 = *ptr2.add(16).cast::<*mut u8>();
+                                            let l7 = *ptr2
+                                                .add(16 + 1 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len8 = l7;
+                                            let bytes8 = _rt::Vec::from_raw_parts(
+                                                l6.cast(),
+                                                len8,
+                                                len8,
+                                            );
+                                            let l9 = *ptr2
+                                                .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<i64>();
+                                            let l10 = *ptr2
+                                                .add(24 + 2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<i64>();
+                                            let l11 = i32::from(
+                                                *ptr2
+                                                    .add(32 + 2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>(),
+                                            );
+                                            Slice {
+                                                text: _rt::string_lift(bytes8),
+                                                offset: l9 as u64,
+                                                total: l10 as u64,
+                                                is_json: _rt::bool_lift(l11 as u8),
+                                            }
+                                        };
+                                        Some(e)
+                                    }
+                                    _ => _rt::invalid_enum_discriminant(),
+                                }
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l12 = i32::from(*ptr2.add(8).cast::<u8>());
+                                let v25 = match l12 {
+                                    0 => {
+                                        let e25 = {
+                                            let l13 = *ptr2
+                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l14 = *ptr2
+                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len15 = l14;
+                                            let bytes15 = _rt::Vec::from_raw_parts(
+                                                l13.cast(),
+                                                len15,
+                                                len15,
+                                            );
+                                            _rt::string_lift(bytes15)
+                                        };
+                                        TraceError::NotGranted(e25)
+                                    }
+                                    1 => {
+                                        let e25 = {
+                                            let l16 = *ptr2
+                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l17 = *ptr2
+                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len18 = l17;
+                                            let bytes18 = _rt::Vec::from_raw_parts(
+                                                l16.cast(),
+                                                len18,
+                                                len18,
+                                            );
+                                            _rt::string_lift(bytes18)
+                                        };
+                                        TraceError::NotFound(e25)
+                                    }
+                                    2 => {
+                                        let e25 = {
+                                            let l19 = *ptr2
+                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l20 = *ptr2
+                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len21 = l20;
+                                            let bytes21 = _rt::Vec::from_raw_parts(
+                                                l19.cast(),
+                                                len21,
+                                                len21,
+                                            );
+                                            _rt::string_lift(bytes21)
+                                        };
+                                        TraceError::TooLarge(e25)
+                                    }
+                                    3 => {
+                                        let e25 = {
+                                            let l22 = *ptr2
+                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l23 = *ptr2
+                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len24 = l23;
+                                            let bytes24 = _rt::Vec::from_raw_parts(
+                                                l22.cast(),
+                                                len24,
+                                                len24,
+                                            );
+                                            _rt::string_lift(bytes24)
+                                        };
+                                        TraceError::Unavailable(e25)
+                                    }
+                                    n => {
+                                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                                        TraceError::Cancelled
+                                    }
+                                };
+                                v25
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result26
+                }
+            }
+        }
+        /// Reads the session under evaluation. Capability `trace`.
+        ///
+        /// Only the session that `item.session` names can be read; while an item has
+        /// one, `trace-reader` reads every trace of that session.
+        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+        pub mod session_reader {
+            #[used]
+            #[doc(hidden)]
+            static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
+            use super::super::super::_rt;
+            pub type TimestampMs = super::super::super::perpend::evaluator::types::TimestampMs;
+            pub type TraceInfo = super::super::super::perpend::evaluator::trace_reader::TraceInfo;
+            pub type TraceError = super::super::super::perpend::evaluator::trace_reader::TraceError;
+            #[derive(Clone)]
+            pub struct SessionInfo {
+                pub id: _rt::String,
+                pub trace_count: u32,
+                /// Start of the first trace.
+                pub start: TimestampMs,
+                /// When the last of its traces began.
+                pub end: TimestampMs,
+                /// Whose it was, sorted; the first 100.
+                pub user_ids: _rt::Vec<_rt::String>,
+            }
+            impl ::core::fmt::Debug for SessionInfo {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("SessionInfo")
+                        .field("id", &self.id)
+                        .field("trace-count", &self.trace_count)
+                        .field("start", &self.start)
+                        .field("end", &self.end)
+                        .field("user-ids", &self.user_ids)
+                        .finish()
+                }
+            }
+            #[derive(Clone)]
+            pub struct TracePage {
+                /// Ordered by start, then by identifier.
+                pub traces: _rt::Vec<TraceInfo>,
+                /// Hand this to the next call; absent on the last page.
+                pub next_cursor: ::core::option::Option<_rt::String>,
+            }
+            impl ::core::fmt::Debug for TracePage {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("TracePage")
+                        .field("traces", &self.traces)
+                        .field("next-cursor", &self.next_cursor)
+                        .finish()
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            #[allow(async_fn_in_trait)]
+            pub fn get_session(
+                session_id: &str,
+            ) -> ::core::result::Result<SessionInfo, TraceError> {
+                unsafe {
+                    #[repr(align(8))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 32 + 4 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 32
+                            + 4 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = session_id;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(
+                        wasm_import_module = "perpend:evaluator/session-reader@1.0.0"
+                    )]
+                    unsafe extern "C" {
+                        #[link_name = "get-session"]
+                        fn wit_import2(_: *mut u8, _: usize, _: *mut u8);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8) {
+                        unreachable!()
+                    }
+                    wit_import2(ptr0.cast_mut(), len0, ptr1);
+                    let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+                    let result30 = match l3 {
+                        0 => {
+                            let e = {
+                                let l4 = *ptr1.add(8).cast::<*mut u8>();
+                                let l5 = *ptr1
+                                    .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len6 = l5;
+                                let bytes6 = _rt::Vec::from_raw_parts(
+                                    l4.cast(),
+                                    len6,
+                                    len6,
+                                );
+                                let l7 = *ptr1
+                                    .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<i32>();
+                                let l8 = *ptr1
+                                    .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<i64>();
+                                let l9 = *ptr1
+                                    .add(24 + 2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<i64>();
+                                let l10 = *ptr1
+                                    .add(32 + 2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l11 = *ptr1
+                                    .add(32 + 3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base15 = l10;
+                                let len15 = l11;
+                                let mut result15 = _rt::Vec::with_capacity(len15);
+                                for i in 0..len15 {
+                                    let base = base15
+                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                    let e15 = {
+                                        let l12 = *base.add(0).cast::<*mut u8>();
+                                        let l13 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len14 = l13;
+                                        let bytes14 = _rt::Vec::from_raw_parts(
+                                            l12.cast(),
+                                            len14,
+                                            len14,
+                                        );
+                                        _rt::string_lift(bytes14)
+                                    };
+                                    result15.push(e15);
+                                }
+                                _rt::cabi_dealloc(
+                                    base15,
+                                    len15 * (2 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                );
+                                SessionInfo {
+                                    id: _rt::string_lift(bytes6),
+                                    trace_count: l7 as u32,
+                                    start: l8 as u64,
+                                    end: l9 as u64,
+                                    user_ids: result15,
+                                }
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l16 = i32::from(*ptr1.add(8).cast::<u8>());
+                                use super::super::super::perpend::evaluator::trace_reader::TraceError as V29;
+                                let v29 = match l16 {
+                                    0 => {
+                                        let e29 = {
+                                            let l17 = *ptr1
+                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l18 = *ptr1
+                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len19 = l18;
+                                            let bytes19 = _rt::Vec::from_raw_parts(
+                                                l17.cast(),
+                                                len19,
+                                                len19,
+                                            );
+                                            _rt::string_lift(bytes19)
+                                        };
+                                        V29::NotGranted(e29)
+                                    }
+                                    1 => {
+                                        let e29 = {
+                                            let l20 = *ptr1
+                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l21 = *ptr1
+                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len22 = l21;
+                                            let bytes22 = _rt::Vec::from_raw_parts(
+                                                l20.cast(),
+                                                len22,
+                                                len22,
+                                            );
+                                            _rt::string_lift(bytes22)
+                                        };
+                                        V29::NotFound(e29)
+                                    }
+                                    2 => {
+                                        let e29 = {
+                                            let l23 = *ptr1
+                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l24 = *ptr1
+                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len25 = l24;
+                                            let bytes25 = _rt::Vec::from_raw_parts(
+                                                l23.cast(),
+                                                len25,
+                                                len25,
+                                            );
+                                            _rt::string_lift(bytes25)
+                                        };
+                                        V29::TooLarge(e29)
+                                    }
+                                    3 => {
+                                        let e29 = {
+                                            let l26 = *ptr1
+                                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l27 = *ptr1
+                                                .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len28 = l27;
+                                            let bytes28 = _rt::Vec::from_raw_parts(
+                                                l26.cast(),
+                                                len28,
+                                                len28,
+                                            );
+                                            _rt::string_lift(bytes28)
+                                        };
+                                        V29::Unavailable(e29)
+                                    }
+                                    n => {
+                                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                                        V29::Cancelled
+                                    }
+                                };
+                                v29
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result30
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// One page of its traces; `limit` is 1 to 100 and capped there.
+            #[allow(async_fn_in_trait)]
+            pub fn list_traces(
+                session_id: &str,
+                cursor: ::core::option::Option<&str>,
+                limit: u32,
+            ) -> ::core::result::Result<TracePage, TraceError> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 6 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 6
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = session_id;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let (result2_0, result2_1, result2_2) = match cursor {
+                        Some(e) => {
+                            let vec1 = e;
+                            let ptr1 = vec1.as_ptr().cast::<u8>();
+                            let len1 = vec1.len();
+                            (1i32, ptr1.cast_mut(), len1)
+                        }
+                        None => (0i32, ::core::ptr::null_mut(), 0usize),
+                    };
+                    let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(
+                        wasm_import_module = "perpend:evaluator/session-reader@1.0.0"
+                    )]
+                    unsafe extern "C" {
+                        #[link_name = "list-traces"]
+                        fn wit_import4(
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                            _: *mut u8,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import4(
+                        _: *mut u8,
+                        _: usize,
+                        _: i32,
+                        _: *mut u8,
+                        _: usize,
+                        _: i32,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import4(
+                        ptr0.cast_mut(),
+                        len0,
+                        result2_0,
+                        result2_1,
+                        result2_2,
+                        _rt::as_i32(&limit),
+                        ptr3,
+                    );
+                    let l5 = i32::from(*ptr3.add(0).cast::<u8>());
+                    let result54 = match l5 {
+                        0 => {
+                            let e = {
+                                let l6 = *ptr3
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l7 = *ptr3
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base35 = l6;
+                                let len35 = l7;
+                                let mut result35 = _rt::Vec::with_capacity(len35);
+                                for i in 0..len35 {
+                                    let base = base35
+                                        .add(i * (16 + 16 * ::core::mem::size_of::<*const u8>()));
+                                    let e35 = {
+                                        let l8 = *base.add(0).cast::<*mut u8>();
+                                        let l9 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len10 = l9;
+                                        let bytes10 = _rt::Vec::from_raw_parts(
+                                            l8.cast(),
+                                            len10,
+                                            len10,
+                                        );
+                                        let l11 = i32::from(
+                                            *base
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l15 = i32::from(
+                                            *base
+                                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l19 = i32::from(
+                                            *base
+                                                .add(8 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l23 = *base
+                                            .add(8 + 10 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<i64>();
+                                        let l24 = *base
+                                            .add(16 + 10 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l25 = *base
+                                            .add(16 + 11 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let base29 = l24;
+                                        let len29 = l25;
+                                        let mut result29 = _rt::Vec::with_capacity(len29);
+                                        for i in 0..len29 {
+                                            let base = base29
+                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                            let e29 = {
+                                                let l26 = *base.add(0).cast::<*mut u8>();
+                                                let l27 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len28 = l27;
+                                                let bytes28 = _rt::Vec::from_raw_parts(
+                                                    l26.cast(),
+                                                    len28,
+                                                    len28,
+                                                );
+                                                _rt::string_lift(bytes28)
+                                            };
+                                            result29.push(e29);
+                                        }
+                                        _rt::cabi_dealloc(
+                                            base29,
+                                            len29 * (2 * ::core::mem::size_of::<*const u8>()),
+                                            ::core::mem::size_of::<*const u8>(),
+                                        );
+                                        let l30 = i32::from(
+                                            *base
+                                                .add(16 + 12 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l34 = *base
+                                            .add(16 + 15 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<i32>();
+                                        super::super::super::perpend::evaluator::trace_reader::TraceInfo {
+                                            id: _rt::string_lift(bytes10),
+                                            name: match l11 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l12 = *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l13 = *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        let len14 = l13;
+                                                        let bytes14 = _rt::Vec::from_raw_parts(
+                                                            l12.cast(),
+                                                            len14,
+                                                            len14,
+                                                        );
+                                                        _rt::string_lift(bytes14)
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                            session_id: match l15 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l16 = *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l17 = *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        let len18 = l17;
+                                                        let bytes18 = _rt::Vec::from_raw_parts(
+                                                            l16.cast(),
+                                                            len18,
+                                                            len18,
+                                                        );
+                                                        _rt::string_lift(bytes18)
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                            user_id: match l19 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l20 = *base
+                                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l21 = *base
+                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        let len22 = l21;
+                                                        let bytes22 = _rt::Vec::from_raw_parts(
+                                                            l20.cast(),
+                                                            len22,
+                                                            len22,
+                                                        );
+                                                        _rt::string_lift(bytes22)
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                            start: l23 as u64,
+                                            tags: result29,
+                                            metadata: match l30 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l31 = *base
+                                                            .add(16 + 13 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l32 = *base
+                                                            .add(16 + 14 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        let len33 = l32;
+                                                        let bytes33 = _rt::Vec::from_raw_parts(
+                                                            l31.cast(),
+                                                            len33,
+                                                            len33,
+                                                        );
+                                                        _rt::string_lift(bytes33)
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                            observation_count: l34 as u32,
+                                        }
+                                    };
+                                    result35.push(e35);
+                                }
+                                _rt::cabi_dealloc(
+                                    base35,
+                                    len35 * (16 + 16 * ::core::mem::size_of::<*const u8>()),
+                                    8,
+                                );
+                                let l36 = i32::from(
+                                    *ptr3
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                TracePage {
+                                    traces: result35,
+                                    next_cursor: match l36 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l37 = *ptr3
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l38 = *ptr3
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len39 = l38;
+                                                let bytes39 = _rt::Vec::from_raw_parts(
+                                                    l37.cast(),
+                                                    len39,
+                                                    len39,
+                                                );
+                                                _rt::string_lift(bytes39)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                }
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l40 = i32::from(
+                                    *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                );
+                                use super::super::super::perpend::evaluator::trace_reader::TraceError as V53;
+                                let v53 = match l40 {
+                                    0 => {
+                                        let e53 = {
+                                            let l41 = *ptr3
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l42 = *ptr3
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len43 = l42;
+                                            let bytes43 = _rt::Vec::from_raw_parts(
+                                                l41.cast(),
+                                                len43,
+                                                len43,
+                                            );
+                                            _rt::string_lift(bytes43)
+                                        };
+                                        V53::NotGranted(e53)
+                                    }
+                                    1 => {
+                                        let e53 = {
+                                            let l44 = *ptr3
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l45 = *ptr3
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len46 = l45;
+                                            let bytes46 = _rt::Vec::from_raw_parts(
+                                                l44.cast(),
+                                                len46,
+                                                len46,
+                                            );
+                                            _rt::string_lift(bytes46)
+                                        };
+                                        V53::NotFound(e53)
+                                    }
+                                    2 => {
+                                        let e53 = {
+                                            let l47 = *ptr3
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l48 = *ptr3
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len49 = l48;
+                                            let bytes49 = _rt::Vec::from_raw_parts(
+                                                l47.cast(),
+                                                len49,
+                                                len49,
+                                            );
+                                            _rt::string_lift(bytes49)
+                                        };
+                                        V53::TooLarge(e53)
+                                    }
+                                    3 => {
+                                        let e53 = {
+                                            let l50 = *ptr3
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l51 = *ptr3
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len52 = l51;
+                                            let bytes52 = _rt::Vec::from_raw_parts(
+                                                l50.cast(),
+                                                len52,
+                                                len52,
+                                            );
+                                            _rt::string_lift(bytes52)
+                                        };
+                                        V53::Unavailable(e53)
+                                    }
+                                    n => {
+                                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                                        V53::Cancelled
+                                    }
+                                };
+                                v53
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result54
+                }
+            }
+        }
+        /// Reads the run of an experiment under evaluation. Capability `trace`.
+        ///
+        /// Only the run that `item.run` names can be read; while an item has one,
+        /// `trace-reader` reads the traces of the run's items.
+        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+        pub mod run_reader {
+            #[used]
+            #[doc(hidden)]
+            static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
+            use super::super::super::_rt;
+            pub type Json = super::super::super::perpend::evaluator::types::Json;
+            pub type Payload = super::super::super::perpend::evaluator::types::Payload;
+            pub type TraceRef = super::super::super::perpend::evaluator::types::TraceRef;
+            pub type TraceError = super::super::super::perpend::evaluator::trace_reader::TraceError;
+            #[derive(Clone)]
+            pub struct RunInfo {
+                pub id: _rt::String,
+                pub name: ::core::option::Option<_rt::String>,
+                pub dataset_id: ::core::option::Option<_rt::String>,
+                pub metadata: ::core::option::Option<Json>,
+                pub item_count: u32,
+            }
+            impl ::core::fmt::Debug for RunInfo {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("RunInfo")
+                        .field("id", &self.id)
+                        .field("name", &self.name)
+                        .field("dataset-id", &self.dataset_id)
+                        .field("metadata", &self.metadata)
+                        .field("item-count", &self.item_count)
+                        .finish()
+                }
+            }
+            /// What was recorded for one item of the dataset.
+            #[derive(Clone)]
+            pub struct RunItem {
+                pub id: _rt::String,
+                pub dataset_item_id: ::core::option::Option<_rt::String>,
+                pub trace: ::core::option::Option<TraceRef>,
+                /// What the dataset says, else what was recorded.
+                pub input: ::core::option::Option<Payload>,
+                /// What was recorded: of the observation that stands for the item, or
+                /// of the root of its trace.
+                pub output: ::core::option::Option<Payload>,
+                pub expected_output: ::core::option::Option<Payload>,
+                /// Of the item of the dataset.
+                pub metadata: ::core::option::Option<Json>,
+            }
+            impl ::core::fmt::Debug for RunItem {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("RunItem")
+                        .field("id", &self.id)
+                        .field("dataset-item-id", &self.dataset_item_id)
+                        .field("trace", &self.trace)
+                        .field("input", &self.input)
+                        .field("output", &self.output)
+                        .field("expected-output", &self.expected_output)
+                        .field("metadata", &self.metadata)
+                        .finish()
+                }
+            }
+            #[derive(Clone)]
+            pub struct RunPage {
+                /// The newest first.
+                pub items: _rt::Vec<RunItem>,
+                /// Hand this to the next call; absent on the last page.
+                pub next_cursor: ::core::option::Option<_rt::String>,
+            }
+            impl ::core::fmt::Debug for RunPage {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("RunPage")
+                        .field("items", &self.items)
+                        .field("next-cursor", &self.next_cursor)
+                        .finish()
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            #[allow(async_fn_in_trait)]
+            pub fn get_run(run_id: &str) -> ::core::result::Result<RunInfo, TraceError> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 13 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 13
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = run_id;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "perpend:evaluator/run-reader@1.0.0")]
+                    unsafe extern "C" {
+                        #[link_name = "get-run"]
+                        fn wit_import2(_: *mut u8, _: usize, _: *mut u8);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8) {
+                        unreachable!()
+                    }
+                    wit_import2(ptr0.cast_mut(), len0, ptr1);
+                    let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+                    let result34 = match l3 {
+                        0 => {
+                            let e = {
+                                let l4 = *ptr1
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l5 = *ptr1
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len6 = l5;
+                                let bytes6 = _rt::Vec::from_raw_parts(
+                                    l4.cast(),
+                                    len6,
+                                    len6,
+                                );
+                                let l7 = i32::from(
+                                    *ptr1
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                let l11 = i32::from(
+                                    *ptr1
+                                        .add(6 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                let l15 = i32::from(
+                                    *ptr1
+                                        .add(9 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                let l19 = *ptr1
+                                    .add(12 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<i32>();
+                                RunInfo {
+                                    id: _rt::string_lift(bytes6),
+                                    name: match l7 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l8 = *ptr1
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l9 = *ptr1
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len10 = l9;
+                                                let bytes10 = _rt::Vec::from_raw_parts(
+                                                    l8.cast(),
+                                                    len10,
+                                                    len10,
+                                                );
+                                                _rt::string_lift(bytes10)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    dataset_id: match l11 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l12 = *ptr1
+                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l13 = *ptr1
+                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len14 = l13;
+                                                let bytes14 = _rt::Vec::from_raw_parts(
+                                                    l12.cast(),
+                                                    len14,
+                                                    len14,
+                                                );
+                                                _rt::string_lift(bytes14)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    metadata: match l15 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l16 = *ptr1
+                                                    .add(10 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l17 = *ptr1
+                                                    .add(11 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len18 = l17;
+                                                let bytes18 = _rt::Vec::from_raw_parts(
+                                                    l16.cast(),
+                                                    len18,
+                                                    len18,
+                                                );
+                                                _rt::string_lift(bytes18)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    item_count: l19 as u32,
+                                }
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l20 = i32::from(
+                                    *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                );
+                                use super::super::super::perpend::evaluator::trace_reader::TraceError as V33;
+                                let v33 = match l20 {
+                                    0 => {
+                                        let e33 = {
+                                            let l21 = *ptr1
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l22 = *ptr1
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len23 = l22;
+                                            let bytes23 = _rt::Vec::from_raw_parts(
+                                                l21.cast(),
+                                                len23,
+                                                len23,
+                                            );
+                                            _rt::string_lift(bytes23)
+                                        };
+                                        V33::NotGranted(e33)
+                                    }
+                                    1 => {
+                                        let e33 = {
+                                            let l24 = *ptr1
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l25 = *ptr1
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len26 = l25;
+                                            let bytes26 = _rt::Vec::from_raw_parts(
+                                                l24.cast(),
+                                                len26,
+                                                len26,
+                                            );
+                                            _rt::string_lift(bytes26)
+                                        };
+                                        V33::NotFound(e33)
+                                    }
+                                    2 => {
+                                        let e33 = {
+                                            let l27 = *ptr1
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l28 = *ptr1
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len29 = l28;
+                                            let bytes29 = _rt::Vec::from_raw_parts(
+                                                l27.cast(),
+                                                len29,
+                                                len29,
+                                            );
+                                            _rt::string_lift(bytes29)
+                                        };
+                                        V33::TooLarge(e33)
+                                    }
+                                    3 => {
+                                        let e33 = {
+                                            let l30 = *ptr1
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l31 = *ptr1
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len32 = l31;
+                                            let bytes32 = _rt::Vec::from_raw_parts(
+                                                l30.cast(),
+                                                len32,
+                                                len32,
+                                            );
+                                            _rt::string_lift(bytes32)
+                                        };
+                                        V33::Unavailable(e33)
+                                    }
+                                    n => {
+                                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                                        V33::Cancelled
+                                    }
+                                };
+                                v33
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result34
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// One page of its items; `limit` is 1 to 20 and capped there. The pages of
+            /// one list are as long as the first one, whatever later calls ask for.
+            #[allow(async_fn_in_trait)]
+            pub fn list_items(
+                run_id: &str,
+                cursor: ::core::option::Option<&str>,
+                limit: u32,
+            ) -> ::core::result::Result<RunPage, TraceError> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 6 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 6
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = run_id;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let (result2_0, result2_1, result2_2) = match cursor {
+                        Some(e) => {
+                            let vec1 = e;
+                            let ptr1 = vec1.as_ptr().cast::<u8>();
+                            let len1 = vec1.len();
+                            (1i32, ptr1.cast_mut(), len1)
+                        }
+                        None => (0i32, ::core::ptr::null_mut(), 0usize),
+                    };
+                    let ptr3 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "perpend:evaluator/run-reader@1.0.0")]
+                    unsafe extern "C" {
+                        #[link_name = "list-items"]
+                        fn wit_import4(
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                            _: *mut u8,
+                            _: usize,
+                            _: i32,
+                            _: *mut u8,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import4(
+                        _: *mut u8,
+                        _: usize,
+                        _: i32,
+                        _: *mut u8,
+                        _: usize,
+                        _: i32,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import4(
+                        ptr0.cast_mut(),
+                        len0,
+                        result2_0,
+                        result2_1,
+                        result2_2,
+                        _rt::as_i32(&limit),
+                        ptr3,
+                    );
+                    let l5 = i32::from(*ptr3.add(0).cast::<u8>());
+                    let result73 = match l5 {
+                        0 => {
+                            let e = {
+                                let l6 = *ptr3
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l7 = *ptr3
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base54 = l6;
+                                let len54 = l7;
+                                let mut result54 = _rt::Vec::with_capacity(len54);
+                                for i in 0..len54 {
+                                    let base = base54
+                                        .add(i * (26 * ::core::mem::size_of::<*const u8>()));
+                                    let e54 = {
+                                        let l8 = *base.add(0).cast::<*mut u8>();
+                                        let l9 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len10 = l9;
+                                        let bytes10 = _rt::Vec::from_raw_parts(
+                                            l8.cast(),
+                                            len10,
+                                            len10,
+                                        );
+                                        let l11 = i32::from(
+                                            *base
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l15 = i32::from(
+                                            *base
+                                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l23 = i32::from(
+                                            *base
+                                                .add(11 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l32 = i32::from(
+                                            *base
+                                                .add(15 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l41 = i32::from(
+                                            *base
+                                                .add(19 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l50 = i32::from(
+                                            *base
+                                                .add(23 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        RunItem {
+                                            id: _rt::string_lift(bytes10),
+                                            dataset_item_id: match l11 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l12 = *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l13 = *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        let len14 = l13;
+                                                        let bytes14 = _rt::Vec::from_raw_parts(
+                                                            l12.cast(),
+                                                            len14,
+                                                            len14,
+                                                        );
+                                                        _rt::string_lift(bytes14)
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                            trace: match l15 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l16 = *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l17 = *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        let len18 = l17;
+                                                        let bytes18 = _rt::Vec::from_raw_parts(
+                                                            l16.cast(),
+                                                            len18,
+                                                            len18,
+                                                        );
+                                                        let l19 = i32::from(
+                                                            *base
+                                                                .add(8 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<u8>(),
+                                                        );
+                                                        super::super::super::perpend::evaluator::types::TraceRef {
+                                                            trace_id: _rt::string_lift(bytes18),
+                                                            observation_id: match l19 {
+                                                                0 => None,
+                                                                1 => {
+                                                                    let e = {
+                                                                        let l20 = *base
+                                                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                                                            .cast::<*mut u8>();
+                                                                        let l21 = *base
+                                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                                            .cast::<usize>();
+                                                                        let len22 = l21;
+                                                                        let bytes22 = _rt::Vec::from_raw_parts(
+                                                                            l20.cast(),
+                                                                            len22,
+                                                                            len22,
+                                                                        );
+                                                                        _rt::string_lift(bytes22)
+                                                                    };
+                                                                    Some(e)
+                                                                }
+                                                                _ => _rt::invalid_enum_discriminant(),
+                                                            },
+                                                        }
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                            input: match l23 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l24 = i32::from(
+                                                            *base
+                                                                .add(12 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<u8>(),
+                                                        );
+                                                        use super::super::super::perpend::evaluator::types::Payload as V31;
+                                                        let v31 = match l24 {
+                                                            0 => {
+                                                                let e31 = {
+                                                                    let l25 = *base
+                                                                        .add(13 * ::core::mem::size_of::<*const u8>())
+                                                                        .cast::<*mut u8>();
+                                                                    let l26 = *base
+                                                                        .add(14 * ::core::mem::size_of::<*const u8>())
+                                                                        .cast::<usize>();
+                                                                    let len27 = l26;
+                                                                    let bytes27 = _rt::Vec::from_raw_parts(
+                                                                        l25.cast(),
+                                                                        len27,
+                                                                        len27,
+                                                                    );
+                                                                    _rt::string_lift(bytes27)
+                                                                };
+                                                                V31::Text(e31)
+                                                            }
+                                                            n => {
+                                                                debug_assert_eq!(n, 1, "invalid enum discriminant");
+                                                                let e31 = {
+                                                                    let l28 = *base
+                                                                        .add(13 * ::core::mem::size_of::<*const u8>())
+                                                                        .cast::<*mut u8>();
+                                                                    let l29 = *base
+                                                                        .add(14 * ::core::mem::size_of::<*const u8>())
+                                                                        .cast::<usize>();
+                                                                    let len30 = l29;
+                                                                    let bytes30 = _rt::Vec::from_raw_parts(
+                                                                        l28.cast(),
+                                                                        len30,
+                                                                        len30,
+                                                                    );
+                                                                    _rt::string_lift(bytes30)
+                                                                };
+                                                                V31::Json(e31)
+                                                            }
+                                                        };
+                                                        v31
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                            output: match l32 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l33 = i32::from(
+                                                            *base
+                                                                .add(16 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<u8>(),
+                                                        );
+                                                        use super::super::super::perpend::evaluator::types::Payload as V40;
+                                                        let v40 = match l33 {
+                                                            0 => {
+                                                                let e40 = {
+                                                                    let l34 = *base
+                                                                        .add(17 * ::core::mem::size_of::<*const u8>())
+                                                                        .cast::<*mut u8>();
+                                                                    let l35 = *base
+                                                                        .add(18 * ::core::mem::size_of::<*const u8>())
+                                                                        .cast::<usize>();
+                                                                    let len36 = l35;
+                                                                    let bytes36 = _rt::Vec::from_raw_parts(
+                                                                        l34.cast(),
+                                                                        len36,
+                                                                        len36,
+                                                                    );
+                                                                    _rt::string_lift(bytes36)
+                                                                };
+                                                                V40::Text(e40)
+                                                            }
+                                                            n => {
+                                                                debug_assert_eq!(n, 1, "invalid enum discriminant");
+                                                                let e40 = {
+                                                                    let l37 = *base
+                                                                        .add(17 * ::core::mem::size_of::<*const u8>())
+                                                                        .cast::<*mut u8>();
+                                                                    let l38 = *base
+                                                                        .add(18 * ::core::mem::size_of::<*const u8>())
+                                                                        .cast::<usize>();
+                                                                    let len39 = l38;
+                                                                    let bytes39 = _rt::Vec::from_raw_parts(
+                                                                        l37.cast(),
+                                                                        len39,
+                                                                        len39,
+                                                                    );
+                                                                    _rt::string_lift(bytes39)
+                                                                };
+                                                                V40::Json(e40)
+                                                            }
+                                                        };
+                                                        v40
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                            expected_output: match l41 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l42 = i32::from(
+                                                            *base
+                                                                .add(20 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<u8>(),
+                                                        );
+                                                        use super::super::super::perpend::evaluator::types::Payload as V49;
+                                                        let v49 = match l42 {
+                                                            0 => {
+                                                                let e49 = {
+                                                                    let l43 = *base
+                                                                        .add(21 * ::core::mem::size_of::<*const u8>())
+                                                                        .cast::<*mut u8>();
+                                                                    let l44 = *base
+                                                                        .add(22 * ::core::mem::size_of::<*const u8>())
+                                                                        .cast::<usize>();
+                                                                    let len45 = l44;
+                                                                    let bytes45 = _rt::Vec::from_raw_parts(
+                                                                        l43.cast(),
+                                                                        len45,
+                                                                        len45,
+                                                                    );
+                                                                    _rt::string_lift(bytes45)
+                                                                };
+                                                                V49::Text(e49)
+                                                            }
+                                                            n => {
+                                                                debug_assert_eq!(n, 1, "invalid enum discriminant");
+                                                                let e49 = {
+                                                                    let l46 = *base
+                                                                        .add(21 * ::core::mem::size_of::<*const u8>())
+                                                                        .cast::<*mut u8>();
+                                                                    let l47 = *base
+                                                                        .add(22 * ::core::mem::size_of::<*const u8>())
+                                                                        .cast::<usize>();
+                                                                    let len48 = l47;
+                                                                    let bytes48 = _rt::Vec::from_raw_parts(
+                                                                        l46.cast(),
+                                                                        len48,
+                                                                        len48,
+                                                                    );
+                                                                    _rt::string_lift(bytes48)
+                                                                };
+                                                                V49::Json(e49)
+                                                            }
+                                                        };
+                                                        v49
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                            metadata: match l50 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l51 = *base
+                                                            .add(24 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l52 = *base
+                                                            .add(25 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        let len53 = l52;
+                                                        let bytes53 = _rt::Vec::from_raw_parts(
+                                                            l51.cast(),
+                                                            len53,
+                                                            len53,
+                                                        );
+                                                        _rt::string_lift(bytes53)
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                        }
+                                    };
+                                    result54.push(e54);
+                                }
+                                _rt::cabi_dealloc(
+                                    base54,
+                                    len54 * (26 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                );
+                                let l55 = i32::from(
+                                    *ptr3
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                RunPage {
+                                    items: result54,
+                                    next_cursor: match l55 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l56 = *ptr3
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l57 = *ptr3
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len58 = l57;
+                                                let bytes58 = _rt::Vec::from_raw_parts(
+                                                    l56.cast(),
+                                                    len58,
+                                                    len58,
+                                                );
+                                                _rt::string_lift(bytes58)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                }
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l59 = i32::from(
+                                    *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                );
+                                use super::super::super::perpend::evaluator::trace_reader::TraceError as V72;
+                                let v72 = match l59 {
+                                    0 => {
+                                        let e72 = {
+                                            let l60 = *ptr3
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l61 = *ptr3
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len62 = l61;
+                                            let bytes62 = _rt::Vec::from_raw_parts(
+                                                l60.cast(),
+                                                len62,
+                                                len62,
+                                            );
+                                            _rt::string_lift(bytes62)
+                                        };
+                                        V72::NotGranted(e72)
+                                    }
+                                    1 => {
+                                        let e72 = {
+                                            let l63 = *ptr3
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l64 = *ptr3
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len65 = l64;
+                                            let bytes65 = _rt::Vec::from_raw_parts(
+                                                l63.cast(),
+                                                len65,
+                                                len65,
+                                            );
+                                            _rt::string_lift(bytes65)
+                                        };
+                                        V72::NotFound(e72)
+                                    }
+                                    2 => {
+                                        let e72 = {
+                                            let l66 = *ptr3
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l67 = *ptr3
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len68 = l67;
+                                            let bytes68 = _rt::Vec::from_raw_parts(
+                                                l66.cast(),
+                                                len68,
+                                                len68,
+                                            );
+                                            _rt::string_lift(bytes68)
+                                        };
+                                        V72::TooLarge(e72)
+                                    }
+                                    3 => {
+                                        let e72 = {
+                                            let l69 = *ptr3
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l70 = *ptr3
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len71 = l70;
+                                            let bytes71 = _rt::Vec::from_raw_parts(
+                                                l69.cast(),
+                                                len71,
+                                                len71,
+                                            );
+                                            _rt::string_lift(bytes71)
+                                        };
+                                        V72::Unavailable(e72)
+                                    }
+                                    n => {
+                                        debug_assert_eq!(n, 4, "invalid enum discriminant");
+                                        V72::Cancelled
+                                    }
+                                };
+                                v72
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result73
+                }
+            }
         }
         /// Facts about the call in progress. Always granted.
         ///
@@ -4512,7 +7528,7 @@ pub mod exports {
                 ) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result48 = {
+                        let result56 = {
                             let l0 = *arg0.add(0).cast::<*mut u8>();
                             let l1 = *arg0
                                 .add(::core::mem::size_of::<*const u8>())
@@ -4552,17 +7568,27 @@ pub mod exports {
                                     .add(19 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l45 = *arg0
-                                .add(25 * ::core::mem::size_of::<*const u8>())
+                            let l45 = i32::from(
+                                *arg0
+                                    .add(25 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l49 = i32::from(
+                                *arg0
+                                    .add(28 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l53 = *arg0
+                                .add(31 * ::core::mem::size_of::<*const u8>())
                                 .cast::<*mut u8>();
-                            let l46 = *arg0
-                                .add(26 * ::core::mem::size_of::<*const u8>())
+                            let l54 = *arg0
+                                .add(32 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>();
-                            let len47 = l46;
-                            let bytes47 = _rt::Vec::from_raw_parts(
-                                l45.cast(),
-                                len47,
-                                len47,
+                            let len55 = l54;
+                            let bytes55 = _rt::Vec::from_raw_parts(
+                                l53.cast(),
+                                len55,
+                                len55,
                             );
                             T_::evaluate(
                                 _rt::string_lift(bytes2),
@@ -4806,55 +7832,99 @@ pub mod exports {
                                         }
                                         _ => _rt::invalid_enum_discriminant(),
                                     },
+                                    session: match l45 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l46 = *arg0
+                                                    .add(26 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l47 = *arg0
+                                                    .add(27 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len48 = l47;
+                                                let bytes48 = _rt::Vec::from_raw_parts(
+                                                    l46.cast(),
+                                                    len48,
+                                                    len48,
+                                                );
+                                                _rt::string_lift(bytes48)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    run: match l49 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l50 = *arg0
+                                                    .add(29 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l51 = *arg0
+                                                    .add(30 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len52 = l51;
+                                                let bytes52 = _rt::Vec::from_raw_parts(
+                                                    l50.cast(),
+                                                    len52,
+                                                    len52,
+                                                );
+                                                _rt::string_lift(bytes52)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
                                 },
-                                _rt::string_lift(bytes47),
+                                _rt::string_lift(bytes55),
                             )
                         };
                         _rt::cabi_dealloc(
                             arg0,
-                            27 * ::core::mem::size_of::<*const u8>(),
+                            33 * ::core::mem::size_of::<*const u8>(),
                             ::core::mem::size_of::<*const u8>(),
                         );
-                        let ptr49 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        match result48 {
+                        let ptr57 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        match result56 {
                             Ok(e) => {
-                                *ptr49.add(0).cast::<u8>() = (0i32) as u8;
-                                let vec57 = e;
-                                let len57 = vec57.len();
-                                let layout57 = _rt::alloc::Layout::from_size_align(
-                                        vec57.len()
+                                *ptr57.add(0).cast::<u8>() = (0i32) as u8;
+                                let vec65 = e;
+                                let len65 = vec65.len();
+                                let layout65 = _rt::alloc::Layout::from_size_align(
+                                        vec65.len()
                                             * (16 + 12 * ::core::mem::size_of::<*const u8>()),
                                         8,
                                     )
                                     .unwrap();
-                                let (result57, _cleanup57) = wit_bindgen::rt::Cleanup::new(
-                                    layout57,
+                                let (result65, _cleanup65) = wit_bindgen::rt::Cleanup::new(
+                                    layout65,
                                 );
-                                if let Some(cleanup) = _cleanup57 {
+                                if let Some(cleanup) = _cleanup65 {
                                     cleanup.forget();
                                 }
-                                for (i, e) in vec57.into_iter().enumerate() {
-                                    let base = result57
+                                for (i, e) in vec65.into_iter().enumerate() {
+                                    let base = result65
                                         .add(i * (16 + 12 * ::core::mem::size_of::<*const u8>()));
                                     {
                                         let super::super::super::super::perpend::evaluator::types::Score {
-                                            name: name50,
-                                            value: value50,
-                                            observation_id: observation_id50,
-                                            comment: comment50,
-                                            metadata: metadata50,
+                                            name: name58,
+                                            value: value58,
+                                            observation_id: observation_id58,
+                                            comment: comment58,
+                                            metadata: metadata58,
                                         } = e;
-                                        let vec51 = (name50.into_bytes()).into_boxed_slice();
-                                        let ptr51 = vec51.as_ptr().cast::<u8>();
-                                        let len51 = vec51.len();
-                                        ::core::mem::forget(vec51);
+                                        let vec59 = (name58.into_bytes()).into_boxed_slice();
+                                        let ptr59 = vec59.as_ptr().cast::<u8>();
+                                        let len59 = vec59.len();
+                                        ::core::mem::forget(vec59);
                                         *base
                                             .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len51;
-                                        *base.add(0).cast::<*mut u8>() = ptr51.cast_mut();
-                                        use super::super::super::super::perpend::evaluator::types::ScoreValue as V53;
-                                        match value50 {
-                                            V53::Numeric(e) => {
+                                            .cast::<usize>() = len59;
+                                        *base.add(0).cast::<*mut u8>() = ptr59.cast_mut();
+                                        use super::super::super::super::perpend::evaluator::types::ScoreValue as V61;
+                                        match value58 {
+                                            V61::Numeric(e) => {
                                                 *base
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>() = (0i32) as u8;
@@ -4862,7 +7932,7 @@ pub mod exports {
                                                     .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<f64>() = _rt::as_f64(e);
                                             }
-                                            V53::Boolean(e) => {
+                                            V61::Boolean(e) => {
                                                 *base
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>() = (1i32) as u8;
@@ -4873,37 +7943,37 @@ pub mod exports {
                                                     false => 0,
                                                 }) as u8;
                                             }
-                                            V53::Categorical(e) => {
+                                            V61::Categorical(e) => {
                                                 *base
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>() = (2i32) as u8;
-                                                let vec52 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr52 = vec52.as_ptr().cast::<u8>();
-                                                let len52 = vec52.len();
-                                                ::core::mem::forget(vec52);
+                                                let vec60 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr60 = vec60.as_ptr().cast::<u8>();
+                                                let len60 = vec60.len();
+                                                ::core::mem::forget(vec60);
                                                 *base
                                                     .add(8 + 3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len52;
+                                                    .cast::<usize>() = len60;
                                                 *base
                                                     .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr52.cast_mut();
+                                                    .cast::<*mut u8>() = ptr60.cast_mut();
                                             }
                                         }
-                                        match observation_id50 {
+                                        match observation_id58 {
                                             Some(e) => {
                                                 *base
                                                     .add(8 + 4 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>() = (1i32) as u8;
-                                                let vec54 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr54 = vec54.as_ptr().cast::<u8>();
-                                                let len54 = vec54.len();
-                                                ::core::mem::forget(vec54);
+                                                let vec62 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr62 = vec62.as_ptr().cast::<u8>();
+                                                let len62 = vec62.len();
+                                                ::core::mem::forget(vec62);
                                                 *base
                                                     .add(8 + 6 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len54;
+                                                    .cast::<usize>() = len62;
                                                 *base
                                                     .add(8 + 5 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr54.cast_mut();
+                                                    .cast::<*mut u8>() = ptr62.cast_mut();
                                             }
                                             None => {
                                                 *base
@@ -4911,21 +7981,21 @@ pub mod exports {
                                                     .cast::<u8>() = (0i32) as u8;
                                             }
                                         };
-                                        match comment50 {
+                                        match comment58 {
                                             Some(e) => {
                                                 *base
                                                     .add(8 + 7 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>() = (1i32) as u8;
-                                                let vec55 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr55 = vec55.as_ptr().cast::<u8>();
-                                                let len55 = vec55.len();
-                                                ::core::mem::forget(vec55);
+                                                let vec63 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr63 = vec63.as_ptr().cast::<u8>();
+                                                let len63 = vec63.len();
+                                                ::core::mem::forget(vec63);
                                                 *base
                                                     .add(8 + 9 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len55;
+                                                    .cast::<usize>() = len63;
                                                 *base
                                                     .add(8 + 8 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr55.cast_mut();
+                                                    .cast::<*mut u8>() = ptr63.cast_mut();
                                             }
                                             None => {
                                                 *base
@@ -4933,21 +8003,21 @@ pub mod exports {
                                                     .cast::<u8>() = (0i32) as u8;
                                             }
                                         };
-                                        match metadata50 {
+                                        match metadata58 {
                                             Some(e) => {
                                                 *base
                                                     .add(8 + 10 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>() = (1i32) as u8;
-                                                let vec56 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr56 = vec56.as_ptr().cast::<u8>();
-                                                let len56 = vec56.len();
-                                                ::core::mem::forget(vec56);
+                                                let vec64 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr64 = vec64.as_ptr().cast::<u8>();
+                                                let len64 = vec64.len();
+                                                ::core::mem::forget(vec64);
                                                 *base
                                                     .add(8 + 12 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len56;
+                                                    .cast::<usize>() = len64;
                                                 *base
                                                     .add(8 + 11 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr56.cast_mut();
+                                                    .cast::<*mut u8>() = ptr64.cast_mut();
                                             }
                                             None => {
                                                 *base
@@ -4957,111 +8027,111 @@ pub mod exports {
                                         };
                                     }
                                 }
-                                *ptr49
+                                *ptr57
                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len57;
-                                *ptr49
+                                    .cast::<usize>() = len65;
+                                *ptr57
                                     .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = result57;
+                                    .cast::<*mut u8>() = result65;
                             }
                             Err(e) => {
-                                *ptr49.add(0).cast::<u8>() = (1i32) as u8;
-                                use super::super::super::super::perpend::evaluator::types::EvalError as V64;
+                                *ptr57.add(0).cast::<u8>() = (1i32) as u8;
+                                use super::super::super::super::perpend::evaluator::types::EvalError as V72;
                                 match e {
-                                    V64::InvalidConfig(e) => {
-                                        *ptr49
+                                    V72::InvalidConfig(e) => {
+                                        *ptr57
                                             .add(::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (0i32) as u8;
-                                        let vec58 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr58 = vec58.as_ptr().cast::<u8>();
-                                        let len58 = vec58.len();
-                                        ::core::mem::forget(vec58);
-                                        *ptr49
+                                        let vec66 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr66 = vec66.as_ptr().cast::<u8>();
+                                        let len66 = vec66.len();
+                                        ::core::mem::forget(vec66);
+                                        *ptr57
                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len58;
-                                        *ptr49
+                                            .cast::<usize>() = len66;
+                                        *ptr57
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr58.cast_mut();
+                                            .cast::<*mut u8>() = ptr66.cast_mut();
                                     }
-                                    V64::InvalidInput(e) => {
-                                        *ptr49
+                                    V72::InvalidInput(e) => {
+                                        *ptr57
                                             .add(::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (1i32) as u8;
-                                        let vec59 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr59 = vec59.as_ptr().cast::<u8>();
-                                        let len59 = vec59.len();
-                                        ::core::mem::forget(vec59);
-                                        *ptr49
+                                        let vec67 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr67 = vec67.as_ptr().cast::<u8>();
+                                        let len67 = vec67.len();
+                                        ::core::mem::forget(vec67);
+                                        *ptr57
                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len59;
-                                        *ptr49
+                                            .cast::<usize>() = len67;
+                                        *ptr57
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr59.cast_mut();
+                                            .cast::<*mut u8>() = ptr67.cast_mut();
                                     }
-                                    V64::NotApplicable(e) => {
-                                        *ptr49
+                                    V72::NotApplicable(e) => {
+                                        *ptr57
                                             .add(::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (2i32) as u8;
-                                        let vec60 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr60 = vec60.as_ptr().cast::<u8>();
-                                        let len60 = vec60.len();
-                                        ::core::mem::forget(vec60);
-                                        *ptr49
+                                        let vec68 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr68 = vec68.as_ptr().cast::<u8>();
+                                        let len68 = vec68.len();
+                                        ::core::mem::forget(vec68);
+                                        *ptr57
                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len60;
-                                        *ptr49
+                                            .cast::<usize>() = len68;
+                                        *ptr57
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr60.cast_mut();
+                                            .cast::<*mut u8>() = ptr68.cast_mut();
                                     }
-                                    V64::Upstream(e) => {
-                                        *ptr49
+                                    V72::Upstream(e) => {
+                                        *ptr57
                                             .add(::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (3i32) as u8;
-                                        let vec61 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr61 = vec61.as_ptr().cast::<u8>();
-                                        let len61 = vec61.len();
-                                        ::core::mem::forget(vec61);
-                                        *ptr49
+                                        let vec69 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr69 = vec69.as_ptr().cast::<u8>();
+                                        let len69 = vec69.len();
+                                        ::core::mem::forget(vec69);
+                                        *ptr57
                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len61;
-                                        *ptr49
+                                            .cast::<usize>() = len69;
+                                        *ptr57
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr61.cast_mut();
+                                            .cast::<*mut u8>() = ptr69.cast_mut();
                                     }
-                                    V64::Transient(e) => {
-                                        *ptr49
+                                    V72::Transient(e) => {
+                                        *ptr57
                                             .add(::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (4i32) as u8;
-                                        let vec62 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr62 = vec62.as_ptr().cast::<u8>();
-                                        let len62 = vec62.len();
-                                        ::core::mem::forget(vec62);
-                                        *ptr49
+                                        let vec70 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr70 = vec70.as_ptr().cast::<u8>();
+                                        let len70 = vec70.len();
+                                        ::core::mem::forget(vec70);
+                                        *ptr57
                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len62;
-                                        *ptr49
+                                            .cast::<usize>() = len70;
+                                        *ptr57
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr62.cast_mut();
+                                            .cast::<*mut u8>() = ptr70.cast_mut();
                                     }
-                                    V64::Internal(e) => {
-                                        *ptr49
+                                    V72::Internal(e) => {
+                                        *ptr57
                                             .add(::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (5i32) as u8;
-                                        let vec63 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr63 = vec63.as_ptr().cast::<u8>();
-                                        let len63 = vec63.len();
-                                        ::core::mem::forget(vec63);
-                                        *ptr49
+                                        let vec71 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr71 = vec71.as_ptr().cast::<u8>();
+                                        let len71 = vec71.len();
+                                        ::core::mem::forget(vec71);
+                                        *ptr57
                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len63;
-                                        *ptr49
+                                            .cast::<usize>() = len71;
+                                        *ptr57
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr63.cast_mut();
+                                            .cast::<*mut u8>() = ptr71.cast_mut();
                                     }
                                 }
                             }
                         };
-                        ptr49
+                        ptr57
                     }
                 }
                 #[doc(hidden)]
@@ -5292,6 +8362,80 @@ mod _rt {
     #![allow(dead_code, unused_imports, clippy::all)]
     pub use alloc_crate::string::String;
     pub use alloc_crate::vec::Vec;
+    use core::fmt;
+    use core::marker;
+    use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    /// A type which represents a component model resource, either imported or
+    /// exported into this component.
+    ///
+    /// This is a low-level wrapper which handles the lifetime of the resource
+    /// (namely this has a destructor). The `T` provided defines the component model
+    /// intrinsics that this wrapper uses.
+    ///
+    /// One of the chief purposes of this type is to provide `Deref` implementations
+    /// to access the underlying data when it is owned.
+    ///
+    /// This type is primarily used in generated code for exported and imported
+    /// resources.
+    #[repr(transparent)]
+    pub struct Resource<T: WasmResource> {
+        handle: AtomicU32,
+        _marker: marker::PhantomData<T>,
+    }
+    /// A trait which all wasm resources implement, namely providing the ability to
+    /// drop a resource.
+    ///
+    /// This generally is implemented by generated code, not user-facing code.
+    #[allow(clippy::missing_safety_doc)]
+    pub unsafe trait WasmResource {
+        /// Invokes the `[resource-drop]...` intrinsic.
+        unsafe fn drop(handle: u32);
+    }
+    impl<T: WasmResource> Resource<T> {
+        #[doc(hidden)]
+        pub unsafe fn from_handle(handle: u32) -> Self {
+            debug_assert!(handle != 0 && handle != u32::MAX);
+            Self {
+                handle: AtomicU32::new(handle),
+                _marker: marker::PhantomData,
+            }
+        }
+        /// Takes ownership of the handle owned by `resource`.
+        ///
+        /// Note that this ideally would be `into_handle` taking `Resource<T>` by
+        /// ownership. The code generator does not enable that in all situations,
+        /// unfortunately, so this is provided instead.
+        ///
+        /// Also note that `take_handle` is in theory only ever called on values
+        /// owned by a generated function. For example a generated function might
+        /// take `Resource<T>` as an argument but then call `take_handle` on a
+        /// reference to that argument. In that sense the dynamic nature of
+        /// `take_handle` should only be exposed internally to generated code, not
+        /// to user code.
+        #[doc(hidden)]
+        pub fn take_handle(resource: &Resource<T>) -> u32 {
+            resource.handle.swap(u32::MAX, Relaxed)
+        }
+        #[doc(hidden)]
+        pub fn handle(resource: &Resource<T>) -> u32 {
+            resource.handle.load(Relaxed)
+        }
+    }
+    impl<T: WasmResource> fmt::Debug for Resource<T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("Resource").field("handle", &self.handle).finish()
+        }
+    }
+    impl<T: WasmResource> Drop for Resource<T> {
+        fn drop(&mut self) {
+            unsafe {
+                match self.handle.load(Relaxed) {
+                    u32::MAX => {}
+                    other => T::drop(other),
+                }
+            }
+        }
+    }
     pub use alloc_crate::alloc;
     pub fn as_f32<T: AsF32>(t: T) -> f32 {
         t.as_f32()
@@ -5481,83 +8625,136 @@ macro_rules! __export_judge_impl {
         (link_section =
         "component-type:wit-bindgen:0.61.1:perpend:evaluator@1.0.0:judge:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 3430] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 5940] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xea\x19\x01A\x02\x01\
-A\x13\x01B)\x01s\x04\0\x04json\x03\0\0\x01w\x04\0\x0ctimestamp-ms\x03\0\x02\x01q\
-\x02\x04text\x01s\0\x04json\x01\x01\0\x04\0\x07payload\x03\0\x04\x01ks\x01r\x02\x08\
-trace-ids\x0eobservation-id\x06\x04\0\x09trace-ref\x03\0\x07\x01k\x05\x01k\x01\x01\
-k\x08\x01r\x06\x02ids\x05input\x09\x06output\x09\x0fexpected-output\x09\x08metad\
-ata\x0a\x05trace\x0b\x04\0\x04item\x03\0\x0c\x01q\x03\x07numeric\x01u\0\x07boole\
-an\x01\x7f\0\x0bcategorical\x01s\0\x04\0\x0bscore-value\x03\0\x0e\x01r\x05\x04na\
-mes\x05value\x0f\x0eobservation-id\x06\x07comment\x06\x08metadata\x0a\x04\0\x05s\
-core\x03\0\x10\x01q\x06\x0einvalid-config\x01s\0\x0dinvalid-input\x01s\0\x0enot-\
-applicable\x01s\0\x08upstream\x01s\0\x09transient\x01s\0\x08internal\x01s\0\x04\0\
-\x0aeval-error\x03\0\x12\x01n\x05\x05input\x06output\x0fexpected-output\x08metad\
-ata\x05trace\x04\0\x0aitem-parts\x03\0\x14\x01ku\x01r\x03\x03min\x16\x03max\x16\x10\
-higher-is-better\x7f\x04\0\x0dnumeric-range\x03\0\x17\x01ps\x01q\x03\x07numeric\x01\
-\x18\0\x07boolean\0\0\x0bcategorical\x01\x19\0\x04\0\x0cscore-domain\x03\0\x1a\x01\
-r\x03\x04names\x0bdescriptions\x06domain\x1b\x04\0\x0ascore-spec\x03\0\x1c\x01m\x02\
-\x04chat\x09embedding\x04\0\x09slot-kind\x03\0\x1e\x01r\x04\x04names\x0bdescript\
-ions\x04kind\x1f\x08required\x7f\x04\0\x0amodel-slot\x03\0\x20\x01p!\x01p\x1d\x01\
-r\x09\x02ids\x05titles\x0bdescriptions\x0dconfig-schema\x01\x05needs\x15\x05slot\
-s\"\x06scores#\x0edynamic-scores\x7f\x0ddeterministic\x7f\x04\0\x0eevaluator-inf\
-o\x03\0$\x01p%\x01r\x04\x04names\x07versions\x0bdescriptions\x0aevaluators&\x04\0\
-\x0bplugin-info\x03\0'\x03\0\x1dperpend:evaluator/types@1.0.0\x05\0\x02\x03\0\0\x04\
-json\x01B,\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01m\x03\x06system\x04user\x09\
-assistant\x04\0\x04role\x03\0\x02\x01r\x02\x04role\x03\x07contents\x04\0\x07mess\
-age\x03\0\x04\x01m\x03\x08standard\x07refresh\x06bypass\x04\0\x0acache-mode\x03\0\
-\x06\x01ks\x01p\x05\x01k\x01\x01kv\x01ky\x01kw\x01ps\x01k}\x01r\x0b\x04slot\x08\x08\
-messages\x09\x0fresponse-schema\x0a\x0btemperature\x0b\x05top-p\x0b\x11max-outpu\
-t-tokens\x0c\x04seed\x0d\x04stop\x0e\x0ctop-logprobs\x0f\x05cache\x07\x05extra\x0a\
-\x04\0\x12completion-request\x03\0\x10\x01m\x04\x04stop\x06length\x0econtent-fil\
-ter\x05other\x04\0\x0dfinish-reason\x03\0\x12\x01r\x02\x0cinput-tokensw\x0doutpu\
-t-tokensw\x04\0\x0btoken-usage\x03\0\x14\x01r\x02\x05tokens\x07logprobv\x04\0\x11\
-token-alternative\x03\0\x16\x01p\x17\x01r\x03\x05tokens\x07logprobv\x0calternati\
-ves\x18\x04\0\x0dtoken-logprob\x03\0\x19\x01p\x1a\x01r\x07\x04texts\x0astructure\
-d\x0a\x06finish\x13\x05usage\x15\x08logprobs\x1b\x05models\x0afrom-cache\x7f\x04\
-\0\x0acompletion\x03\0\x1c\x01q\x09\x0bnot-granted\x01s\0\x0finvalid-request\x01\
-s\0\x10budget-exhausted\x01s\0\x07timeout\x01s\0\x0crate-limited\x01s\0\x07refus\
-ed\x01s\0\x10invalid-response\x01s\0\x0bunavailable\x01s\0\x09cancelled\0\0\x04\0\
-\x0bmodel-error\x03\0\x1e\x01j\x01\x1d\x01\x1f\x01@\x01\x07request\x11\0\x20\x04\
-\0\x08complete\x01!\x01p\x11\x01p\x20\x01@\x01\x08requests\"\0#\x04\0\x0ccomplet\
-e-all\x01$\x01pv\x01p%\x01j\x01&\x01\x1f\x01@\x02\x04slot\x08\x05texts\x0e\0'\x04\
-\0\x05embed\x01(\x03\0\x1dperpend:evaluator/model@1.0.0\x05\x02\x02\x03\0\0\x07p\
-ayload\x02\x03\0\0\x0ctimestamp-ms\x01B)\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\
-\0\x02\x03\x02\x01\x03\x04\0\x07payload\x03\0\x02\x02\x03\x02\x01\x04\x04\0\x0ct\
-imestamp-ms\x03\0\x04\x01m\x0a\x04span\x0ageneration\x05event\x05agent\x04tool\x05\
-chain\x09retriever\x09evaluator\x09embedding\x09guardrail\x04\0\x10observation-k\
-ind\x03\0\x06\x01m\x04\x05debug\x08standard\x07warning\x05error\x04\0\x08severit\
-y\x03\0\x08\x01ks\x01ps\x01k\x01\x01r\x08\x02ids\x04name\x0a\x0asession-id\x0a\x07\
-user-id\x0a\x05start\x05\x04tags\x0b\x08metadata\x0c\x11observation-county\x04\0\
-\x0atrace-info\x03\0\x0d\x01k\x05\x01kw\x01r\x0d\x02ids\x09parent-id\x0a\x04kind\
-\x07\x04name\x0a\x05start\x05\x03end\x0f\x08severity\x09\x0estatus-message\x0a\x05\
-model\x0a\x0cinput-tokens\x10\x0doutput-tokens\x10\x0ainput-sizew\x0boutput-size\
-w\x04\0\x10observation-head\x03\0\x11\x01p\x07\x01r\x03\x09parent-id\x0a\x05kind\
-s\x13\x04name\x0a\x04\0\x12observation-filter\x03\0\x14\x01p\x12\x01r\x02\x0cobs\
-ervations\x16\x0bnext-cursor\x0a\x04\0\x10observation-page\x03\0\x17\x01q\x05\x0b\
-not-granted\x01s\0\x09not-found\x01s\0\x09too-large\x01s\0\x0bunavailable\x01s\0\
-\x09cancelled\0\0\x04\0\x0btrace-error\x03\0\x19\x01j\x01\x0e\x01\x1a\x01@\x01\x08\
-trace-ids\0\x1b\x04\0\x09get-trace\x01\x1c\x01j\x01\x18\x01\x1a\x01@\x04\x08trac\
-e-ids\x06filter\x15\x06cursor\x0a\x05limity\0\x1d\x04\0\x11list-observations\x01\
-\x1e\x01k\x03\x01j\x01\x1f\x01\x1a\x01@\x02\x08trace-ids\x0eobservation-ids\0\x20\
-\x04\0\x0aread-input\x01!\x04\0\x0bread-output\x01!\x01j\x01\x0c\x01\x1a\x01@\x02\
-\x08trace-ids\x0eobservation-ids\0\"\x04\0\x0dread-metadata\x01#\x03\0$perpend:e\
-valuator/trace-reader@1.0.0\x05\x05\x01B\x06\x02\x03\x02\x01\x04\x04\0\x0ctimest\
-amp-ms\x03\0\0\x01@\0\0w\x04\0\x04seed\x01\x02\x01@\0\0\x01\x04\0\x08run-time\x01\
-\x03\x03\0\x1fperpend:evaluator/context@1.0.0\x05\x06\x01B\x07\x02\x03\x02\x01\x01\
-\x04\0\x04json\x03\0\0\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\
-\x03\0\x02\x01k\x01\x01@\x03\x05level\x03\x07messages\x06fields\x04\x01\0\x04\0\x03\
-log\x01\x05\x03\0\x1bperpend:evaluator/log@1.0.0\x05\x07\x02\x03\0\0\x0bplugin-i\
-nfo\x02\x03\0\0\x04item\x02\x03\0\0\x05score\x02\x03\0\0\x0aeval-error\x01B\x10\x02\
-\x03\x02\x01\x08\x04\0\x0bplugin-info\x03\0\0\x02\x03\x02\x01\x09\x04\0\x04item\x03\
-\0\x02\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\x04\x02\x03\x02\x01\x0a\x04\0\x05\
-score\x03\0\x06\x02\x03\x02\x01\x0b\x04\0\x0aeval-error\x03\0\x08\x01@\0\0\x01\x04\
-\0\x08describe\x01\x0a\x01p\x07\x01j\x01\x0b\x01\x09\x01@\x03\x0cevaluator-ids\x04\
-item\x03\x06config\x05\0\x0c\x04\0\x08evaluate\x01\x0d\x04\0!perpend:evaluator/e\
-valuator@1.0.0\x05\x0c\x04\0\x1dperpend:evaluator/judge@1.0.0\x04\0\x0b\x0b\x01\0\
-\x05judge\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.\
-258.3\x10wit-bindgen-rust\x060.61.1";
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb8-\x01A\x02\x01A\x1a\
+\x01B)\x01s\x04\0\x04json\x03\0\0\x01w\x04\0\x0ctimestamp-ms\x03\0\x02\x01q\x02\x04\
+text\x01s\0\x04json\x01\x01\0\x04\0\x07payload\x03\0\x04\x01ks\x01r\x02\x08trace\
+-ids\x0eobservation-id\x06\x04\0\x09trace-ref\x03\0\x07\x01k\x05\x01k\x01\x01k\x08\
+\x01r\x08\x02ids\x05input\x09\x06output\x09\x0fexpected-output\x09\x08metadata\x0a\
+\x05trace\x0b\x07session\x06\x03run\x06\x04\0\x04item\x03\0\x0c\x01q\x03\x07nume\
+ric\x01u\0\x07boolean\x01\x7f\0\x0bcategorical\x01s\0\x04\0\x0bscore-value\x03\0\
+\x0e\x01r\x05\x04names\x05value\x0f\x0eobservation-id\x06\x07comment\x06\x08meta\
+data\x0a\x04\0\x05score\x03\0\x10\x01q\x06\x0einvalid-config\x01s\0\x0dinvalid-i\
+nput\x01s\0\x0enot-applicable\x01s\0\x08upstream\x01s\0\x09transient\x01s\0\x08i\
+nternal\x01s\0\x04\0\x0aeval-error\x03\0\x12\x01n\x05\x05input\x06output\x0fexpe\
+cted-output\x08metadata\x05trace\x04\0\x0aitem-parts\x03\0\x14\x01ku\x01r\x03\x03\
+min\x16\x03max\x16\x10higher-is-better\x7f\x04\0\x0dnumeric-range\x03\0\x17\x01p\
+s\x01q\x03\x07numeric\x01\x18\0\x07boolean\0\0\x0bcategorical\x01\x19\0\x04\0\x0c\
+score-domain\x03\0\x1a\x01r\x03\x04names\x0bdescriptions\x06domain\x1b\x04\0\x0a\
+score-spec\x03\0\x1c\x01m\x02\x04chat\x09embedding\x04\0\x09slot-kind\x03\0\x1e\x01\
+r\x04\x04names\x0bdescriptions\x04kind\x1f\x08required\x7f\x04\0\x0amodel-slot\x03\
+\0\x20\x01p!\x01p\x1d\x01r\x09\x02ids\x05titles\x0bdescriptions\x0dconfig-schema\
+\x01\x05needs\x15\x05slots\"\x06scores#\x0edynamic-scores\x7f\x0ddeterministic\x7f\
+\x04\0\x0eevaluator-info\x03\0$\x01p%\x01r\x04\x04names\x07versions\x0bdescripti\
+ons\x0aevaluators&\x04\0\x0bplugin-info\x03\0'\x03\0\x1dperpend:evaluator/types@\
+1.0.0\x05\0\x02\x03\0\0\x04json\x01Bh\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01\
+m\x04\x06system\x04user\x09assistant\x04tool\x04\0\x04role\x03\0\x02\x01r\x03\x02\
+ids\x04names\x09arguments\x01\x04\0\x09tool-call\x03\0\x04\x01r\x03\x07call-ids\x07\
+contents\x08is-error\x7f\x04\0\x0btool-result\x03\0\x06\x01q\x06\x04text\x01s\0\x05\
+image\x01s\0\x05audio\x01s\0\x04file\x01s\0\x09tool-call\x01\x05\0\x0btool-resul\
+t\x01\x07\0\x04\0\x04part\x03\0\x08\x01p\x09\x01r\x02\x04role\x03\x05parts\x0a\x04\
+\0\x07message\x03\0\x0b\x01r\x03\x04names\x0bdescriptions\x0aparameters\x01\x04\0\
+\x04tool\x03\0\x0d\x01q\x04\x04auto\0\0\x08required\0\0\x04none\0\0\x05named\x01\
+s\0\x04\0\x0btool-choice\x03\0\x0f\x01m\x03\x08standard\x07refresh\x06bypass\x04\
+\0\x0acache-mode\x03\0\x11\x04\0\x07request\x03\x01\x01m\x05\x04stop\x06length\x0e\
+content-filter\x0atool-calls\x05other\x04\0\x0dfinish-reason\x03\0\x14\x01r\x02\x0c\
+input-tokensw\x0doutput-tokensw\x04\0\x0btoken-usage\x03\0\x16\x01r\x02\x05token\
+s\x07logprobv\x04\0\x11token-alternative\x03\0\x18\x01p\x19\x01r\x03\x05tokens\x07\
+logprobv\x0calternatives\x1a\x04\0\x0dtoken-logprob\x03\0\x1b\x01r\x02\x06choice\
+s\x0bprobabilityu\x04\0\x05share\x03\0\x1d\x01q\x03\x05whole\0\0\x06member\x01s\0\
+\x06offset\x01w\0\x04\0\x05place\x03\0\x1f\x01p\x1e\x01r\x03\x06shares!\x06margi\
+nu\x08coverageu\x04\0\x0cdistribution\x03\0\"\x04\0\x0acompletion\x03\x01\x01q\x09\
+\x0bnot-granted\x01s\0\x0finvalid-request\x01s\0\x10budget-exhausted\x01s\0\x07t\
+imeout\x01s\0\x0crate-limited\x01s\0\x07refused\x01s\0\x10invalid-response\x01s\0\
+\x0bunavailable\x01s\0\x09cancelled\0\0\x04\0\x0bmodel-error\x03\0%\x01p\x0c\x01\
+i\x13\x01@\x01\x08messages'\0(\x04\0\x14[constructor]request\x01)\x01h\x13\x01@\x02\
+\x04self*\x04names\x01\0\x04\0\x18[method]request.set-slot\x01+\x01@\x02\x04self\
+*\x06schema\x01\x01\0\x04\0#[method]request.set-response-schema\x01,\x01@\x02\x04\
+self*\x0btemperaturev\x01\0\x04\0\x1f[method]request.set-temperature\x01-\x01@\x02\
+\x04self*\x05top-pv\x01\0\x04\0\x19[method]request.set-top-p\x01.\x01@\x02\x04se\
+lf*\x05limity\x01\0\x04\0%[method]request.set-max-output-tokens\x01/\x01@\x02\x04\
+self*\x04seedw\x01\0\x04\0\x18[method]request.set-seed\x010\x01ps\x01@\x02\x04se\
+lf*\x05texts1\x01\0\x04\0\x18[method]request.set-stop\x012\x01@\x02\x04self*\x0c\
+alternatives}\x01\0\x04\0\x20[method]request.set-top-logprobs\x013\x01@\x02\x04s\
+elf*\x04mode\x12\x01\0\x04\0\x19[method]request.set-cache\x014\x01@\x02\x04self*\
+\x08settings\x01\x01\0\x04\0\x19[method]request.set-extra\x015\x01p\x0e\x01@\x03\
+\x04self*\x05tools6\x06choice\x10\x01\0\x04\0\x19[method]request.set-tools\x017\x01\
+h$\x01@\x01\x04self8\0s\x04\0\x17[method]completion.text\x019\x01k\x01\x01@\x01\x04\
+self8\0:\x04\0\x1d[method]completion.structured\x01;\x01@\x01\x04self8\0\x15\x04\
+\0\x19[method]completion.finish\x01<\x01@\x01\x04self8\0\x17\x04\0\x18[method]co\
+mpletion.usage\x01=\x01p\x1c\x01@\x01\x04self8\0>\x04\0\x1b[method]completion.lo\
+gprobs\x01?\x01p\x05\x01@\x01\x04self8\0\xc0\0\x04\0\x1d[method]completion.tool-\
+calls\x01A\x04\0\x18[method]completion.model\x019\x01@\x01\x04self8\0\x7f\x04\0\x1d\
+[method]completion.from-cache\x01B\x01k#\x01@\x03\x04self8\x07choices1\x05place\x20\
+\0\xc3\0\x04\0\x20[method]completion.probabilities\x01D\x01i$\x01j\x01\xc5\0\x01\
+&\x01@\x01\x07request(\0\xc6\0\x04\0\x08complete\x01G\x01p(\x01p\xc6\0\x01@\x01\x08\
+requests\xc8\0\0\xc9\0\x04\0\x0ccomplete-all\x01J\x01ks\x01pv\x01p\xcc\0\x01j\x01\
+\xcd\0\x01&\x01@\x02\x04slot\xcb\0\x05texts1\0\xce\0\x04\0\x05embed\x01O\x03\0\x1d\
+perpend:evaluator/model@1.0.0\x05\x02\x02\x03\0\0\x07payload\x02\x03\0\0\x0ctime\
+stamp-ms\x01B?\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x02\x03\x02\x01\x03\x04\
+\0\x07payload\x03\0\x02\x02\x03\x02\x01\x04\x04\0\x0ctimestamp-ms\x03\0\x04\x01m\
+\x0a\x04span\x0ageneration\x05event\x05agent\x04tool\x05chain\x09retriever\x09ev\
+aluator\x09embedding\x09guardrail\x04\0\x10observation-kind\x03\0\x06\x01m\x04\x05\
+debug\x08standard\x07warning\x05error\x04\0\x08severity\x03\0\x08\x01ks\x01ps\x01\
+k\x01\x01r\x08\x02ids\x04name\x0a\x0asession-id\x0a\x07user-id\x0a\x05start\x05\x04\
+tags\x0b\x08metadata\x0c\x11observation-county\x04\0\x0atrace-info\x03\0\x0d\x01\
+k\x05\x01kw\x01r\x0d\x02ids\x09parent-id\x0a\x04kind\x07\x04name\x0a\x05start\x05\
+\x03end\x0f\x08severity\x09\x0estatus-message\x0a\x05model\x0a\x0cinput-tokens\x10\
+\x0doutput-tokens\x10\x0ainput-sizew\x0boutput-sizew\x04\0\x10observation-head\x03\
+\0\x11\x01p\x07\x01r\x03\x09parent-id\x0a\x05kinds\x13\x04name\x0a\x04\0\x12obse\
+rvation-filter\x03\0\x14\x01p\x12\x01r\x02\x0cobservations\x16\x0bnext-cursor\x0a\
+\x04\0\x10observation-page\x03\0\x17\x01q\x05\x0bnot-granted\x01s\0\x09not-found\
+\x01s\0\x09too-large\x01s\0\x0bunavailable\x01s\0\x09cancelled\0\0\x04\0\x0btrac\
+e-error\x03\0\x19\x01m\x03\x05input\x06output\x08metadata\x04\0\x10observation-p\
+art\x03\0\x1b\x01r\x0b\x02ids\x09parent-id\x0a\x05depthy\x04kind\x07\x04name\x0a\
+\x08severity\x09\x05start\x05\x0bduration-ms\x10\x0ainput-sizew\x0boutput-sizew\x0b\
+child-county\x04\0\x0doutline-entry\x03\0\x1d\x01p\x1e\x01r\x02\x07entries\x1f\x0b\
+next-cursor\x0a\x04\0\x0coutline-page\x03\0\x20\x01r\x04\x0eobservation-ids\x04p\
+art\x1c\x06offsetw\x07excerpts\x04\0\x03hit\x03\0\"\x01r\x04\x04texts\x06offsetw\
+\x05totalw\x07is-json\x7f\x04\0\x05slice\x03\0$\x01j\x01\x0e\x01\x1a\x01@\x01\x08\
+trace-ids\0&\x04\0\x09get-trace\x01'\x01j\x01\x18\x01\x1a\x01@\x04\x08trace-ids\x06\
+filter\x15\x06cursor\x0a\x05limity\0(\x04\0\x11list-observations\x01)\x01k\x03\x01\
+j\x01*\x01\x1a\x01@\x02\x08trace-ids\x0eobservation-ids\0+\x04\0\x0aread-input\x01\
+,\x04\0\x0bread-output\x01,\x01j\x01\x0c\x01\x1a\x01@\x02\x08trace-ids\x0eobserv\
+ation-ids\0-\x04\0\x0dread-metadata\x01.\x01j\x01!\x01\x1a\x01@\x04\x08trace-ids\
+\x09parent-id\x0a\x06cursor\x0a\x05limity\0/\x04\0\x07outline\x010\x01p#\x01j\x01\
+1\x01\x1a\x01@\x03\x08trace-ids\x04texts\x05limity\02\x04\0\x06search\x013\x01k%\
+\x01j\x014\x01\x1a\x01@\x05\x08trace-ids\x0eobservation-ids\x04part\x1c\x06offse\
+tw\x06lengthy\05\x04\0\x0aread-range\x016\x03\0$perpend:evaluator/trace-reader@1\
+.0.0\x05\x05\x02\x03\0\x02\x0atrace-info\x02\x03\0\x02\x0btrace-error\x01B\x13\x02\
+\x03\x02\x01\x04\x04\0\x0ctimestamp-ms\x03\0\0\x02\x03\x02\x01\x06\x04\0\x0atrac\
+e-info\x03\0\x02\x02\x03\x02\x01\x07\x04\0\x0btrace-error\x03\0\x04\x01ps\x01r\x05\
+\x02ids\x0btrace-county\x05start\x01\x03end\x01\x08user-ids\x06\x04\0\x0csession\
+-info\x03\0\x07\x01p\x03\x01ks\x01r\x02\x06traces\x09\x0bnext-cursor\x0a\x04\0\x0a\
+trace-page\x03\0\x0b\x01j\x01\x08\x01\x05\x01@\x01\x0asession-ids\0\x0d\x04\0\x0b\
+get-session\x01\x0e\x01j\x01\x0c\x01\x05\x01@\x03\x0asession-ids\x06cursor\x0a\x05\
+limity\0\x0f\x04\0\x0blist-traces\x01\x10\x03\0&perpend:evaluator/session-reader\
+@1.0.0\x05\x08\x02\x03\0\0\x09trace-ref\x01B\x19\x02\x03\x02\x01\x01\x04\0\x04js\
+on\x03\0\0\x02\x03\x02\x01\x03\x04\0\x07payload\x03\0\x02\x02\x03\x02\x01\x09\x04\
+\0\x09trace-ref\x03\0\x04\x02\x03\x02\x01\x07\x04\0\x0btrace-error\x03\0\x06\x01\
+ks\x01k\x01\x01r\x05\x02ids\x04name\x08\x0adataset-id\x08\x08metadata\x09\x0aite\
+m-county\x04\0\x08run-info\x03\0\x0a\x01k\x05\x01k\x03\x01r\x07\x02ids\x0fdatase\
+t-item-id\x08\x05trace\x0c\x05input\x0d\x06output\x0d\x0fexpected-output\x0d\x08\
+metadata\x09\x04\0\x08run-item\x03\0\x0e\x01p\x0f\x01r\x02\x05items\x10\x0bnext-\
+cursor\x08\x04\0\x08run-page\x03\0\x11\x01j\x01\x0b\x01\x07\x01@\x01\x06run-ids\0\
+\x13\x04\0\x07get-run\x01\x14\x01j\x01\x12\x01\x07\x01@\x03\x06run-ids\x06cursor\
+\x08\x05limity\0\x15\x04\0\x0alist-items\x01\x16\x03\0\"perpend:evaluator/run-re\
+ader@1.0.0\x05\x0a\x01B\x06\x02\x03\x02\x01\x04\x04\0\x0ctimestamp-ms\x03\0\0\x01\
+@\0\0w\x04\0\x04seed\x01\x02\x01@\0\0\x01\x04\0\x08run-time\x01\x03\x03\0\x1fper\
+pend:evaluator/context@1.0.0\x05\x0b\x01B\x07\x02\x03\x02\x01\x01\x04\0\x04json\x03\
+\0\0\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\x02\x01k\x01\
+\x01@\x03\x05level\x03\x07messages\x06fields\x04\x01\0\x04\0\x03log\x01\x05\x03\0\
+\x1bperpend:evaluator/log@1.0.0\x05\x0c\x02\x03\0\0\x0bplugin-info\x02\x03\0\0\x04\
+item\x02\x03\0\0\x05score\x02\x03\0\0\x0aeval-error\x01B\x10\x02\x03\x02\x01\x0d\
+\x04\0\x0bplugin-info\x03\0\0\x02\x03\x02\x01\x0e\x04\0\x04item\x03\0\x02\x02\x03\
+\x02\x01\x01\x04\0\x04json\x03\0\x04\x02\x03\x02\x01\x0f\x04\0\x05score\x03\0\x06\
+\x02\x03\x02\x01\x10\x04\0\x0aeval-error\x03\0\x08\x01@\0\0\x01\x04\0\x08describ\
+e\x01\x0a\x01p\x07\x01j\x01\x0b\x01\x09\x01@\x03\x0cevaluator-ids\x04item\x03\x06\
+config\x05\0\x0c\x04\0\x08evaluate\x01\x0d\x04\0!perpend:evaluator/evaluator@1.0\
+.0\x05\x11\x04\0\x1dperpend:evaluator/judge@1.0.0\x04\0\x0b\x0b\x01\0\x05judge\x03\
+\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.258.3\x10wit-\
+bindgen-rust\x060.61.1";
         };
     };
 }
@@ -5570,76 +8767,129 @@ pub use __export_judge_impl as export_component;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3241] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8d\x18\x01A\x02\x01\
-A\x0d\x01B)\x01s\x04\0\x04json\x03\0\0\x01w\x04\0\x0ctimestamp-ms\x03\0\x02\x01q\
-\x02\x04text\x01s\0\x04json\x01\x01\0\x04\0\x07payload\x03\0\x04\x01ks\x01r\x02\x08\
-trace-ids\x0eobservation-id\x06\x04\0\x09trace-ref\x03\0\x07\x01k\x05\x01k\x01\x01\
-k\x08\x01r\x06\x02ids\x05input\x09\x06output\x09\x0fexpected-output\x09\x08metad\
-ata\x0a\x05trace\x0b\x04\0\x04item\x03\0\x0c\x01q\x03\x07numeric\x01u\0\x07boole\
-an\x01\x7f\0\x0bcategorical\x01s\0\x04\0\x0bscore-value\x03\0\x0e\x01r\x05\x04na\
-mes\x05value\x0f\x0eobservation-id\x06\x07comment\x06\x08metadata\x0a\x04\0\x05s\
-core\x03\0\x10\x01q\x06\x0einvalid-config\x01s\0\x0dinvalid-input\x01s\0\x0enot-\
-applicable\x01s\0\x08upstream\x01s\0\x09transient\x01s\0\x08internal\x01s\0\x04\0\
-\x0aeval-error\x03\0\x12\x01n\x05\x05input\x06output\x0fexpected-output\x08metad\
-ata\x05trace\x04\0\x0aitem-parts\x03\0\x14\x01ku\x01r\x03\x03min\x16\x03max\x16\x10\
-higher-is-better\x7f\x04\0\x0dnumeric-range\x03\0\x17\x01ps\x01q\x03\x07numeric\x01\
-\x18\0\x07boolean\0\0\x0bcategorical\x01\x19\0\x04\0\x0cscore-domain\x03\0\x1a\x01\
-r\x03\x04names\x0bdescriptions\x06domain\x1b\x04\0\x0ascore-spec\x03\0\x1c\x01m\x02\
-\x04chat\x09embedding\x04\0\x09slot-kind\x03\0\x1e\x01r\x04\x04names\x0bdescript\
-ions\x04kind\x1f\x08required\x7f\x04\0\x0amodel-slot\x03\0\x20\x01p!\x01p\x1d\x01\
-r\x09\x02ids\x05titles\x0bdescriptions\x0dconfig-schema\x01\x05needs\x15\x05slot\
-s\"\x06scores#\x0edynamic-scores\x7f\x0ddeterministic\x7f\x04\0\x0eevaluator-inf\
-o\x03\0$\x01p%\x01r\x04\x04names\x07versions\x0bdescriptions\x0aevaluators&\x04\0\
-\x0bplugin-info\x03\0'\x03\0\x1dperpend:evaluator/types@1.0.0\x05\0\x02\x03\0\0\x04\
-json\x01B,\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01m\x03\x06system\x04user\x09\
-assistant\x04\0\x04role\x03\0\x02\x01r\x02\x04role\x03\x07contents\x04\0\x07mess\
-age\x03\0\x04\x01m\x03\x08standard\x07refresh\x06bypass\x04\0\x0acache-mode\x03\0\
-\x06\x01ks\x01p\x05\x01k\x01\x01kv\x01ky\x01kw\x01ps\x01k}\x01r\x0b\x04slot\x08\x08\
-messages\x09\x0fresponse-schema\x0a\x0btemperature\x0b\x05top-p\x0b\x11max-outpu\
-t-tokens\x0c\x04seed\x0d\x04stop\x0e\x0ctop-logprobs\x0f\x05cache\x07\x05extra\x0a\
-\x04\0\x12completion-request\x03\0\x10\x01m\x04\x04stop\x06length\x0econtent-fil\
-ter\x05other\x04\0\x0dfinish-reason\x03\0\x12\x01r\x02\x0cinput-tokensw\x0doutpu\
-t-tokensw\x04\0\x0btoken-usage\x03\0\x14\x01r\x02\x05tokens\x07logprobv\x04\0\x11\
-token-alternative\x03\0\x16\x01p\x17\x01r\x03\x05tokens\x07logprobv\x0calternati\
-ves\x18\x04\0\x0dtoken-logprob\x03\0\x19\x01p\x1a\x01r\x07\x04texts\x0astructure\
-d\x0a\x06finish\x13\x05usage\x15\x08logprobs\x1b\x05models\x0afrom-cache\x7f\x04\
-\0\x0acompletion\x03\0\x1c\x01q\x09\x0bnot-granted\x01s\0\x0finvalid-request\x01\
-s\0\x10budget-exhausted\x01s\0\x07timeout\x01s\0\x0crate-limited\x01s\0\x07refus\
-ed\x01s\0\x10invalid-response\x01s\0\x0bunavailable\x01s\0\x09cancelled\0\0\x04\0\
-\x0bmodel-error\x03\0\x1e\x01j\x01\x1d\x01\x1f\x01@\x01\x07request\x11\0\x20\x04\
-\0\x08complete\x01!\x01p\x11\x01p\x20\x01@\x01\x08requests\"\0#\x04\0\x0ccomplet\
-e-all\x01$\x01pv\x01p%\x01j\x01&\x01\x1f\x01@\x02\x04slot\x08\x05texts\x0e\0'\x04\
-\0\x05embed\x01(\x03\0\x1dperpend:evaluator/model@1.0.0\x05\x02\x02\x03\0\0\x07p\
-ayload\x02\x03\0\0\x0ctimestamp-ms\x01B)\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\
-\0\x02\x03\x02\x01\x03\x04\0\x07payload\x03\0\x02\x02\x03\x02\x01\x04\x04\0\x0ct\
-imestamp-ms\x03\0\x04\x01m\x0a\x04span\x0ageneration\x05event\x05agent\x04tool\x05\
-chain\x09retriever\x09evaluator\x09embedding\x09guardrail\x04\0\x10observation-k\
-ind\x03\0\x06\x01m\x04\x05debug\x08standard\x07warning\x05error\x04\0\x08severit\
-y\x03\0\x08\x01ks\x01ps\x01k\x01\x01r\x08\x02ids\x04name\x0a\x0asession-id\x0a\x07\
-user-id\x0a\x05start\x05\x04tags\x0b\x08metadata\x0c\x11observation-county\x04\0\
-\x0atrace-info\x03\0\x0d\x01k\x05\x01kw\x01r\x0d\x02ids\x09parent-id\x0a\x04kind\
-\x07\x04name\x0a\x05start\x05\x03end\x0f\x08severity\x09\x0estatus-message\x0a\x05\
-model\x0a\x0cinput-tokens\x10\x0doutput-tokens\x10\x0ainput-sizew\x0boutput-size\
-w\x04\0\x10observation-head\x03\0\x11\x01p\x07\x01r\x03\x09parent-id\x0a\x05kind\
-s\x13\x04name\x0a\x04\0\x12observation-filter\x03\0\x14\x01p\x12\x01r\x02\x0cobs\
-ervations\x16\x0bnext-cursor\x0a\x04\0\x10observation-page\x03\0\x17\x01q\x05\x0b\
-not-granted\x01s\0\x09not-found\x01s\0\x09too-large\x01s\0\x0bunavailable\x01s\0\
-\x09cancelled\0\0\x04\0\x0btrace-error\x03\0\x19\x01j\x01\x0e\x01\x1a\x01@\x01\x08\
-trace-ids\0\x1b\x04\0\x09get-trace\x01\x1c\x01j\x01\x18\x01\x1a\x01@\x04\x08trac\
-e-ids\x06filter\x15\x06cursor\x0a\x05limity\0\x1d\x04\0\x11list-observations\x01\
-\x1e\x01k\x03\x01j\x01\x1f\x01\x1a\x01@\x02\x08trace-ids\x0eobservation-ids\0\x20\
-\x04\0\x0aread-input\x01!\x04\0\x0bread-output\x01!\x01j\x01\x0c\x01\x1a\x01@\x02\
-\x08trace-ids\x0eobservation-ids\0\"\x04\0\x0dread-metadata\x01#\x03\0$perpend:e\
-valuator/trace-reader@1.0.0\x05\x05\x01B\x06\x02\x03\x02\x01\x04\x04\0\x0ctimest\
-amp-ms\x03\0\0\x01@\0\0w\x04\0\x04seed\x01\x02\x01@\0\0\x01\x04\0\x08run-time\x01\
-\x03\x03\0\x1fperpend:evaluator/context@1.0.0\x05\x06\x01B\x07\x02\x03\x02\x01\x01\
-\x04\0\x04json\x03\0\0\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\
-\x03\0\x02\x01k\x01\x01@\x03\x05level\x03\x07messages\x06fields\x04\x01\0\x04\0\x03\
-log\x01\x05\x03\0\x1bperpend:evaluator/log@1.0.0\x05\x07\x04\0=perpend:evaluator\
-/judge-with-all-of-its-exports-removed@1.0.0\x04\0\x0b+\x01\0%judge-with-all-of-\
-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-compo\
-nent\x070.258.3\x10wit-bindgen-rust\x060.61.1";
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 5751] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xdb+\x01A\x02\x01A\x14\
+\x01B)\x01s\x04\0\x04json\x03\0\0\x01w\x04\0\x0ctimestamp-ms\x03\0\x02\x01q\x02\x04\
+text\x01s\0\x04json\x01\x01\0\x04\0\x07payload\x03\0\x04\x01ks\x01r\x02\x08trace\
+-ids\x0eobservation-id\x06\x04\0\x09trace-ref\x03\0\x07\x01k\x05\x01k\x01\x01k\x08\
+\x01r\x08\x02ids\x05input\x09\x06output\x09\x0fexpected-output\x09\x08metadata\x0a\
+\x05trace\x0b\x07session\x06\x03run\x06\x04\0\x04item\x03\0\x0c\x01q\x03\x07nume\
+ric\x01u\0\x07boolean\x01\x7f\0\x0bcategorical\x01s\0\x04\0\x0bscore-value\x03\0\
+\x0e\x01r\x05\x04names\x05value\x0f\x0eobservation-id\x06\x07comment\x06\x08meta\
+data\x0a\x04\0\x05score\x03\0\x10\x01q\x06\x0einvalid-config\x01s\0\x0dinvalid-i\
+nput\x01s\0\x0enot-applicable\x01s\0\x08upstream\x01s\0\x09transient\x01s\0\x08i\
+nternal\x01s\0\x04\0\x0aeval-error\x03\0\x12\x01n\x05\x05input\x06output\x0fexpe\
+cted-output\x08metadata\x05trace\x04\0\x0aitem-parts\x03\0\x14\x01ku\x01r\x03\x03\
+min\x16\x03max\x16\x10higher-is-better\x7f\x04\0\x0dnumeric-range\x03\0\x17\x01p\
+s\x01q\x03\x07numeric\x01\x18\0\x07boolean\0\0\x0bcategorical\x01\x19\0\x04\0\x0c\
+score-domain\x03\0\x1a\x01r\x03\x04names\x0bdescriptions\x06domain\x1b\x04\0\x0a\
+score-spec\x03\0\x1c\x01m\x02\x04chat\x09embedding\x04\0\x09slot-kind\x03\0\x1e\x01\
+r\x04\x04names\x0bdescriptions\x04kind\x1f\x08required\x7f\x04\0\x0amodel-slot\x03\
+\0\x20\x01p!\x01p\x1d\x01r\x09\x02ids\x05titles\x0bdescriptions\x0dconfig-schema\
+\x01\x05needs\x15\x05slots\"\x06scores#\x0edynamic-scores\x7f\x0ddeterministic\x7f\
+\x04\0\x0eevaluator-info\x03\0$\x01p%\x01r\x04\x04names\x07versions\x0bdescripti\
+ons\x0aevaluators&\x04\0\x0bplugin-info\x03\0'\x03\0\x1dperpend:evaluator/types@\
+1.0.0\x05\0\x02\x03\0\0\x04json\x01Bh\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x01\
+m\x04\x06system\x04user\x09assistant\x04tool\x04\0\x04role\x03\0\x02\x01r\x03\x02\
+ids\x04names\x09arguments\x01\x04\0\x09tool-call\x03\0\x04\x01r\x03\x07call-ids\x07\
+contents\x08is-error\x7f\x04\0\x0btool-result\x03\0\x06\x01q\x06\x04text\x01s\0\x05\
+image\x01s\0\x05audio\x01s\0\x04file\x01s\0\x09tool-call\x01\x05\0\x0btool-resul\
+t\x01\x07\0\x04\0\x04part\x03\0\x08\x01p\x09\x01r\x02\x04role\x03\x05parts\x0a\x04\
+\0\x07message\x03\0\x0b\x01r\x03\x04names\x0bdescriptions\x0aparameters\x01\x04\0\
+\x04tool\x03\0\x0d\x01q\x04\x04auto\0\0\x08required\0\0\x04none\0\0\x05named\x01\
+s\0\x04\0\x0btool-choice\x03\0\x0f\x01m\x03\x08standard\x07refresh\x06bypass\x04\
+\0\x0acache-mode\x03\0\x11\x04\0\x07request\x03\x01\x01m\x05\x04stop\x06length\x0e\
+content-filter\x0atool-calls\x05other\x04\0\x0dfinish-reason\x03\0\x14\x01r\x02\x0c\
+input-tokensw\x0doutput-tokensw\x04\0\x0btoken-usage\x03\0\x16\x01r\x02\x05token\
+s\x07logprobv\x04\0\x11token-alternative\x03\0\x18\x01p\x19\x01r\x03\x05tokens\x07\
+logprobv\x0calternatives\x1a\x04\0\x0dtoken-logprob\x03\0\x1b\x01r\x02\x06choice\
+s\x0bprobabilityu\x04\0\x05share\x03\0\x1d\x01q\x03\x05whole\0\0\x06member\x01s\0\
+\x06offset\x01w\0\x04\0\x05place\x03\0\x1f\x01p\x1e\x01r\x03\x06shares!\x06margi\
+nu\x08coverageu\x04\0\x0cdistribution\x03\0\"\x04\0\x0acompletion\x03\x01\x01q\x09\
+\x0bnot-granted\x01s\0\x0finvalid-request\x01s\0\x10budget-exhausted\x01s\0\x07t\
+imeout\x01s\0\x0crate-limited\x01s\0\x07refused\x01s\0\x10invalid-response\x01s\0\
+\x0bunavailable\x01s\0\x09cancelled\0\0\x04\0\x0bmodel-error\x03\0%\x01p\x0c\x01\
+i\x13\x01@\x01\x08messages'\0(\x04\0\x14[constructor]request\x01)\x01h\x13\x01@\x02\
+\x04self*\x04names\x01\0\x04\0\x18[method]request.set-slot\x01+\x01@\x02\x04self\
+*\x06schema\x01\x01\0\x04\0#[method]request.set-response-schema\x01,\x01@\x02\x04\
+self*\x0btemperaturev\x01\0\x04\0\x1f[method]request.set-temperature\x01-\x01@\x02\
+\x04self*\x05top-pv\x01\0\x04\0\x19[method]request.set-top-p\x01.\x01@\x02\x04se\
+lf*\x05limity\x01\0\x04\0%[method]request.set-max-output-tokens\x01/\x01@\x02\x04\
+self*\x04seedw\x01\0\x04\0\x18[method]request.set-seed\x010\x01ps\x01@\x02\x04se\
+lf*\x05texts1\x01\0\x04\0\x18[method]request.set-stop\x012\x01@\x02\x04self*\x0c\
+alternatives}\x01\0\x04\0\x20[method]request.set-top-logprobs\x013\x01@\x02\x04s\
+elf*\x04mode\x12\x01\0\x04\0\x19[method]request.set-cache\x014\x01@\x02\x04self*\
+\x08settings\x01\x01\0\x04\0\x19[method]request.set-extra\x015\x01p\x0e\x01@\x03\
+\x04self*\x05tools6\x06choice\x10\x01\0\x04\0\x19[method]request.set-tools\x017\x01\
+h$\x01@\x01\x04self8\0s\x04\0\x17[method]completion.text\x019\x01k\x01\x01@\x01\x04\
+self8\0:\x04\0\x1d[method]completion.structured\x01;\x01@\x01\x04self8\0\x15\x04\
+\0\x19[method]completion.finish\x01<\x01@\x01\x04self8\0\x17\x04\0\x18[method]co\
+mpletion.usage\x01=\x01p\x1c\x01@\x01\x04self8\0>\x04\0\x1b[method]completion.lo\
+gprobs\x01?\x01p\x05\x01@\x01\x04self8\0\xc0\0\x04\0\x1d[method]completion.tool-\
+calls\x01A\x04\0\x18[method]completion.model\x019\x01@\x01\x04self8\0\x7f\x04\0\x1d\
+[method]completion.from-cache\x01B\x01k#\x01@\x03\x04self8\x07choices1\x05place\x20\
+\0\xc3\0\x04\0\x20[method]completion.probabilities\x01D\x01i$\x01j\x01\xc5\0\x01\
+&\x01@\x01\x07request(\0\xc6\0\x04\0\x08complete\x01G\x01p(\x01p\xc6\0\x01@\x01\x08\
+requests\xc8\0\0\xc9\0\x04\0\x0ccomplete-all\x01J\x01ks\x01pv\x01p\xcc\0\x01j\x01\
+\xcd\0\x01&\x01@\x02\x04slot\xcb\0\x05texts1\0\xce\0\x04\0\x05embed\x01O\x03\0\x1d\
+perpend:evaluator/model@1.0.0\x05\x02\x02\x03\0\0\x07payload\x02\x03\0\0\x0ctime\
+stamp-ms\x01B?\x02\x03\x02\x01\x01\x04\0\x04json\x03\0\0\x02\x03\x02\x01\x03\x04\
+\0\x07payload\x03\0\x02\x02\x03\x02\x01\x04\x04\0\x0ctimestamp-ms\x03\0\x04\x01m\
+\x0a\x04span\x0ageneration\x05event\x05agent\x04tool\x05chain\x09retriever\x09ev\
+aluator\x09embedding\x09guardrail\x04\0\x10observation-kind\x03\0\x06\x01m\x04\x05\
+debug\x08standard\x07warning\x05error\x04\0\x08severity\x03\0\x08\x01ks\x01ps\x01\
+k\x01\x01r\x08\x02ids\x04name\x0a\x0asession-id\x0a\x07user-id\x0a\x05start\x05\x04\
+tags\x0b\x08metadata\x0c\x11observation-county\x04\0\x0atrace-info\x03\0\x0d\x01\
+k\x05\x01kw\x01r\x0d\x02ids\x09parent-id\x0a\x04kind\x07\x04name\x0a\x05start\x05\
+\x03end\x0f\x08severity\x09\x0estatus-message\x0a\x05model\x0a\x0cinput-tokens\x10\
+\x0doutput-tokens\x10\x0ainput-sizew\x0boutput-sizew\x04\0\x10observation-head\x03\
+\0\x11\x01p\x07\x01r\x03\x09parent-id\x0a\x05kinds\x13\x04name\x0a\x04\0\x12obse\
+rvation-filter\x03\0\x14\x01p\x12\x01r\x02\x0cobservations\x16\x0bnext-cursor\x0a\
+\x04\0\x10observation-page\x03\0\x17\x01q\x05\x0bnot-granted\x01s\0\x09not-found\
+\x01s\0\x09too-large\x01s\0\x0bunavailable\x01s\0\x09cancelled\0\0\x04\0\x0btrac\
+e-error\x03\0\x19\x01m\x03\x05input\x06output\x08metadata\x04\0\x10observation-p\
+art\x03\0\x1b\x01r\x0b\x02ids\x09parent-id\x0a\x05depthy\x04kind\x07\x04name\x0a\
+\x08severity\x09\x05start\x05\x0bduration-ms\x10\x0ainput-sizew\x0boutput-sizew\x0b\
+child-county\x04\0\x0doutline-entry\x03\0\x1d\x01p\x1e\x01r\x02\x07entries\x1f\x0b\
+next-cursor\x0a\x04\0\x0coutline-page\x03\0\x20\x01r\x04\x0eobservation-ids\x04p\
+art\x1c\x06offsetw\x07excerpts\x04\0\x03hit\x03\0\"\x01r\x04\x04texts\x06offsetw\
+\x05totalw\x07is-json\x7f\x04\0\x05slice\x03\0$\x01j\x01\x0e\x01\x1a\x01@\x01\x08\
+trace-ids\0&\x04\0\x09get-trace\x01'\x01j\x01\x18\x01\x1a\x01@\x04\x08trace-ids\x06\
+filter\x15\x06cursor\x0a\x05limity\0(\x04\0\x11list-observations\x01)\x01k\x03\x01\
+j\x01*\x01\x1a\x01@\x02\x08trace-ids\x0eobservation-ids\0+\x04\0\x0aread-input\x01\
+,\x04\0\x0bread-output\x01,\x01j\x01\x0c\x01\x1a\x01@\x02\x08trace-ids\x0eobserv\
+ation-ids\0-\x04\0\x0dread-metadata\x01.\x01j\x01!\x01\x1a\x01@\x04\x08trace-ids\
+\x09parent-id\x0a\x06cursor\x0a\x05limity\0/\x04\0\x07outline\x010\x01p#\x01j\x01\
+1\x01\x1a\x01@\x03\x08trace-ids\x04texts\x05limity\02\x04\0\x06search\x013\x01k%\
+\x01j\x014\x01\x1a\x01@\x05\x08trace-ids\x0eobservation-ids\x04part\x1c\x06offse\
+tw\x06lengthy\05\x04\0\x0aread-range\x016\x03\0$perpend:evaluator/trace-reader@1\
+.0.0\x05\x05\x02\x03\0\x02\x0atrace-info\x02\x03\0\x02\x0btrace-error\x01B\x13\x02\
+\x03\x02\x01\x04\x04\0\x0ctimestamp-ms\x03\0\0\x02\x03\x02\x01\x06\x04\0\x0atrac\
+e-info\x03\0\x02\x02\x03\x02\x01\x07\x04\0\x0btrace-error\x03\0\x04\x01ps\x01r\x05\
+\x02ids\x0btrace-county\x05start\x01\x03end\x01\x08user-ids\x06\x04\0\x0csession\
+-info\x03\0\x07\x01p\x03\x01ks\x01r\x02\x06traces\x09\x0bnext-cursor\x0a\x04\0\x0a\
+trace-page\x03\0\x0b\x01j\x01\x08\x01\x05\x01@\x01\x0asession-ids\0\x0d\x04\0\x0b\
+get-session\x01\x0e\x01j\x01\x0c\x01\x05\x01@\x03\x0asession-ids\x06cursor\x0a\x05\
+limity\0\x0f\x04\0\x0blist-traces\x01\x10\x03\0&perpend:evaluator/session-reader\
+@1.0.0\x05\x08\x02\x03\0\0\x09trace-ref\x01B\x19\x02\x03\x02\x01\x01\x04\0\x04js\
+on\x03\0\0\x02\x03\x02\x01\x03\x04\0\x07payload\x03\0\x02\x02\x03\x02\x01\x09\x04\
+\0\x09trace-ref\x03\0\x04\x02\x03\x02\x01\x07\x04\0\x0btrace-error\x03\0\x06\x01\
+ks\x01k\x01\x01r\x05\x02ids\x04name\x08\x0adataset-id\x08\x08metadata\x09\x0aite\
+m-county\x04\0\x08run-info\x03\0\x0a\x01k\x05\x01k\x03\x01r\x07\x02ids\x0fdatase\
+t-item-id\x08\x05trace\x0c\x05input\x0d\x06output\x0d\x0fexpected-output\x0d\x08\
+metadata\x09\x04\0\x08run-item\x03\0\x0e\x01p\x0f\x01r\x02\x05items\x10\x0bnext-\
+cursor\x08\x04\0\x08run-page\x03\0\x11\x01j\x01\x0b\x01\x07\x01@\x01\x06run-ids\0\
+\x13\x04\0\x07get-run\x01\x14\x01j\x01\x12\x01\x07\x01@\x03\x06run-ids\x06cursor\
+\x08\x05limity\0\x15\x04\0\x0alist-items\x01\x16\x03\0\"perpend:evaluator/run-re\
+ader@1.0.0\x05\x0a\x01B\x06\x02\x03\x02\x01\x04\x04\0\x0ctimestamp-ms\x03\0\0\x01\
+@\0\0w\x04\0\x04seed\x01\x02\x01@\0\0\x01\x04\0\x08run-time\x01\x03\x03\0\x1fper\
+pend:evaluator/context@1.0.0\x05\x0b\x01B\x07\x02\x03\x02\x01\x01\x04\0\x04json\x03\
+\0\0\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\x02\x01k\x01\
+\x01@\x03\x05level\x03\x07messages\x06fields\x04\x01\0\x04\0\x03log\x01\x05\x03\0\
+\x1bperpend:evaluator/log@1.0.0\x05\x0c\x04\0=perpend:evaluator/judge-with-all-o\
+f-its-exports-removed@1.0.0\x04\0\x0b+\x01\0%judge-with-all-of-its-exports-remov\
+ed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.258.3\x10\
+wit-bindgen-rust\x060.61.1";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

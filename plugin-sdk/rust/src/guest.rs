@@ -181,10 +181,16 @@ fn from_wire(item: types::Item) -> Item {
         output: item.output.map(payload),
         expected_output: item.expected_output.map(payload),
         metadata: item.metadata,
-        trace: item.trace.map(|trace| TraceRef {
-            trace_id: trace.trace_id,
-            observation_id: trace.observation_id,
-        }),
+        trace: item.trace.map(trace_ref),
+        session: item.session,
+        run: item.run,
+    }
+}
+
+pub(crate) fn trace_ref(trace: types::TraceRef) -> TraceRef {
+    TraceRef {
+        trace_id: trace.trace_id,
+        observation_id: trace.observation_id,
     }
 }
 

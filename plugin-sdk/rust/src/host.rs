@@ -6,15 +6,17 @@ mod native;
 
 #[cfg(target_arch = "wasm32")]
 pub(crate) use crate::guest::calls::{
-    complete, complete_all, embed, get_trace, list_observations, read_input, read_metadata,
-    read_output,
+    complete, complete_all, embed, get_run, get_session, get_trace, list_items, list_observations,
+    list_traces, outline, probabilities, read_input, read_metadata, read_output, read_range,
+    search,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use native::{Host, with_host};
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use native::{
-    complete, complete_all, embed, get_trace, list_observations, read_input, read_metadata,
-    read_output,
+    complete, complete_all, embed, get_run, get_session, get_trace, list_items, list_observations,
+    list_traces, outline, probabilities, read_input, read_metadata, read_output, read_range,
+    search,
 };
 
 use crate::Json;

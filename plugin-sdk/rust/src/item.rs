@@ -18,6 +18,10 @@ pub struct Item {
     pub metadata: Option<String>,
     /// Where the recorded execution can be read from.
     pub trace: Option<TraceRef>,
+    /// The session that is scored, for [`session`](crate::session).
+    pub session: Option<String>,
+    /// The run that is scored, for [`run`](crate::run).
+    pub run: Option<String>,
 }
 
 /// A value of any JSON kind. A JSON string arrives as `Text`, unescaped and without quotes; every other

@@ -64,7 +64,9 @@ mod item;
 mod json;
 pub mod model;
 mod plugin;
+pub mod run;
 mod score;
+pub mod session;
 pub mod trace;
 
 pub use error::EvalError;

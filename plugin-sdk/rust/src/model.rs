@@ -61,6 +61,151 @@ pub enum Role {
     User,
     /// The model.
     Assistant,
+    /// The plug-in, with what came of tool calls.
+    Tool,
+}
+
+/// A piece of a message. Media are named by their ids in the project; the host loads them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Text.
+    Text(String),
+    /// A stored image.
+    Image(String),
+    /// A stored sound.
+    Audio(String),
+    /// A stored file of another kind.
+    File(String),
+    /// The model asks for a tool to be used; in messages of the assistant.
+    ToolCall(ToolCall),
+    /// What came of it; in messages of the role [`Role::Tool`].
+    ToolResult(ToolResult),
+}
+
+/// Something that was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Who says it.
+    pub role: Role,
+    /// At least one.
+    pub parts: Vec<Part>,
+}
+
+impl Message {
+    /// A message of one text.
+    pub fn text(role: Role, text: impl Into<String>) -> Self {
+        Self {
+            role,
+            parts: vec![Part::Text(text.into())],
+        }
+    }
+
+    /// Its text parts, an empty line between them.
+    #[must_use]
+    pub fn texts(&self) -> String {
+        let texts = self.parts.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// The same message with one more part.
+    #[must_use]
+    pub fn and(mut self, part: Part) -> Self {
+        self.parts.push(part);
+        self
+    }
+}
+
+impl<T: Into<String>> From<(Role, T)> for Message {
+    fn from((role, text): (Role, T)) -> Self {
+        Self::text(role, text)
+    }
+}
+
+/// A function that the model may ask the plug-in to carry out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tool {
+    /// 1 to 64 of letters, digits, `_` and `-`, unique in the request.
+    pub name: String,
+    /// Tells the model when and how to use it.
+    pub description: String,
+    /// JSON Schema of the arguments, an object at its top.
+    pub parameters: String,
+}
+
+impl Tool {
+    /// A tool whose arguments [`ToolCall::read`] reads as a `T`.
+    #[must_use]
+    pub fn new<T: schemars::JsonSchema>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            parameters: crate::evaluator::schema::<T>(),
+        }
+    }
+}
+
+/// Whether the model has to use a tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// It decides.
+    #[default]
+    Auto,
+    /// It has to call one.
+    Required,
+    /// It must not call any.
+    None,
+    /// It has to call the one of this name.
+    Named(String),
+}
+
+/// The model asks for a tool to be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The result names it.
+    pub id: String,
+    /// Name of the tool.
+    pub name: String,
+    /// The text of a JSON object, which need not fit the schema of the tool.
+    pub arguments: String,
+}
+
+impl ToolCall {
+    /// The arguments as a `T`.
+    ///
+    /// # Errors
+    /// Why they are none: good as the content of a failed result, so that the model can do better.
+    pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
+        serde_json::from_str(&self.arguments)
+            .map_err(|why| format!("the arguments of {} cannot be read: {why}", self.name))
+    }
+
+    /// What came of it: what the model is to read, or why the tool failed.
+    #[must_use]
+    pub fn result(&self, outcome: Result<String, String>) -> ToolResult {
+        let is_error = outcome.is_err();
+        ToolResult {
+            call_id: self.id.clone(),
+            content: outcome.unwrap_or_else(|why| why),
+            is_error,
+        }
+    }
+}
+
+/// What came of a tool call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolResult {
+    /// [`ToolCall::id`].
+    pub call_id: String,
+    /// What the model is to read.
+    pub content: String,
+    /// The tool failed, and `content` says why.
+    pub is_error: bool,
 }
 
 /// How the host's cache of answers takes part.
@@ -81,7 +226,7 @@ pub struct Request {
     /// The slot; `None` for the first one of its kind.
     pub slot: Option<String>,
     /// The conversation.
-    pub messages: Vec<(Role, String)>,
+    pub messages: Vec<Message>,
     /// JSON Schema of the answer.
     pub response_schema: Option<String>,
     /// Sampling temperature.
@@ -100,6 +245,10 @@ pub struct Request {
     pub cache: CacheMode,
     /// A JSON object with settings of the provider.
     pub extra: Option<String>,
+    /// What the model may ask for.
+    pub tools: Vec<Tool>,
+    /// Whether it has to.
+    pub tool_choice: ToolChoice,
 }
 
 impl Request {
@@ -116,7 +265,50 @@ impl Request {
     /// The same request with one more message.
     #[must_use]
     pub fn and(mut self, role: Role, content: impl Into<String>) -> Self {
-        self.messages.push((role, content.into()));
+        self.messages.push(Message::text(role, content));
+        self
+    }
+
+    /// The same request with one more message, of any parts.
+    #[must_use]
+    pub fn message(mut self, message: Message) -> Self {
+        self.messages.push(message);
+        self
+    }
+
+    /// The same request with one more part in its last message, which is that of the user where there is none.
+    #[must_use]
+    pub fn part(mut self, part: Part) -> Self {
+        match self.messages.last_mut() {
+            Some(last) => last.parts.push(part),
+            None => self.messages.push(Message {
+                role: Role::User,
+                parts: vec![part],
+            }),
+        }
+        self
+    }
+
+    /// The same request with one more tool.
+    #[must_use]
+    pub fn tool(mut self, tool: Tool) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// The next request of a conversation with tools: what the model said, and what came of each of its calls.
+    #[must_use]
+    pub fn results(mut self, said: &Completion, results: Vec<ToolResult>) -> Self {
+        let text = Some(said.text.clone()).filter(|text| !text.is_empty());
+        let calls = said.tool_calls.iter().cloned().map(Part::ToolCall);
+        self.messages.push(Message {
+            role: Role::Assistant,
+            parts: text.into_iter().map(Part::Text).chain(calls).collect(),
+        });
+        self.messages.push(Message {
+            role: Role::Tool,
+            parts: results.into_iter().map(Part::ToolResult).collect(),
+        });
         self
     }
 
@@ -152,6 +344,8 @@ pub enum FinishReason {
     Length,
     /// The provider cut it for reasons of content.
     ContentFilter,
+    /// The model waits for the results of its tool calls.
+    ToolCalls,
     /// Anything else.
     Other,
 }
@@ -182,10 +376,57 @@ pub struct Completion {
     pub output_tokens: u64,
     /// Empty unless asked for and offered.
     pub logprobs: Vec<TokenLogprob>,
+    /// Tools that the model asks for.
+    pub tool_calls: Vec<ToolCall>,
     /// Who answered.
     pub model: String,
     /// No provider was called.
     pub from_cache: bool,
+    /// The answer in the host, which computes [`Self::probabilities`].
+    #[doc(hidden)]
+    pub handle: Handle,
+}
+
+/// An answer that the host holds. It says nothing of itself: two of them are equal.
+#[doc(hidden)]
+#[derive(Clone, Default)]
+pub struct Handle {
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) held: Option<std::rc::Rc<crate::guest::calls::Held>>,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+impl PartialEq for Handle {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// Where in an answer a choice stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'p> {
+    /// The answer is the choice, and white space around it.
+    Whole,
+    /// In the member of this name of a JSON object: a string, a boolean or a number.
+    Member(&'p str),
+    /// From this byte of [`Completion::text`] on.
+    Offset(usize),
+}
+
+/// How probable each choice was.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Distribution {
+    /// Each choice with its share, in order; the shares sum up to 1.
+    pub shares: Vec<(String, f64)>,
+    /// How far the most probable choice is ahead of the next one.
+    pub margin: f64,
+    /// The probability of all that was seen to begin a choice. Below about 0.9 the shares say little.
+    pub coverage: f64,
 }
 
 impl Completion {
@@ -196,6 +437,25 @@ impl Completion {
             model: "test".to_owned(),
             ..Self::default()
         }
+    }
+
+    /// An answer that asks for tools, for tests.
+    #[must_use]
+    pub fn calling(tool_calls: Vec<ToolCall>) -> Self {
+        Self {
+            finish: FinishReason::ToolCalls,
+            tool_calls,
+            ..Self::of("")
+        }
+    }
+
+    /// How probable each of the choices was that could have stood at the place, from the log-probabilities of the tokens
+    /// that tell them apart. `None` when there are none, or when none of the choices was begun there.
+    ///
+    /// Choices are plain text: `yes` and not `"yes"`, `true` for a boolean.
+    #[must_use]
+    pub fn probabilities(&self, choices: &[String], place: Place<'_>) -> Option<Distribution> {
+        host::probabilities(self, choices, place)
     }
 
     /// The structured answer as a `T`.

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use perpend_domain::bundle::Preset;
 use perpend_plugin::host::{Host, with_host};
-use perpend_plugin::model::{Completion, ModelError, Request};
+use perpend_plugin::model::{Completion, Message, ModelError, Request};
 use perpend_plugin::{Item, Payload, Plugin, ScoreValue};
 use perpend_plugin_judge::ThisPlugin;
 use perpend_schema::Schema;
@@ -148,7 +148,7 @@ fn every_preset_renders_its_variables_and_gives_a_score() {
         let question: String = asked.take()[0]
             .messages
             .iter()
-            .map(|(_, content)| content.as_str())
+            .map(Message::texts)
             .collect();
         for name in &preset.variables {
             assert!(question.contains(&text(name)), "{}: {name}", preset.name);

@@ -1,8 +1,9 @@
 //! What a model said, and what becomes of it.
 
+use perpend_plugin::model::Distribution;
 use perpend_plugin::{Json, Score};
 
-use crate::distribution::Distribution;
+use crate::distribution::to_metadata;
 
 /// The value of an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +70,7 @@ impl Answer {
 
     /// The same answer with the distribution over what could have been chosen.
     pub(crate) fn distributed(mut self, distribution: &Distribution) -> Self {
-        self.details.extend(distribution.to_metadata());
+        self.details.extend(to_metadata(distribution));
         self
     }
 }

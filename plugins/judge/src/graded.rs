@@ -1,11 +1,10 @@
 //! Verdicts in free text. The last match counts: earlier ones can be an echo of the judged text.
 
 use perpend_plugin::EvalError;
-use perpend_plugin::model::{Completion, Request, Role};
+use perpend_plugin::model::{Completion, Distribution, Message, Place, Request, Role};
 
 use crate::answer::{Answer, Value};
 use crate::ask::{Reply, ask, malformed};
-use crate::distribution::{Distribution, text_of};
 use crate::shape::Shape;
 
 /// How often a model is asked again for a verdict that can be found.
@@ -64,12 +63,11 @@ pub(crate) fn replies(
                 continue;
             };
             let request = &mut requests[at];
-            request
-                .messages
-                .push((Role::Assistant, completion.text.clone()));
+            let said = Message::text(Role::Assistant, completion.text.as_str());
+            request.messages.push(said);
             let complaint =
                 format!("{why}. Give your verdict again, in the form that was asked for.");
-            request.messages.push((Role::User, complaint));
+            request.messages.push(Message::text(Role::User, complaint));
             again.push(at);
         }
         let asked: Vec<Request> = again.iter().map(|at| requests[*at].clone()).collect();
@@ -93,15 +91,8 @@ pub(crate) fn read(
     reply: &Completion,
 ) -> Result<(Answer, Option<Distribution>), String> {
     let found = verdict(pattern, shape, &reply.text).map_err(|why| malformed(&why))?;
-    let plain = shape
-        .verdicts()
-        .unwrap_or_default()
-        .into_iter()
-        .map(|(name, _)| (name.clone(), name));
-    let has_tokens = text_of(&reply.logprobs) == reply.text;
-    let distribution = has_tokens
-        .then(|| Distribution::of(&reply.logprobs, found.start, &plain.collect::<Vec<_>>()))
-        .flatten();
+    let verdicts = shape.verdicts().unwrap_or_default();
+    let distribution = reply.probabilities(&verdicts, Place::Offset(found.start));
     let answer = Answer::of(found.value, Some(reply.text.clone())).with("choice", found.text);
     Ok((answer, distribution))
 }

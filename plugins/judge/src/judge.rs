@@ -1,13 +1,13 @@
 //! The evaluator `judge`: one question, one score.
 
 use perpend_plugin::ConfigProblem;
-use perpend_plugin::model::{Completion, Request, Role, Slot};
+use perpend_plugin::model::{Completion, Distribution, Place, Request, Role, Slot};
 use perpend_plugin::prelude::*;
 
 use crate::answer::{Answer, Value, lines, member};
 use crate::ask::{Reply, SLOTS, Seat, ask, malformed, quorum};
 use crate::config::{JudgeConfig, Output};
-use crate::distribution::{Distribution, start_of_member, text_of};
+use crate::distribution::expectation;
 use crate::prompt::add_instruction;
 use crate::shape::{Shape, closed, object, text_schema};
 use crate::{check, graded, votes};
@@ -214,7 +214,7 @@ impl<'c> Task<'c> {
         if !self.config.weighted {
             return Ok(answer);
         }
-        let expected = distribution.and_then(|distribution| distribution.expectation(scores));
+        let expected = distribution.and_then(|distribution| expectation(&distribution, scores));
         answer.value = expected.map_or(answer.value, Value::Number);
         Ok(answer.with("weighted", expected.is_some()))
     }
@@ -240,8 +240,7 @@ impl<'c> Task<'c> {
 
     fn distribution(&self, reply: &Completion) -> Option<Distribution> {
         self.config.alternatives()?;
-        let start = start_of_member(&text_of(&reply.logprobs), self.members().0)?;
-        Distribution::of(&reply.logprobs, start, &self.shape.verdicts()?)
+        reply.probabilities(&self.shape.verdicts()?, Place::Member(self.members().0))
     }
 
     /// The members of a reply that hold the score and its explanation.

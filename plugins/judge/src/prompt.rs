@@ -1,7 +1,7 @@
 //! From a prompt and an item to the messages that a model gets.
 
 use perpend_plugin::host;
-use perpend_plugin::model::{Request, Role};
+use perpend_plugin::model::{Message, Request, Role};
 use perpend_plugin::{EvalError, Item, Json};
 use perpend_template::Part;
 
@@ -77,7 +77,7 @@ impl Asking {
             return Err(EvalError::invalid_input(message));
         }
         Ok(Request {
-            messages,
+            messages: messages.into_iter().map(Message::from).collect(),
             response_schema: schema.map(ToString::to_string),
             temperature: self.temperature,
             top_p: self.top_p,

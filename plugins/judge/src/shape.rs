@@ -114,20 +114,15 @@ impl<'c> Shape<'c> {
         .ok_or_else(|| format!("{} is not {}", Json::from(text), self.wanted()))
     }
 
-    /// Each verdict and the JSON that stands for it in a reply; `None` when the values are not a closed set.
-    pub(crate) fn verdicts(&self) -> Option<Vec<(String, String)>> {
-        let quoted = |text: &String| (text.clone(), Json::from(text.as_str()).to_string());
+    /// Each verdict as plain text; `None` when the values are not a closed set.
+    pub(crate) fn verdicts(&self) -> Option<Vec<String>> {
         match self {
-            Self::Boolean => Some(
-                ["true", "false"]
-                    .map(|word| (word.to_owned(), word.to_owned()))
-                    .into(),
-            ),
+            Self::Boolean => Some(["true", "false"].map(str::to_owned).into()),
             Self::Category {
                 categories,
                 several: false,
-            } => Some(categories.iter().map(quoted).collect()),
-            Self::Choice(scores) => Some(scores.iter().map(|(choice, _)| quoted(choice)).collect()),
+            } => Some(categories.to_vec()),
+            Self::Choice(scores) => Some(scores.iter().map(|(choice, _)| choice.clone()).collect()),
             Self::Category { .. } | Self::Number { .. } => None,
         }
     }

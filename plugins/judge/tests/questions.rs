@@ -55,7 +55,7 @@ fn each_question_gives_a_score_of_its_own() {
     assert_eq!(names(&run), wanted);
     assert_eq!(run.scores()[0].comment.as_deref(), Some("thanks"));
     assert_eq!(run.asked.len(), 1);
-    let question = &run.asked[0].messages[1].1;
+    let question = &run.asked[0].messages[1].texts();
     assert!(
         question.ends_with("- `tone`: Which tone? (only when: it is a letter; otherwise null)"),
         "{question}"

@@ -117,7 +117,7 @@ fn a_choice_stands_for_its_number_and_is_in_the_metadata() {
         schema["properties"]["choice"]["enum"],
         json!(["good", "fair", "bad"])
     );
-    let question = &run.asked[0].messages[0].1;
+    let question = &run.asked[0].messages[0].texts();
     assert!(
         question.ends_with(r#"exactly one of: "good", "fair", "bad"."#),
         "{question}"
@@ -235,7 +235,7 @@ fn a_verdict_that_was_not_offered_is_asked_for_again_in_the_same_conversation() 
         }))
     });
     assert_eq!(second.score().value, ScoreValue::Numeric(1.0));
-    assert_eq!(second.asked[1].messages[1].1, "GRADE: P");
+    assert_eq!(second.asked[1].messages[1].texts(), "GRADE: P");
     let never = run("judge", GRADED, &item(), |_| Ok(Completion::of("GRADE: P")));
     assert_eq!(never.asked.len(), 3);
     assert!(matches!(never.error(), EvalError::Upstream(text) if text.contains("malformed")));
@@ -251,12 +251,12 @@ fn swapping_asks_in_both_orders_and_removes_the_advantage_of_a_position() {
     });
     assert!(
         always_first.asked[1].messages[0]
-            .1
+            .texts()
             .starts_with("First: Five. Second: Four.")
     );
     assert_eq!(always_first.score().value, ScoreValue::Numeric(0.5));
     let prefers_four = run("judge", config, &item, |request| {
-        let four_first = request.messages[0].1.starts_with("First: Four.");
+        let four_first = request.messages[0].texts().starts_with("First: Four.");
         Ok(structured(if four_first {
             r#"{"choice":"Yes"}"#
         } else {

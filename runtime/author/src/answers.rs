@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::BoxFuture;
 use perpend_host::Port;
 use perpend_protocol::host_call::{
-    Completion, CompletionRequest, FinishReason, HostReply, HostRequest, ModelError,
+    Completion, CompletionRequest, FinishReason, HostReply, HostRequest, ModelError, ToolCall,
 };
 use perpend_workers::{Caller, HostCalls};
 use serde_json::{Map, Value};
@@ -25,12 +25,14 @@ pub(crate) enum Answer {
         text: String,
         structured: Option<String>,
     },
+    /// The model asks for tools to be used.
+    Tools(Vec<ToolCall>),
     /// The model cannot be had.
     Failure(String),
 }
 
-const FORMS: &str =
-    "an answer is a text, {\"structured\": JSON} or {\"error\": \"why there is none\"}";
+const FORMS: &str = "an answer is a text, {\"structured\": JSON}, {\"toolCalls\": [{\"name\": .., \"arguments\": {..}}]} or \
+     {\"error\": \"why there is none\"}";
 
 impl Answer {
     /// From its JSON.
@@ -48,13 +50,19 @@ impl Answer {
     fn from_members(mut members: Map<String, Value>) -> Result<Self, String> {
         let answer = match (
             members.shift_remove("structured"),
+            members.shift_remove("toolCalls"),
             members.shift_remove("error"),
         ) {
-            (Some(value), None) => Self::Text {
+            (Some(value), None, None) => Self::Text {
                 text: value.to_string(),
                 structured: Some(value.to_string()),
             },
-            (None, Some(Value::String(why))) => Self::Failure(why),
+            (None, Some(Value::Array(calls)), None) if !calls.is_empty() => {
+                let calls = calls.into_iter().enumerate();
+                let calls = calls.map(|(at, call)| tool_call(at, call));
+                Self::Tools(calls.collect::<Option<_>>().ok_or(FORMS)?)
+            }
+            (None, None, Some(Value::String(why))) => Self::Failure(why),
             _ => return Err(FORMS.to_owned()),
         };
         match members.is_empty() {
@@ -66,20 +74,56 @@ impl Answer {
     fn given(self, request: &CompletionRequest) -> Result<Completion, ModelError> {
         match self {
             Self::Failure(why) => Err(ModelError::Unavailable(why)),
+            Self::Tools(tool_calls) => Ok(Completion {
+                finish: FinishReason::ToolCalls,
+                tool_calls,
+                ..written(String::new())
+            }),
             Self::Text { text, structured } => Ok(Completion {
                 // A text that is JSON does where a schema was asked for.
                 structured: structured
                     .or_else(|| request.response_schema.as_ref().map(|_| text.clone())),
-                text,
-                finish: FinishReason::Stop,
-                input_tokens: 0,
-                output_tokens: 0,
-                logprobs: Vec::new(),
-                model: "answers".to_owned(),
-                from_cache: false,
+                ..written(text)
             }),
         }
     }
+}
+
+fn written(text: String) -> Completion {
+    Completion {
+        text,
+        structured: None,
+        finish: FinishReason::Stop,
+        input_tokens: 0,
+        output_tokens: 0,
+        logprobs: Vec::new(),
+        tool_calls: Vec::new(),
+        model: "answers".to_owned(),
+        from_cache: false,
+    }
+}
+
+/// `{"name": .., "arguments": {..}}`, with an `id` where the one from its place will not do.
+fn tool_call(at: usize, call: Value) -> Option<ToolCall> {
+    let Value::Object(mut call) = call else {
+        return None;
+    };
+    let text = |value: Value| value.as_str().map(str::to_owned);
+    let id = match call.shift_remove("id") {
+        Some(id) => text(id)?,
+        None => format!("call_{}", at + 1),
+    };
+    let name = text(call.shift_remove("name")?)?;
+    let arguments = match call.shift_remove("arguments") {
+        None => "{}".to_owned(),
+        Some(arguments @ Value::Object(_)) => arguments.to_string(),
+        Some(_) => return None,
+    };
+    call.is_empty().then_some(ToolCall {
+        id,
+        name,
+        arguments,
+    })
 }
 
 /// The answers of a file, one JSON value to a line.
@@ -171,17 +215,8 @@ mod tests {
 
     fn complete(schema: Option<&str>) -> HostRequest {
         HostRequest::Complete(vec![CompletionRequest {
-            slot: None,
-            messages: Vec::new(),
             response_schema: schema.map(str::to_owned),
-            temperature: None,
-            top_p: None,
-            max_output_tokens: None,
-            seed: None,
-            stop: Vec::new(),
-            top_logprobs: None,
-            cache: perpend_protocol::host_call::CacheMode::Standard,
-            extra: None,
+            ..CompletionRequest::new(Vec::new())
         }])
     }
 
@@ -208,6 +243,30 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_can_call_tools() {
+        let script = Script::default();
+        let calls = json!({ "toolCalls": [{ "name": "look", "arguments": { "at": 1 } }, { "name": "end" }] });
+        script.begin(Some(vec![Answer::read(calls).unwrap()]));
+        let reply = first(script.reply("a", &complete(None))).unwrap();
+        assert_eq!(reply.finish, FinishReason::ToolCalls);
+        let shown: Vec<_> = reply
+            .tool_calls
+            .iter()
+            .map(|call| {
+                (
+                    call.id.as_str(),
+                    call.name.as_str(),
+                    call.arguments.as_str(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [("call_1", "look", "{\"at\":1}"), ("call_2", "end", "{}")]
+        );
+    }
+
+    #[test]
     fn without_answers_a_model_is_not_granted() {
         let refused = first(Script::default().reply("a", &complete(None))).unwrap_err();
         assert!(matches!(refused, ModelError::NotGranted(_)), "{refused:?}");
@@ -219,6 +278,8 @@ mod tests {
             json!(1),
             json!({}),
             json!({ "error": "x", "more": 1 }),
+            json!({ "toolCalls": [] }),
+            json!({ "toolCalls": [{ "name": "a", "arguments": 1 }] }),
             json!(null),
         ] {
             assert!(Answer::read(wrong).unwrap_err().contains("structured"));

@@ -256,7 +256,7 @@ fn samples() -> Vec<Item> {
             output: text("Paris is the capital of France."),
             expected_output: text("Paris"),
             metadata: Some("{\"source\":\"sample\"}".to_owned()),
-            trace: None,
+            ..Item::default()
         },
         Item {
             id: "sample-json".to_owned(),

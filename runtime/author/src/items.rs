@@ -137,6 +137,8 @@ pub(crate) fn needed(item: &Item, needs: ItemParts) -> Item {
         expected_output: part(needs.expected_output, &item.expected_output),
         metadata: item.metadata.clone().filter(|_| needs.metadata),
         trace: item.trace.clone().filter(|_| needs.trace),
+        session: item.session.clone().filter(|_| needs.trace),
+        run: item.run.clone().filter(|_| needs.trace),
     }
 }
 

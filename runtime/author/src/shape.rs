@@ -53,7 +53,7 @@ impl Shape {
         let mut imports = Self::of_contract(&self.imports);
         if exports.any(|name| name == "batch" || name == "config-check") {
             "full"
-        } else if imports.any(|name| name == "model" || name == "trace-reader") {
+        } else if imports.any(|name| name == "model" || name.ends_with("-reader")) {
             "judge"
         } else {
             "scorer"

@@ -296,6 +296,10 @@ pub struct Item {
     pub metadata: Option<String>,
     /// Where the recorded execution can be read.
     pub trace: Option<TraceRef>,
+    /// The session that is scored, all of whose traces can be read.
+    pub session: Option<String>,
+    /// The run of an experiment that is scored, the traces of whose items can be read.
+    pub run: Option<String>,
 }
 
 /// A trace, or one observation in it.

@@ -255,6 +255,49 @@ pub struct Walk {
     pub limit: u32,
 }
 
+/// An observation without anything large, for the outline of its trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bone {
+    /// Its id.
+    pub id: String,
+    /// As sent; the parent may not exist.
+    pub parent_id: Option<String>,
+    /// Its kind.
+    pub kind: ObservationKind,
+    /// Empty when it has none.
+    pub name: String,
+    /// Its level.
+    pub level: Level,
+    /// Its start.
+    pub start: Timestamp,
+    /// Its end.
+    pub end: Option<Timestamp>,
+}
+
+/// When a session was, and whose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionSpan {
+    /// How many traces it has.
+    pub n_traces: u64,
+    /// Start of the first.
+    pub start: Timestamp,
+    /// Start of the last.
+    pub end: Timestamp,
+    /// Users of its traces, sorted, the first of them where there are many.
+    pub user_ids: Vec<String>,
+}
+
+/// Where something stands.
+#[derive(Clone, Copy, Debug)]
+pub enum Within<'a> {
+    /// In this trace.
+    Trace(&'a str),
+    /// In a trace of this session.
+    Session(&'a str),
+    /// In the trace of an item of this run.
+    Run(&'a str),
+}
+
 /// What one ingest request touched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Touched {

@@ -5,11 +5,17 @@
 //!   made it; a worker only names calls it was given.
 //! - **Budgets are counted here.** Model calls and bytes of traces of one evaluation are counted in the
 //!   worker too, which spares both sides most of what goes over them.
-//! - **Only the item's trace.** A guest reads the trace its item belongs to, of the project that
-//!   evaluates, and nothing else: there is no other way to name one.
+//! - **Only the item's trace.** A guest reads the trace its item belongs to, and those of the session or run that its item
+//!   is, of the project that evaluates, and nothing else: whatever it names is held against the item.
+//! - **Only media that it could read of.** A medium goes to a model when such a trace has it.
 //! - **No secrets.** A guest gives a slot and messages; providers, keys and addresses stay on this side.
 
+mod media;
 mod models;
+mod outline;
+mod runs;
+mod search;
+mod sessions;
 mod traces;
 
 use std::sync::Arc;
@@ -18,13 +24,15 @@ use futures_util::future::{BoxFuture, join_all};
 use perpend_domain::plugin::{Call, FailureClass, Origin};
 use perpend_domain::slots::ModelFailure;
 use perpend_host::Port;
-use perpend_protocol::host_call::{Allowance, ModelError};
+use perpend_protocol::host_call::{Allowance, Completion, CompletionRequest, ModelError};
 use perpend_protocol::{HostReply, HostRequest};
-use perpend_telemetry::Telemetry;
+use perpend_store::Store;
 use perpend_workers::{Caller, HostCalls};
 use tokio::sync::Semaphore;
 
+use media::Media;
 pub use models::{Models, NoModels};
+use traces::{Readable, Reader};
 
 /// Requests of one `complete-all` (the contract says so).
 const MAX_REQUESTS: usize = 64;
@@ -34,8 +42,9 @@ const MAX_READING: usize = 4;
 /// Checks grants and passes questions on.
 #[derive(Clone)]
 pub struct Broker {
-    telemetry: Telemetry,
+    store: Store,
     models: Arc<dyn Models>,
+    media: Media,
     /// Questions about traces that are answered at a time: each may hold the contents of a page.
     reading: Arc<Semaphore>,
 }
@@ -47,12 +56,13 @@ impl std::fmt::Debug for Broker {
 }
 
 impl Broker {
-    /// Reads traces from `telemetry` and asks `models`.
+    /// Reads from `store` and asks `models`.
     #[must_use]
-    pub fn new(telemetry: &Telemetry, models: Arc<dyn Models>) -> Self {
+    pub fn new(store: &Store, models: Arc<dyn Models>) -> Self {
         Self {
-            telemetry: telemetry.clone(),
+            store: store.clone(),
             models,
+            media: Media::new(&store.telemetry),
             reading: Arc::new(Semaphore::new(MAX_READING)),
         }
     }
@@ -62,7 +72,7 @@ impl Broker {
         Arc::new(CallPort {
             broker: self.clone(),
             origin: call.origin.clone(),
-            trace_id: trace_of(call),
+            readable: Readable::of(&call.item),
             allowance: Arc::default(),
         })
     }
@@ -70,7 +80,7 @@ impl Broker {
     async fn answer(
         &self,
         origin: Option<&Origin>,
-        trace_id: Option<&str>,
+        readable: &Readable,
         allowance: &Allowance,
         request: HostRequest,
     ) -> HostReply {
@@ -92,24 +102,7 @@ impl Broker {
                 HostReply::Complete(requests.iter().map(refused).collect())
             }
             HostRequest::Complete(requests) => {
-                let first = match allowance.ask_models(requests.len()) {
-                    Ok(first) => first,
-                    Err(spent) => {
-                        origin.notes.failed(over_allowance(&spent));
-                        let refused = |_| Err(spent.clone());
-                        return HostReply::Complete(requests.iter().map(refused).collect());
-                    }
-                };
-                // Made in order, answered together.
-                let made = requests.into_iter().enumerate();
-                let made =
-                    made.map(|(at, request)| self.models.complete(origin, first + at, request));
-                let made: Vec<_> = made.collect();
-                let all = made.into_iter().map(async |answer| {
-                    let answer = answer.await;
-                    answer.map_err(|failure| noted(origin, failure))
-                });
-                HostReply::Complete(join_all(all).await)
+                HostReply::Complete(self.complete(origin, readable, allowance, requests).await)
             }
             HostRequest::Embed { slot, texts } => {
                 let number = match allowance.ask_models(1) {
@@ -130,10 +123,10 @@ impl Broker {
                 let Ok(_turn) = self.reading.acquire().await else {
                     return of_trace.unavailable("the server is ending");
                 };
-                let reader = traces::Reader {
-                    telemetry: &self.telemetry,
+                let reader = Reader {
+                    store: &self.store,
                     project: &origin.maker.project,
-                    readable: trace_id,
+                    readable,
                 };
                 let reply = reader.answer(of_trace.clone()).await;
                 match allowance.read(reply.read_bytes()) {
@@ -142,6 +135,46 @@ impl Broker {
                 }
             }
         }
+    }
+}
+
+impl Broker {
+    /// The answers to some requests, in order.
+    async fn complete(
+        &self,
+        origin: &Origin,
+        readable: &Readable,
+        allowance: &Allowance,
+        mut requests: Vec<CompletionRequest>,
+    ) -> Vec<Result<Completion, ModelError>> {
+        let first = match allowance.ask_models(requests.len()) {
+            Ok(first) => first,
+            Err(spent) => {
+                origin.notes.failed(over_allowance(&spent));
+                return requests.iter().map(|_| Err(spent.clone())).collect();
+            }
+        };
+        let project = &origin.maker.project;
+        let loading = self.media.load(project, readable, allowance, &mut requests);
+        // What was loaded counts until the answers are there.
+        let loaded = match loading.await {
+            Ok(loaded) => loaded,
+            Err(failure) => {
+                let error = noted(origin, failure);
+                return requests.iter().map(|_| Err(error.clone())).collect();
+            }
+        };
+        // Made in order, answered together.
+        let made = requests.into_iter().enumerate();
+        let made = made.map(|(at, request)| self.models.complete(origin, first + at, request));
+        let made: Vec<_> = made.collect();
+        let all = made.into_iter().map(async |answer| {
+            let answer = answer.await;
+            answer.map_err(|failure| noted(origin, failure))
+        });
+        let answers = join_all(all).await;
+        drop(loaded);
+        answers
     }
 }
 
@@ -173,17 +206,12 @@ fn noted(origin: &Origin, failure: ModelFailure) -> ModelError {
     error
 }
 
-fn trace_of(call: &Call) -> Option<String> {
-    call.item.trace.as_ref().map(|trace| trace.trace_id.clone())
-}
-
 impl HostCalls for Broker {
     fn host_call(&self, caller: Caller, request: HostRequest) -> BoxFuture<'_, HostReply> {
         Box::pin(async move {
             let origin = caller.call.origin.as_deref();
-            let trace_id = caller.call.item.trace.as_ref();
-            let trace_id = trace_id.map(|trace| trace.trace_id.as_str());
-            self.answer(origin, trace_id, &caller.allowance, request)
+            let readable = Readable::of(&caller.call.item);
+            self.answer(origin, &readable, &caller.allowance, request)
                 .await
         })
     }
@@ -192,18 +220,17 @@ impl HostCalls for Broker {
 struct CallPort {
     broker: Broker,
     origin: Option<Arc<Origin>>,
-    trace_id: Option<String>,
+    readable: Readable,
     allowance: Arc<Allowance>,
 }
 
 impl Port for CallPort {
     fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         let (broker, origin) = (self.broker.clone(), self.origin.clone());
-        let (trace_id, allowance) = (self.trace_id.clone(), Arc::clone(&self.allowance));
+        let (readable, allowance) = (self.readable.clone(), Arc::clone(&self.allowance));
         Box::pin(async move {
-            let trace_id = trace_id.as_deref();
             broker
-                .answer(origin.as_deref(), trace_id, &allowance, request)
+                .answer(origin.as_deref(), &readable, &allowance, request)
                 .await
         })
     }

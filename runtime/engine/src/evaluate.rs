@@ -74,7 +74,7 @@ impl Engine {
         options.max_resident_bytes = settings.worker_memory_bytes;
         options.require_walls = settings.confinement == Confinement::Required;
         let components = Arc::new(StoredComponents(store.catalog.clone()));
-        let broker = Broker::new(&store.telemetry, models);
+        let broker = Broker::new(store, models);
         Self::Processes(Workers::start(options, components, Arc::new(broker)))
     }
 
@@ -89,7 +89,7 @@ impl Engine {
     ) -> Result<Self, HostError> {
         Ok(Self::InProcess(InProcess {
             host: Arc::new(Host::new(&perpend_host::Settings::default(), cache_dir)?),
-            broker: Broker::new(&store.telemetry, models),
+            broker: Broker::new(store, models),
             catalog: store.catalog.clone(),
             cache_dir: cache_dir.into(),
             loaded: Arc::default(),

@@ -9,10 +9,16 @@ mod generated {
         world: "judge",
         imports: { default: async | trappable },
         exports: { default: async },
+        with: {
+            "perpend:evaluator/model.request": crate::held::HeldRequest,
+            "perpend:evaluator/model.completion": crate::held::HeldCompletion,
+        },
     });
 }
 
-pub(crate) use generated::perpend::evaluator::{context, log, model, trace_reader, types};
+pub(crate) use generated::perpend::evaluator::{
+    context, log, model, run_reader, session_reader, trace_reader, types,
+};
 pub(crate) use generated::{Judge, JudgePre};
 
 use perpend_domain::payload::Payload;
@@ -26,10 +32,16 @@ pub(crate) fn item(item: domain::Item) -> types::Item {
         output: item.output.map(payload),
         expected_output: item.expected_output.map(payload),
         metadata: item.metadata,
-        trace: item.trace.map(|trace| types::TraceRef {
-            trace_id: trace.trace_id,
-            observation_id: trace.observation_id,
-        }),
+        trace: item.trace.map(trace_ref),
+        session: item.session,
+        run: item.run,
+    }
+}
+
+fn trace_ref(trace: domain::TraceRef) -> types::TraceRef {
+    types::TraceRef {
+        trace_id: trace.trace_id,
+        observation_id: trace.observation_id,
     }
 }
 
@@ -116,60 +128,86 @@ pub(crate) fn score(score: types::Score) -> domain::PluginScore {
     }
 }
 
-pub(crate) fn completion_request(request: model::CompletionRequest) -> port::CompletionRequest {
-    let message = |message: model::Message| port::Message {
+pub(crate) fn message(message: model::Message) -> port::Message {
+    let part = |part| match part {
+        model::Part::Text(text) => port::MessagePart::Text(text),
+        model::Part::Image(id) => port::MessagePart::Media(port::MediaKind::Image, id),
+        model::Part::Audio(id) => port::MessagePart::Media(port::MediaKind::Audio, id),
+        model::Part::File(id) => port::MessagePart::Media(port::MediaKind::File, id),
+        model::Part::ToolCall(call) => port::MessagePart::ToolCall(port::ToolCall {
+            id: call.id,
+            name: call.name,
+            arguments: call.arguments,
+        }),
+        model::Part::ToolResult(result) => port::MessagePart::ToolResult(port::ToolResult {
+            call_id: result.call_id,
+            content: result.content,
+            is_error: result.is_error,
+        }),
+    };
+    port::Message {
         role: match message.role {
             model::Role::System => port::Role::System,
             model::Role::User => port::Role::User,
             model::Role::Assistant => port::Role::Assistant,
+            model::Role::Tool => port::Role::Tool,
         },
-        content: message.content,
-    };
-    port::CompletionRequest {
-        slot: request.slot,
-        messages: request.messages.into_iter().map(message).collect(),
-        response_schema: request.response_schema,
-        temperature: request.temperature,
-        top_p: request.top_p,
-        max_output_tokens: request.max_output_tokens,
-        seed: request.seed,
-        stop: request.stop,
-        top_logprobs: request.top_logprobs,
-        cache: match request.cache {
-            model::CacheMode::Standard => port::CacheMode::Standard,
-            model::CacheMode::Refresh => port::CacheMode::Refresh,
-            model::CacheMode::Bypass => port::CacheMode::Bypass,
-        },
-        extra: request.extra,
+        parts: message.parts.into_iter().map(part).collect(),
     }
 }
 
-pub(crate) fn completion(completion: port::Completion) -> model::Completion {
-    let alternative = |a: port::TokenAlternative| model::TokenAlternative {
-        token: a.token,
-        logprob: a.logprob,
+pub(crate) const fn cache_mode(mode: model::CacheMode) -> port::CacheMode {
+    match mode {
+        model::CacheMode::Standard => port::CacheMode::Standard,
+        model::CacheMode::Refresh => port::CacheMode::Refresh,
+        model::CacheMode::Bypass => port::CacheMode::Bypass,
+    }
+}
+
+pub(crate) fn tool(tool: model::Tool) -> port::Tool {
+    port::Tool {
+        name: tool.name,
+        description: tool.description,
+        parameters: tool.parameters,
+    }
+}
+
+pub(crate) fn tool_choice(choice: model::ToolChoice) -> port::ToolChoice {
+    match choice {
+        model::ToolChoice::Auto => port::ToolChoice::Auto,
+        model::ToolChoice::Required => port::ToolChoice::Required,
+        model::ToolChoice::None => port::ToolChoice::None,
+        model::ToolChoice::Named(name) => port::ToolChoice::Named(name),
+    }
+}
+
+pub(crate) const fn finish(finish: port::FinishReason) -> model::FinishReason {
+    match finish {
+        port::FinishReason::Stop => model::FinishReason::Stop,
+        port::FinishReason::Length => model::FinishReason::Length,
+        port::FinishReason::ContentFilter => model::FinishReason::ContentFilter,
+        port::FinishReason::ToolCalls => model::FinishReason::ToolCalls,
+        port::FinishReason::Other => model::FinishReason::Other,
+    }
+}
+
+pub(crate) fn logprob(logprob: port::TokenLogprob) -> model::TokenLogprob {
+    let alternative = |other: port::TokenAlternative| model::TokenAlternative {
+        token: other.token,
+        logprob: other.logprob,
     };
-    let logprob = |l: port::TokenLogprob| model::TokenLogprob {
-        token: l.token,
-        logprob: l.logprob,
-        alternatives: l.alternatives.into_iter().map(alternative).collect(),
-    };
-    model::Completion {
-        text: completion.text,
-        structured: completion.structured,
-        finish: match completion.finish {
-            port::FinishReason::Stop => model::FinishReason::Stop,
-            port::FinishReason::Length => model::FinishReason::Length,
-            port::FinishReason::ContentFilter => model::FinishReason::ContentFilter,
-            port::FinishReason::Other => model::FinishReason::Other,
-        },
-        usage: model::TokenUsage {
-            input_tokens: completion.input_tokens,
-            output_tokens: completion.output_tokens,
-        },
-        logprobs: completion.logprobs.into_iter().map(logprob).collect(),
-        model: completion.model,
-        from_cache: completion.from_cache,
+    model::TokenLogprob {
+        token: logprob.token,
+        logprob: logprob.logprob,
+        alternatives: logprob.alternatives.into_iter().map(alternative).collect(),
+    }
+}
+
+pub(crate) fn tool_call(call: port::ToolCall) -> model::ToolCall {
+    model::ToolCall {
+        id: call.id,
+        name: call.name,
+        arguments: call.arguments,
     }
 }
 
@@ -239,13 +277,16 @@ pub(crate) fn trace_info(info: port::TraceInfo) -> trace_reader::TraceInfo {
     }
 }
 
-pub(crate) fn observation_page(page: port::ObservationPage) -> trace_reader::ObservationPage {
-    let severity = |severity| match severity {
+const fn severity(severity: port::Severity) -> trace_reader::Severity {
+    match severity {
         port::Severity::Debug => trace_reader::Severity::Debug,
         port::Severity::Standard => trace_reader::Severity::Standard,
         port::Severity::Warning => trace_reader::Severity::Warning,
         port::Severity::Error => trace_reader::Severity::Error,
-    };
+    }
+}
+
+pub(crate) fn observation_page(page: port::ObservationPage) -> trace_reader::ObservationPage {
     let head = |head: port::ObservationHead| trace_reader::ObservationHead {
         id: head.id,
         parent_id: head.parent_id,
@@ -263,6 +304,99 @@ pub(crate) fn observation_page(page: port::ObservationPage) -> trace_reader::Obs
     };
     trace_reader::ObservationPage {
         observations: page.observations.into_iter().map(head).collect(),
+        next_cursor: page.next_cursor,
+    }
+}
+
+pub(crate) const fn part(part: trace_reader::ObservationPart) -> port::Part {
+    match part {
+        trace_reader::ObservationPart::Input => port::Part::Input,
+        trace_reader::ObservationPart::Output => port::Part::Output,
+        trace_reader::ObservationPart::Metadata => port::Part::Metadata,
+    }
+}
+
+pub(crate) fn outline_page(page: port::OutlinePage) -> trace_reader::OutlinePage {
+    let entry = |entry: port::OutlineEntry| trace_reader::OutlineEntry {
+        id: entry.id,
+        parent_id: entry.parent_id,
+        depth: entry.depth,
+        kind: kind(entry.kind),
+        name: entry.name,
+        severity: severity(entry.severity),
+        start: entry.start_ms,
+        duration_ms: entry.duration_ms,
+        input_size: entry.input_size,
+        output_size: entry.output_size,
+        child_count: entry.n_children,
+    };
+    trace_reader::OutlinePage {
+        entries: page.entries.into_iter().map(entry).collect(),
+        next_cursor: page.next_cursor,
+    }
+}
+
+pub(crate) fn hit(hit: port::Hit) -> trace_reader::Hit {
+    trace_reader::Hit {
+        observation_id: hit.observation_id,
+        part: match hit.part {
+            port::Part::Input => trace_reader::ObservationPart::Input,
+            port::Part::Output => trace_reader::ObservationPart::Output,
+            port::Part::Metadata => trace_reader::ObservationPart::Metadata,
+        },
+        offset: hit.offset,
+        excerpt: hit.excerpt,
+    }
+}
+
+pub(crate) fn slice(slice: port::Slice) -> trace_reader::Slice {
+    trace_reader::Slice {
+        text: slice.text,
+        offset: slice.offset,
+        total: slice.total,
+        is_json: slice.is_json,
+    }
+}
+
+pub(crate) fn session_info(info: port::SessionInfo) -> session_reader::SessionInfo {
+    session_reader::SessionInfo {
+        id: info.id,
+        trace_count: info.n_traces,
+        start: info.start_ms,
+        end: info.end_ms,
+        user_ids: info.user_ids,
+    }
+}
+
+pub(crate) fn trace_page(page: port::TracePage) -> session_reader::TracePage {
+    session_reader::TracePage {
+        traces: page.traces.into_iter().map(trace_info).collect(),
+        next_cursor: page.next_cursor,
+    }
+}
+
+pub(crate) fn run_info(info: port::RunInfo) -> run_reader::RunInfo {
+    run_reader::RunInfo {
+        id: info.id,
+        name: info.name,
+        dataset_id: info.dataset_id,
+        metadata: info.metadata,
+        item_count: info.n_items,
+    }
+}
+
+pub(crate) fn run_page(page: port::RunPage) -> run_reader::RunPage {
+    let item = |item: port::RunItem| run_reader::RunItem {
+        id: item.id,
+        dataset_item_id: item.dataset_item_id,
+        trace: item.trace.map(trace_ref),
+        input: item.input.map(payload),
+        output: item.output.map(payload),
+        expected_output: item.expected_output.map(payload),
+        metadata: item.metadata,
+    };
+    run_reader::RunPage {
+        items: page.items.into_iter().map(item).collect(),
         next_cursor: page.next_cursor,
     }
 }

@@ -168,7 +168,7 @@ fn check_import(name: &str, grants: Grants) -> Result<(), String> {
         return match interface {
             "context" | "log" | "types" => Ok(()),
             "model" => needs(grants.model, "model"),
-            "trace-reader" => needs(grants.trace_reader, "trace"),
+            "trace-reader" | "session-reader" | "run-reader" => needs(grants.trace_reader, "trace"),
             _ => Err(format!("no such interface in {CONTRACT}*@{OFFERED}")),
         };
     }
@@ -188,8 +188,8 @@ fn check_import(name: &str, grants: Grants) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "unknown: plug-ins may import {CONTRACT}{{context, log, model, trace-reader}}@{OFFERED} and \
-         inert WASI 0.2"
+        "unknown: plug-ins may import {CONTRACT}{{context, log, model, trace-reader, session-reader, \
+         run-reader}}@{OFFERED} and inert WASI 0.2"
     ))
 }
 

@@ -21,7 +21,9 @@ pub(crate) fn add_seen(info: &mut PluginInfo, component: &Component, engine: &En
         let interface = name.split_once('@').map_or(name, |(path, _)| path);
         match interface {
             "perpend:evaluator/model" => info.capabilities.model = true,
-            "perpend:evaluator/trace-reader" => info.capabilities.trace_reader = true,
+            "perpend:evaluator/trace-reader"
+            | "perpend:evaluator/session-reader"
+            | "perpend:evaluator/run-reader" => info.capabilities.trace_reader = true,
             _ => {}
         }
     }

@@ -12,6 +12,7 @@
 //! - **Processes for guests are confined before they meet one** (`confine`).
 
 mod artifact;
+mod asking;
 mod bindings;
 mod call;
 mod check;
@@ -24,12 +25,14 @@ mod ending;
 mod engine;
 mod faults;
 mod guest;
+mod held;
 mod host;
 mod inbox;
 mod info;
 mod meter;
 mod names;
 mod pressure;
+mod reading;
 mod state;
 mod worker;
 

@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Failure, FailureClass, LogLine};
-use perpend_protocol::host_call::{Allowance, ModelError, Part, TraceError};
+use perpend_protocol::host_call::{Allowance, ModelError, TraceError};
 use perpend_protocol::{HostReply, HostRequest};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -16,14 +15,13 @@ use wasmtime::{ResourceLimiter, Result, bail};
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
 
-use crate::bindings::{self, context, log, model, trace_reader};
+use crate::bindings::{self, context, log, trace_reader};
 use crate::engine::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLE_ELEMENTS, MAX_TABLES};
+use crate::held::Held;
 
 const MAX_LOG_LINES: usize = 200;
 const MAX_LOG_BYTES: usize = 8 << 10;
 const MAX_STREAM_BYTES: usize = 16 << 10;
-const MAX_EMBED_TEXTS: usize = 256;
-const MAX_PAGE: u32 = 500;
 pub(crate) const MAX_HANDLES: usize = 1_000;
 /// The Go runtime refuses to start when its clock stands at zero.
 const MONOTONIC_NS: u64 = 1_000_000_000;
@@ -55,8 +53,9 @@ pub(crate) struct State {
     port: Arc<dyn Port>,
     log: Vec<LogLine>,
     n_log_dropped: usize,
-    allowance: Allowance,
-    table: ResourceTable,
+    pub(crate) allowance: Allowance,
+    pub(crate) table: ResourceTable,
+    pub(crate) held: Held,
     // Built when a guest first asks: most never do.
     wasi: Option<Box<Wasi>>,
 }
@@ -87,6 +86,7 @@ impl State {
             n_log_dropped: 0,
             allowance: Allowance::default(),
             table,
+            held: Held::default(),
             wasi: None,
         }
     }
@@ -134,7 +134,7 @@ impl State {
         });
     }
 
-    async fn ask(&mut self, request: HostRequest) -> HostReply {
+    pub(crate) async fn ask(&mut self, request: HostRequest) -> HostReply {
         if self.describing {
             return request.not_granted();
         }
@@ -142,7 +142,7 @@ impl State {
     }
 
     /// The server noted itself what went wrong there; without its note these are the nearest classes.
-    fn upstream(&mut self, error: &ModelError) {
+    pub(crate) fn upstream(&mut self, error: &ModelError) {
         self.last_upstream = Some(match error {
             ModelError::Cancelled => FailureClass::Cancelled,
             ModelError::NotGranted(_) => FailureClass::PluginError,
@@ -151,7 +151,7 @@ impl State {
         });
     }
 
-    fn trace_failed(&mut self, error: TraceError) -> trace_reader::TraceError {
+    pub(crate) fn trace_failed(&mut self, error: TraceError) -> trace_reader::TraceError {
         self.last_upstream = Some(match error {
             TraceError::Unavailable(_) => FailureClass::UpstreamUnavailable,
             TraceError::Cancelled => FailureClass::Cancelled,
@@ -159,57 +159,6 @@ impl State {
         });
         bindings::trace_error(error)
     }
-
-    async fn complete_many(
-        &mut self,
-        requests: Vec<model::CompletionRequest>,
-    ) -> Vec<Result<model::Completion, model::ModelError>> {
-        let n = requests.len();
-        let answers = if let Err(spent) = self.allowance.ask_models(n) {
-            (0..n).map(|_| Err(spent.clone())).collect()
-        } else {
-            let requests = requests
-                .into_iter()
-                .map(bindings::completion_request)
-                .collect();
-            match self.ask(HostRequest::Complete(requests)).await {
-                HostReply::Complete(answers) if answers.len() == n => answers,
-                _ => (0..n).map(|_| Err(mismatch())).collect(),
-            }
-        };
-        let answers = answers.into_iter().map(|answer| {
-            answer.map(bindings::completion).map_err(|error| {
-                self.upstream(&error);
-                bindings::model_error(error)
-            })
-        });
-        answers.collect()
-    }
-
-    async fn read(&mut self, trace_id: String, observation_id: String, part: Part) -> ReadAnswer {
-        let request = HostRequest::Read {
-            trace_id,
-            observation_id,
-            part,
-        };
-        let answer = match self.ask(request).await {
-            HostReply::Read(answer) => answer,
-            _ => Err(TraceError::Unavailable(
-                "the server gave another answer".into(),
-            )),
-        };
-        let answer = answer.and_then(|payload| {
-            let n_bytes = payload.as_ref().map_or(0, |payload| payload.as_str().len());
-            self.allowance.read(n_bytes).map(|()| payload)
-        });
-        answer.map_err(|error| self.trace_failed(error))
-    }
-}
-
-type ReadAnswer = std::result::Result<Option<Payload>, trace_reader::TraceError>;
-
-fn mismatch() -> ModelError {
-    ModelError::Unavailable("the server gave another answer".into())
 }
 
 impl context::Host for State {
@@ -243,120 +192,6 @@ impl log::Host for State {
         };
         self.add_line(level, message, fields);
         Ok(())
-    }
-}
-
-impl model::Host for State {
-    async fn complete(
-        &mut self,
-        request: model::CompletionRequest,
-    ) -> Result<Result<model::Completion, model::ModelError>> {
-        let mut answers = self.complete_many(vec![request]).await;
-        Ok(answers
-            .pop()
-            .unwrap_or_else(|| Err(bindings::model_error(mismatch()))))
-    }
-
-    async fn complete_all(
-        &mut self,
-        requests: Vec<model::CompletionRequest>,
-    ) -> Result<Vec<Result<model::Completion, model::ModelError>>> {
-        Ok(self.complete_many(requests).await)
-    }
-
-    async fn embed(
-        &mut self,
-        slot: Option<String>,
-        texts: Vec<String>,
-    ) -> Result<Result<Vec<Vec<f32>>, model::ModelError>> {
-        let answer = if MAX_EMBED_TEXTS < texts.len() {
-            Err(ModelError::InvalidRequest(
-                "at most 256 texts at a time".into(),
-            ))
-        } else if let Err(spent) = self.allowance.ask_models(1) {
-            Err(spent)
-        } else {
-            match self.ask(HostRequest::Embed { slot, texts }).await {
-                HostReply::Embed(answer) => answer,
-                _ => Err(mismatch()),
-            }
-        };
-        Ok(answer.map_err(|error| {
-            self.upstream(&error);
-            bindings::model_error(error)
-        }))
-    }
-}
-
-impl trace_reader::Host for State {
-    async fn get_trace(
-        &mut self,
-        trace_id: String,
-    ) -> Result<Result<trace_reader::TraceInfo, trace_reader::TraceError>> {
-        let answer = match self.ask(HostRequest::GetTrace { trace_id }).await {
-            HostReply::GetTrace(answer) => answer,
-            _ => Err(TraceError::Unavailable(
-                "the server gave another answer".into(),
-            )),
-        };
-        let answer = answer.and_then(|info| self.allowance.read(info.size()).map(|()| info));
-        Ok(answer
-            .map(bindings::trace_info)
-            .map_err(|error| self.trace_failed(error)))
-    }
-
-    async fn list_observations(
-        &mut self,
-        trace_id: String,
-        filter: trace_reader::ObservationFilter,
-        cursor: Option<String>,
-        limit: u32,
-    ) -> Result<Result<trace_reader::ObservationPage, trace_reader::TraceError>> {
-        let filter = bindings::observation_filter(filter);
-        let limit = limit.min(MAX_PAGE);
-        let request = HostRequest::ListObservations {
-            trace_id,
-            filter,
-            cursor,
-            limit,
-        };
-        let answer = match self.ask(request).await {
-            HostReply::ListObservations(answer) => answer,
-            _ => Err(TraceError::Unavailable(
-                "the server gave another answer".into(),
-            )),
-        };
-        let answer = answer.and_then(|page| self.allowance.read(page.size()).map(|()| page));
-        Ok(answer
-            .map(bindings::observation_page)
-            .map_err(|error| self.trace_failed(error)))
-    }
-
-    async fn read_input(
-        &mut self,
-        trace_id: String,
-        observation_id: String,
-    ) -> Result<Result<Option<bindings::types::Payload>, trace_reader::TraceError>> {
-        let answer = self.read(trace_id, observation_id, Part::Input).await;
-        Ok(answer.map(|payload| payload.map(bindings::payload)))
-    }
-
-    async fn read_output(
-        &mut self,
-        trace_id: String,
-        observation_id: String,
-    ) -> Result<Result<Option<bindings::types::Payload>, trace_reader::TraceError>> {
-        let answer = self.read(trace_id, observation_id, Part::Output).await;
-        Ok(answer.map(|payload| payload.map(bindings::payload)))
-    }
-
-    async fn read_metadata(
-        &mut self,
-        trace_id: String,
-        observation_id: String,
-    ) -> Result<Result<Option<String>, trace_reader::TraceError>> {
-        let answer = self.read(trace_id, observation_id, Part::Metadata).await;
-        Ok(answer.map(|payload| payload.map(|payload| payload.to_json())))
     }
 }
 

@@ -55,7 +55,7 @@ pub fn asked(
 
 #[cfg(test)]
 mod tests {
-    use perpend_protocol::host_call::{CacheMode, Message, Role};
+    use perpend_protocol::host_call::{CacheMode, Message, Role, ToolChoice};
 
     use super::*;
 
@@ -64,22 +64,7 @@ mod tests {
             model: "m".to_owned(),
             params: params.as_object().cloned().unwrap_or_default(),
         };
-        let mut request = CompletionRequest {
-            slot: None,
-            messages: vec![Message {
-                role: Role::User,
-                content: "q".to_owned(),
-            }],
-            response_schema: None,
-            temperature: None,
-            top_p: None,
-            max_output_tokens: None,
-            seed: None,
-            stop: Vec::new(),
-            top_logprobs: None,
-            cache: CacheMode::Standard,
-            extra: None,
-        };
+        let mut request = CompletionRequest::new(vec![Message::text(Role::User, "q")]);
         change(&mut request);
         asked(&choice, &CallLimits::default(), &request).unwrap()
     }
@@ -100,8 +85,8 @@ mod tests {
     #[test]
     fn whatever_else_is_asked_is_another_request() {
         let plain = of(json!({}), |_| {});
-        let changes: [fn(&mut CompletionRequest); 9] = [
-            |request| request.messages[0].content.push('?'),
+        let changes: [fn(&mut CompletionRequest); 10] = [
+            |request| request.messages[0] = Message::text(Role::User, "q?"),
             |request| request.messages[0].role = Role::System,
             |request| request.response_schema = Some("{}".to_owned()),
             |request| request.temperature = Some(0.5),
@@ -110,6 +95,7 @@ mod tests {
             |request| request.seed = Some(9),
             |request| request.stop = vec!["x".to_owned()],
             |request| request.top_logprobs = Some(3),
+            |request| request.tool_choice = ToolChoice::Required,
         ];
         for (n, change) in changes.into_iter().enumerate() {
             assert_ne!(of(json!({}), change), plain, "change {n}");

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use perpend_protocol::host_call::{Completion, CompletionRequest, FinishReason, Message, Role};
-use serde_json::Value;
+use perpend_protocol::host_call::{
+    Completion, CompletionRequest, FinishReason, Message, MessagePart, Role, ToolCall,
+};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::conversation;
 use crate::endpoint::{CallLimits, Endpoint, ModelChoice};
 use crate::failure::{Class, Failure, short};
 use crate::learnt::{Known, Quirk};
@@ -58,6 +61,7 @@ pub(crate) struct Call<'a> {
     /// The methods left, the one in use first.
     methods: Vec<Structure>,
     quirks: BTreeSet<Quirk>,
+    request: &'a CompletionRequest,
     messages: Vec<Message>,
     /// Exchanges so far.
     number: u32,
@@ -74,13 +78,10 @@ impl<'a> Call<'a> {
         shared: &'a Shared,
         (endpoint, choice): (&'a Endpoint, &'a ModelChoice),
         limits: &'a CallLimits,
-        request: &CompletionRequest,
+        request: &'a CompletionRequest,
         observer: &'a dyn CallObserver,
     ) -> Result<Self, Failure> {
-        if request.messages.is_empty() {
-            let message = "the request has no messages";
-            return Err(Failure::new(Class::InvalidInput, message));
-        }
+        conversation::check(request)?;
         let wanted = request.response_schema.as_deref();
         let wanted = wanted.map(|schema| Wanted::new(schema, &shared.check));
         let wanted = wanted.transpose()?;
@@ -95,9 +96,15 @@ impl<'a> Call<'a> {
             observer,
             deadline: Instant::now() + limits.timeout,
             params: Params::new(choice, limits, request)?,
-            methods: methods(endpoint, wanted.as_ref(), known.structure),
+            methods: methods(
+                endpoint,
+                wanted.as_ref(),
+                known.structure,
+                !request.tools.is_empty(),
+            ),
             wanted,
             quirks: known.quirks,
+            request,
             messages: request.messages.clone(),
             number: 0,
             n_answered: 0,
@@ -171,7 +178,7 @@ impl<'a> Call<'a> {
     /// What is sent, and its bytes.
     pub(crate) fn conversation(&self) -> (Arc<[Message]>, usize) {
         let messages = self.sent_messages();
-        let n_bytes = messages.iter().map(|message| message.content.len()).sum();
+        let n_bytes = conversation::size(self.request, &messages);
         (messages.into(), n_bytes)
     }
 
@@ -216,6 +223,9 @@ impl<'a> Call<'a> {
             wanted: self.wanted.as_ref(),
             params: &self.params,
             quirks: &self.quirks,
+            tools: &self.request.tools,
+            tool_choice: &self.request.tool_choice,
+            media: &self.request.media,
         };
         protocol::complete(self.endpoint, &ask)
     }
@@ -238,10 +248,11 @@ impl<'a> Call<'a> {
         };
         let instruction = wanted.instruction();
         match messages.last_mut() {
-            Some(last) if last.role == Role::User => {
-                last.content = format!("{}\n\n{instruction}", last.content);
-            }
-            _ => messages.push(said(Role::User, instruction)),
+            Some(last) if last.role == Role::User => match last.parts.last_mut() {
+                Some(MessagePart::Text(text)) => *text = format!("{text}\n\n{instruction}"),
+                _ => last.parts.push(MessagePart::Text(instruction)),
+            },
+            _ => messages.push(Message::text(Role::User, instruction)),
         }
         messages
     }
@@ -256,12 +267,13 @@ impl<'a> Call<'a> {
             };
             return Err(Failure::new(Class::Refused, message));
         }
+        if self.is_calling(&reply) {
+            return Ok(Some(self.calling(reply)));
+        }
         let Some(wanted) = &self.wanted else {
             return Ok(Some(self.completion(reply, None)));
         };
-        let found = wanted
-            .find(reply.structured.as_deref(), &reply.text)
-            .await?;
+        let found = wanted.find(reply.structured(), &reply.text).await?;
         match found {
             Ok(structured) => Ok(Some(self.completion(reply, Some(structured)))),
             Err(violations) => {
@@ -284,8 +296,34 @@ impl<'a> Call<'a> {
             input_tokens: self.usage.input,
             output_tokens: self.usage.output,
             logprobs: reply.logprobs,
+            tool_calls: Vec::new(),
             model: reply.model.unwrap_or_else(|| self.model.to_owned()),
             from_cache: self.is_from_cache,
+        }
+    }
+
+    /// Whether a reply calls tools of the request, and not the one that a provider's schema is sent as.
+    pub(crate) fn is_calling(&self, reply: &Reply) -> bool {
+        !self.request.tools.is_empty() && !reply.calls.is_empty()
+    }
+
+    /// A reply that calls tools of the request. Calls without an id get the next number of the conversation.
+    pub(crate) fn calling(&self, mut reply: Reply) -> Completion {
+        let mut calls = std::mem::take(&mut reply.calls);
+        let parts = self.messages.iter().flat_map(|message| &message.parts);
+        let n_before = parts
+            .filter(|part| matches!(part, MessagePart::ToolCall(_)))
+            .count();
+        for (at, call) in calls.iter_mut().enumerate() {
+            // One that begins with the mark of a signature lacks its number only.
+            if call.id.is_empty() || call.id.starts_with(protocol::SIGNATURE) {
+                call.id = format!("call_{}{}", n_before + at + 1, call.id);
+            }
+        }
+        Completion {
+            finish: FinishReason::ToolCalls,
+            tool_calls: calls,
+            ..self.completion(reply, None)
         }
     }
 
@@ -312,15 +350,12 @@ impl<'a> Call<'a> {
         if self.reask == 2 && 1 < self.methods.len() {
             self.methods.remove(0);
         }
-        let bad = match &reply.structured {
-            Some(structured) => structured,
-            None => &reply.text,
-        };
+        let bad = reply.structured().unwrap_or(&reply.text);
         let bad = match bad.trim() {
             "" => "(empty)",
             bad => &bad[..bad.floor_char_boundary(MAX_SHOWN)],
         };
-        self.messages.push(said(Role::Assistant, bad.to_owned()));
+        self.messages.push(Message::text(Role::Assistant, bad));
         let list = violations
             .iter()
             .map(|violation| format!("- {violation}\n"));
@@ -328,7 +363,7 @@ impl<'a> Call<'a> {
         let message = format!(
             "This reply does not match the required JSON Schema:\n{list}Reply again, with the corrected JSON only."
         );
-        self.messages.push(said(Role::User, message));
+        self.messages.push(Message::text(Role::User, message));
         Ok(())
     }
 
@@ -373,6 +408,7 @@ fn methods(
     endpoint: &Endpoint,
     wanted: Option<&Wanted>,
     known: Option<Structure>,
+    has_tools: bool,
 ) -> Vec<Structure> {
     let Some(wanted) = wanted else {
         return vec![Structure::None];
@@ -380,29 +416,29 @@ fn methods(
     if !wanted.is_object() {
         return vec![Structure::Prompt];
     }
-    let all = protocol::methods(endpoint).iter().copied();
+    let all = protocol::methods(endpoint, has_tools).iter().copied();
     all.filter(|method| known.is_none_or(|known| known <= *method))
         .collect()
 }
 
-fn said(role: Role, content: String) -> Message {
-    Message { role, content }
-}
-
 pub(crate) fn read(endpoint: &Endpoint, body: Value) -> Result<(Reply, Facts), String> {
     let reply = protocol::reply(endpoint, body)?;
-    let structured = reply.structured.as_ref().map_or(0, String::len);
+    let of_calls: usize = reply.calls.iter().map(ToolCall::size).sum();
     let facts = Facts {
         model: reply.model.clone(),
         finish: reply.finish,
         usage: reply.usage,
-        n_bytes: reply.text.len() + structured,
-        text: Some(
-            reply
-                .structured
-                .clone()
-                .unwrap_or_else(|| reply.text.clone()),
-        ),
+        n_bytes: reply.text.len() + of_calls,
+        text: Some(shown(&reply)),
     };
     Ok((reply, facts))
+}
+
+/// A reply for people: the text, the structured reply, or the calls of tools.
+fn shown(reply: &Reply) -> String {
+    match reply.calls.as_slice() {
+        [] => reply.text.clone(),
+        [call] if call.name == protocol::REPLY => call.arguments.clone(),
+        calls => json!({ "content": reply.text, "tool_calls": calls }).to_string(),
+    }
 }

@@ -14,6 +14,7 @@
 mod asked;
 mod complete;
 mod connections;
+mod conversation;
 mod embed;
 mod endpoint;
 mod extract;

@@ -174,25 +174,12 @@ fn exact(number: f32) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use perpend_protocol::host_call::CacheMode;
     use serde_json::json;
 
     use super::*;
 
     fn request() -> CompletionRequest {
-        CompletionRequest {
-            slot: None,
-            messages: Vec::new(),
-            response_schema: None,
-            temperature: None,
-            top_p: None,
-            max_output_tokens: None,
-            seed: None,
-            stop: Vec::new(),
-            top_logprobs: None,
-            cache: CacheMode::Standard,
-            extra: None,
-        }
+        CompletionRequest::new(Vec::new())
     }
 
     fn choice(params: Value) -> ModelChoice {

@@ -6,6 +6,7 @@ mod azure;
 mod google;
 mod mock;
 mod openai;
+mod parts;
 mod responses;
 mod wire;
 
@@ -14,12 +15,20 @@ use serde_json::Value;
 use crate::endpoint::{Endpoint, Protocol};
 use crate::failure::{Class, Failure};
 use crate::observe::Structure;
+pub(crate) use google::SIGNATURE;
 pub(crate) use mock::answer as mock_answer;
-pub(crate) use wire::{Ask, Embeddings, Reply, Wire};
+pub(crate) use wire::{Ask, Embeddings, REPLY, Reply, Wire};
 
-/// The structure methods of a protocol, best first.
-pub(crate) const fn methods(endpoint: &Endpoint) -> &'static [Structure] {
+/// The structure methods of a protocol, best first. With tools of the request the reply cannot be one, and Gemini has
+/// either tools or a schema.
+pub(crate) const fn methods(endpoint: &Endpoint, has_tools: bool) -> &'static [Structure] {
     match endpoint.protocol {
+        Protocol::Anthropic | Protocol::GoogleAiStudio if has_tools => &[Structure::Prompt],
+        _ if has_tools => &[
+            Structure::JsonSchema,
+            Structure::JsonMode,
+            Structure::Prompt,
+        ],
         Protocol::Anthropic => &[Structure::Tool, Structure::Prompt],
         Protocol::GoogleAiStudio => &[
             Structure::JsonSchema,

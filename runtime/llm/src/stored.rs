@@ -31,8 +31,9 @@ impl Call<'_> {
         }
         let structured = match &self.wanted {
             None => None,
+            Some(_) if self.is_calling(&reply) => None,
             Some(wanted) => {
-                let found = wanted.find(reply.structured.as_deref(), &reply.text);
+                let found = wanted.find(reply.structured(), &reply.text);
                 match found.await? {
                     Ok(structured) => Some(structured),
                     Err(_) => return Ok(None),
@@ -59,6 +60,9 @@ impl Call<'_> {
         self.observer.reused(call, answer).await?;
         self.usage += usage;
         self.is_from_cache = true;
-        Ok(Some(self.completion(reply, structured)))
+        Ok(Some(match self.is_calling(&reply) {
+            true => self.calling(reply),
+            false => self.completion(reply, structured),
+        }))
     }
 }

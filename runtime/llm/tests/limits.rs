@@ -5,6 +5,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use perpend_llm::{CallLimits, Class, Endpoint, Llm};
+use perpend_protocol::host_call::Role;
 use serde_json::json;
 use support::{Recorder, choice, llm, mock, quick, request};
 
@@ -19,7 +20,7 @@ fn busy(latency_ms: u64) -> Endpoint {
 
 async fn limit(llm: &Llm, endpoint: &Endpoint) {
     let mut request = request();
-    request.messages[1].content = "limit me".to_owned();
+    request.messages[1] = support::message(Role::User, "limit me");
     let limits = CallLimits::default();
     let (result, _) = support::call(llm, endpoint, &limits, &request).await;
     let failure = result

@@ -1,11 +1,17 @@
-//! Questions of a guest that only the server can answer. Mirrors `model` and `trace-reader` of the WIT
+//! Questions of a guest that only the server can answer. Mirrors `model` and the readers of the WIT
 //! package `perpend:evaluator`; what the fields mean is written there.
+
+mod asking;
+mod reading;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use perpend_domain::payload::Payload;
+
+pub use asking::*;
+pub use reading::*;
 
 /// Model calls of one evaluation; each request of `complete-all` is one.
 pub const MAX_MODEL_CALLS: usize = 64;
@@ -82,6 +88,43 @@ pub enum HostRequest {
         observation_id: String,
         part: Part,
     },
+    /// `trace-reader.outline`.
+    Outline {
+        trace_id: String,
+        parent_id: Option<String>,
+        cursor: Option<String>,
+        limit: u32,
+    },
+    /// `trace-reader.search`.
+    Search {
+        trace_id: String,
+        text: String,
+        limit: u32,
+    },
+    /// `trace-reader.read-range`.
+    ReadRange {
+        trace_id: String,
+        observation_id: String,
+        part: Part,
+        offset: u64,
+        length: u32,
+    },
+    /// `session-reader.get-session`.
+    GetSession { session_id: String },
+    /// `session-reader.list-traces`.
+    ListTraces {
+        session_id: String,
+        cursor: Option<String>,
+        limit: u32,
+    },
+    /// `run-reader.get-run`.
+    GetRun { run_id: String },
+    /// `run-reader.list-items`.
+    ListRunItems {
+        run_id: String,
+        cursor: Option<String>,
+        limit: u32,
+    },
 }
 
 /// Answer to the [`HostRequest`] of the same name.
@@ -94,16 +137,30 @@ pub enum HostReply {
     ListObservations(Result<ObservationPage, TraceError>),
     /// Metadata comes as [`Payload::Json`].
     Read(Result<Option<Payload>, TraceError>),
+    Outline(Result<OutlinePage, TraceError>),
+    Search(Result<Vec<Hit>, TraceError>),
+    ReadRange(Result<Option<Slice>, TraceError>),
+    GetSession(Result<SessionInfo, TraceError>),
+    ListTraces(Result<TracePage, TraceError>),
+    GetRun(Result<RunInfo, TraceError>),
+    ListRunItems(Result<RunPage, TraceError>),
 }
 
 impl HostReply {
-    /// Bytes of a trace that are in it.
+    /// Bytes of recorded data that are in it.
     #[must_use]
     pub fn read_bytes(&self) -> usize {
         match self {
             Self::GetTrace(Ok(info)) => info.size(),
             Self::ListObservations(Ok(page)) => page.size(),
             Self::Read(Ok(Some(payload))) => payload.as_str().len(),
+            Self::Outline(Ok(page)) => page.size(),
+            Self::Search(Ok(hits)) => hits.iter().map(Hit::size).sum(),
+            Self::ReadRange(Ok(Some(slice))) => slice.text.len(),
+            Self::GetSession(Ok(info)) => info.size(),
+            Self::ListTraces(Ok(page)) => page.size(),
+            Self::GetRun(Ok(info)) => info.size(),
+            Self::ListRunItems(Ok(page)) => page.size(),
             _ => 0,
         }
     }
@@ -143,195 +200,15 @@ impl HostRequest {
             Self::GetTrace { .. } => HostReply::GetTrace(Err(trace())),
             Self::ListObservations { .. } => HostReply::ListObservations(Err(trace())),
             Self::Read { .. } => HostReply::Read(Err(trace())),
+            Self::Outline { .. } => HostReply::Outline(Err(trace())),
+            Self::Search { .. } => HostReply::Search(Err(trace())),
+            Self::ReadRange { .. } => HostReply::ReadRange(Err(trace())),
+            Self::GetSession { .. } => HostReply::GetSession(Err(trace())),
+            Self::ListTraces { .. } => HostReply::ListTraces(Err(trace())),
+            Self::GetRun { .. } => HostReply::GetRun(Err(trace())),
+            Self::ListRunItems { .. } => HostReply::ListRunItems(Err(trace())),
         }
     }
-}
-
-/// Part of an observation that is read on its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Part {
-    Input,
-    Output,
-    Metadata,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Role {
-    System,
-    User,
-    Assistant,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Message {
-    pub role: Role,
-    pub content: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CacheMode {
-    Standard,
-    Refresh,
-    Bypass,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CompletionRequest {
-    pub slot: Option<String>,
-    pub messages: Vec<Message>,
-    pub response_schema: Option<String>,
-    pub temperature: Option<f32>,
-    pub top_p: Option<f32>,
-    pub max_output_tokens: Option<u32>,
-    pub seed: Option<u64>,
-    pub stop: Vec<String>,
-    pub top_logprobs: Option<u8>,
-    pub cache: CacheMode,
-    pub extra: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FinishReason {
-    Stop,
-    Length,
-    ContentFilter,
-    Other,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TokenAlternative {
-    pub token: String,
-    pub logprob: f32,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TokenLogprob {
-    pub token: String,
-    pub logprob: f32,
-    pub alternatives: Vec<TokenAlternative>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Completion {
-    pub text: String,
-    pub structured: Option<String>,
-    pub finish: FinishReason,
-    pub input_tokens: u64,
-    pub output_tokens: u64,
-    pub logprobs: Vec<TokenLogprob>,
-    pub model: String,
-    pub from_cache: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ModelError {
-    NotGranted(String),
-    InvalidRequest(String),
-    BudgetExhausted(String),
-    Timeout(String),
-    RateLimited(String),
-    Refused(String),
-    InvalidResponse(String),
-    Unavailable(String),
-    Cancelled,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
-    Span,
-    Generation,
-    Event,
-    Agent,
-    Tool,
-    Chain,
-    Retriever,
-    Evaluator,
-    Embedding,
-    Guardrail,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Severity {
-    Debug,
-    Standard,
-    Warning,
-    Error,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TraceInfo {
-    pub id: String,
-    pub name: Option<String>,
-    pub session_id: Option<String>,
-    pub user_id: Option<String>,
-    pub start_ms: u64,
-    pub tags: Vec<String>,
-    pub metadata: Option<String>,
-    pub n_observations: u32,
-}
-
-impl TraceInfo {
-    /// Bytes it counts for.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        let tags: usize = self.tags.iter().map(String::len).sum();
-        self.id.len() + length(&self.name) + length(&self.metadata) + tags
-    }
-}
-
-fn length(text: &Option<String>) -> usize {
-    text.as_ref().map_or(0, String::len)
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ObservationHead {
-    pub id: String,
-    pub parent_id: Option<String>,
-    pub kind: Kind,
-    pub name: Option<String>,
-    pub start_ms: u64,
-    pub end_ms: Option<u64>,
-    pub severity: Severity,
-    pub status_message: Option<String>,
-    pub model: Option<String>,
-    pub input_tokens: Option<u64>,
-    pub output_tokens: Option<u64>,
-    pub input_size: u64,
-    pub output_size: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ObservationFilter {
-    pub parent_id: Option<String>,
-    pub kinds: Vec<Kind>,
-    pub name: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ObservationPage {
-    pub observations: Vec<ObservationHead>,
-    pub next_cursor: Option<String>,
-}
-
-impl ObservationPage {
-    /// Bytes it counts for.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        let heads = self.observations.iter();
-        let size = |head: &ObservationHead| {
-            128 + head.id.len() + length(&head.name) + length(&head.status_message)
-        };
-        heads.map(size).sum()
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TraceError {
-    NotGranted(String),
-    NotFound(String),
-    TooLarge(String),
-    Unavailable(String),
-    Cancelled,
 }
 
 #[cfg(test)]

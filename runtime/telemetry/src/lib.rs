@@ -25,6 +25,7 @@ mod prepare;
 mod queue;
 mod read;
 mod reader;
+mod reading;
 mod recent;
 mod refresh;
 mod rollup;

@@ -18,7 +18,7 @@ use crate::Error;
 use perpend_domain::telemetry::{Activity, OfTrace, StoredObservation, StoredTrace};
 use perpend_sql::Arg;
 
-fn wrong(what: &'static str, detail: impl ToString) -> Error {
+pub(super) fn wrong(what: &'static str, detail: impl ToString) -> Error {
     Error::Inconsistent {
         what,
         detail: detail.to_string(),

@@ -63,6 +63,7 @@ impl Model {
             input_tokens: 10,
             output_tokens: 5,
             logprobs: Vec::new(),
+            tool_calls: Vec::new(),
             model: "double".to_owned(),
             from_cache: false,
         }

@@ -172,7 +172,7 @@ fn judges_ask_the_host_with_their_own_prompt_and_choices() -> Tested {
         assert_eq!(scores[0].comment.as_deref(), Some("1. because"));
         let asked = model.completions();
         assert_eq!(asked.len(), 1);
-        let prompt = &asked[0].messages[0].content;
+        let prompt = asked[0].messages[0].texts();
         for part in ["Where is Paris?", "In France.", "factual content"] {
             assert!(prompt.contains(part), "{part}: {prompt}");
         }

@@ -72,7 +72,7 @@ fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
     );
     let asked = model.completions();
     assert_eq!(asked[0].messages.len(), 2);
-    assert_eq!(asked[0].messages[1].content, "say \"yes\"\n---\nno");
+    assert_eq!(asked[0].messages[1].texts(), "say \"yes\"\n---\nno");
     assert_eq!(asked[0].slot.as_deref(), Some("judge"));
     assert_eq!(asked[0].temperature, Some(0.0));
     assert_eq!(result.log[0].message, "asked");

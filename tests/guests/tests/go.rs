@@ -80,7 +80,7 @@ fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
         Some(r#"{"model":"double","tokens":15}"#)
     );
     let asked = model.completions();
-    assert_eq!(asked[0].messages[1].content, "yes?\n---\nno");
+    assert_eq!(asked[0].messages[1].texts(), "yes?\n---\nno");
     assert_eq!(asked[0].temperature, Some(0.0));
     assert_eq!(asked[0].slot, None);
     assert_eq!(result.log[0].message, "asked");

@@ -331,7 +331,7 @@ fn traced(request: &HostRequest) -> Option<HostReply> {
 fn models_and_traces_are_asked_through_the_host() -> Tested {
     on_both(|guest, engine| {
         let model = Model::with_host(
-            |request| match request.messages.last().unwrap().content.as_str() {
+            |request| match request.messages.last().unwrap().texts().as_str() {
                 "no" => Err(ModelError::RateLimited("later".into())),
                 _ => Ok(Model::completion(request, "{\"good\":0.25}")),
             },

@@ -17,8 +17,8 @@ use perpend_domain::slots::ModelFailure;
 use perpend_engine::{Broker, Models};
 use perpend_it::{TestApp, Trace};
 use perpend_protocol::host_call::{
-    Allowance, CacheMode, Completion, CompletionRequest, FinishReason, Message, ModelError, Part,
-    Role, TraceError,
+    Allowance, Completion, CompletionRequest, FinishReason, Message, ModelError, Part, Role,
+    TraceError,
 };
 use perpend_protocol::{HostReply, HostRequest};
 use perpend_workers::{Caller, Components, HostCalls, Options, Workers};
@@ -36,7 +36,7 @@ impl Models for Parrot {
         _: usize,
         request: CompletionRequest,
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
-        let asked: String = request.messages.into_iter().map(|m| m.content).collect();
+        let asked: String = request.messages.into_iter().map(|m| m.texts()).collect();
         let text = format!("answer to {asked}");
         self.0
             .lock()
@@ -49,6 +49,7 @@ impl Models for Parrot {
             input_tokens: 1,
             output_tokens: 1,
             logprobs: Vec::new(),
+            tool_calls: Vec::new(),
             model: "parrot".into(),
             from_cache: false,
         })))
@@ -75,19 +76,19 @@ impl Components for Registered {
 }
 
 /// A server whose broker asks a parrot.
-struct Asked {
-    app: TestApp,
+pub(crate) struct Asked {
+    pub(crate) app: TestApp,
     parrot: Arc<Parrot>,
     broker: Arc<Broker>,
     project: ProjectId,
 }
 
 impl Asked {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let app = TestApp::new().await.unwrap();
         let parrot = Arc::new(Parrot::default());
         let models = Arc::clone(&parrot) as Arc<dyn Models>;
-        let broker = Arc::new(Broker::new(&app.app.store.telemetry, models));
+        let broker = Arc::new(Broker::new(&app.app.store, models));
         let projects = app.client.get("/api/public/projects").await.unwrap().json();
         let project = ProjectId::new(projects["data"][0]["id"].as_str().unwrap()).unwrap();
         Self {
@@ -98,7 +99,7 @@ impl Asked {
         }
     }
 
-    fn call(&self, plugin: Digest, grants: Grants, trace: &str) -> Call {
+    pub(crate) fn call(&self, plugin: Digest, grants: Grants, trace: &str) -> Call {
         Call {
             plugin,
             evaluator_id: "one".into(),
@@ -146,7 +147,12 @@ impl Asked {
     }
 
     /// Asks the broker as a worker would that does not count.
-    async fn asks(&self, call: &Arc<Call>, spent: &Arc<Allowance>, what: HostRequest) -> HostReply {
+    pub(crate) async fn asks(
+        &self,
+        call: &Arc<Call>,
+        spent: &Arc<Allowance>,
+        what: HostRequest,
+    ) -> HostReply {
         let caller = Caller {
             project: None,
             call: Arc::clone(call),
@@ -189,44 +195,41 @@ fn side(data: &[(u32, Vec<u8>)]) -> String {
             (local.set $at (i32.and (i32.add (global.get $next) (i32.const 7)) (i32.const -8)))
             (global.set $next (i32.add (local.get $at) (local.get 3)))
             (local.get $at))
-          (func (export "load") (param i32) (result i32) (i32.load (local.get 0))))
+          (func (export "load") (param i32) (result i32) (i32.load (local.get 0)))
+          (func (export "store") (param i32 i32) (i32.store (local.get 0) (local.get 1))))
         (core instance $side (instantiate $side))
-        (alias core export $side "load" (core func $load))"#
+        (alias core export $side "load" (core func $load))
+        (alias core export $side "store" (core func $store))"#
     )
 }
 
 const COMPLETE_ALL: &str = r#"
     (import "perpend:evaluator/model@1.0.0" (instance $model
-      (type $role' (enum "system" "user" "assistant")) (export "role" (type $role (eq $role')))
-      (type $message' (record (field "role" $role) (field "content" string)))
+      (type $role' (enum "system" "user" "assistant" "tool")) (export "role" (type $role (eq $role')))
+      (type $tool-call' (record (field "id" string) (field "name" string) (field "arguments" string)))
+      (export "tool-call" (type $tool-call (eq $tool-call')))
+      (type $tool-result' (record (field "call-id" string) (field "content" string) (field "is-error" bool)))
+      (export "tool-result" (type $tool-result (eq $tool-result')))
+      (type $part' (variant (case "text" string) (case "image" string) (case "audio" string)
+        (case "file" string) (case "tool-call" $tool-call) (case "tool-result" $tool-result)))
+      (export "part" (type $part (eq $part')))
+      (type $message' (record (field "role" $role) (field "parts" (list $part))))
       (export "message" (type $message (eq $message')))
-      (type $cache' (enum "standard" "refresh" "bypass")) (export "cache-mode" (type $cache (eq $cache')))
-      (type $request' (record (field "slot" (option string)) (field "messages" (list $message))
-        (field "response-schema" (option string)) (field "temperature" (option f32))
-        (field "top-p" (option f32)) (field "max-output-tokens" (option u32)) (field "seed" (option u64))
-        (field "stop" (list string)) (field "top-logprobs" (option u8)) (field "cache" $cache)
-        (field "extra" (option string))))
-      (export "completion-request" (type $request (eq $request')))
-      (type $finish' (enum "stop" "length" "content-filter" "other"))
-      (export "finish-reason" (type $finish (eq $finish')))
-      (type $usage' (record (field "input-tokens" u64) (field "output-tokens" u64)))
-      (export "token-usage" (type $usage (eq $usage')))
-      (type $alternative' (record (field "token" string) (field "logprob" f32)))
-      (export "token-alternative" (type $alternative (eq $alternative')))
-      (type $logprob' (record (field "token" string) (field "logprob" f32)
-        (field "alternatives" (list $alternative))))
-      (export "token-logprob" (type $logprob (eq $logprob')))
-      (type $completion' (record (field "text" string) (field "structured" (option string))
-        (field "finish" $finish) (field "usage" $usage) (field "logprobs" (list $logprob))
-        (field "model" string) (field "from-cache" bool)))
-      (export "completion" (type $completion (eq $completion')))
+      (export "request" (type $request (sub resource)))
+      (export "completion" (type $completion (sub resource)))
       (type $error' (variant (case "not-granted" string) (case "invalid-request" string)
         (case "budget-exhausted" string) (case "timeout" string) (case "rate-limited" string)
         (case "refused" string) (case "invalid-response" string) (case "unavailable" string)
         (case "cancelled")))
       (export "model-error" (type $error (eq $error')))
-      (export "complete-all" (func (param "requests" (list $request))
-        (result (list (result $completion (error $error))))))))
+      (export "[constructor]request" (func (param "messages" (list $message)) (result (own $request))))
+      (export "[method]completion.text" (func (param "self" (borrow $completion)) (result string)))
+      (export "complete-all" (func (param "requests" (list (own $request)))
+        (result (list (result (own $completion) (error $error))))))))
+    (core func $request (canon lower (func $model "[constructor]request")
+      (memory (core memory $side "memory"))))
+    (core func $text (canon lower (func $model "[method]completion.text")
+      (memory (core memory $side "memory")) (realloc (core func $side "realloc"))))
     (core func $all (canon lower (func $model "complete-all")
       (memory (core memory $side "memory")) (realloc (core func $side "realloc"))))"#;
 
@@ -237,38 +240,49 @@ fn words(words: &[usize]) -> Vec<u8> {
 
 /// Asks `model.complete-all` with one message per question, and says the answers, or why there are none.
 async fn judged(asked: &Asked, grants: Grants, questions: &[&str]) -> String {
-    // Of a request, which has 96 bytes, all is absent but the messages: one, which has 12.
-    let (requests, messages, texts, bar) = (0x400, 0x300, 0x200, 0x2f0);
+    // A message has 12 bytes, its one part 28; requests are handles.
+    let (requests, messages, parts, texts, bar) = (0x400, 0x300, 0x500, 0x200, 0x2f0);
     let mut data = vec![(bar, b"|".to_vec())];
     let mut at = texts;
+    let mut making = String::new();
     for (n, question) in questions.iter().enumerate() {
-        let message = messages + 12 * n;
+        let (message, part) = (messages + 12 * n, parts + 28 * n);
         data.push((at as u32, question.as_bytes().to_vec()));
-        data.push((message as u32, words(&[1, at, question.len()])));
-        data.push(((requests + 96 * n + 12) as u32, words(&[message, 1])));
+        data.push((part as u32, words(&[0, at, question.len()])));
+        data.push((message as u32, words(&[1, part, 1])));
+        let _ = write!(
+            making,
+            "(call $store (i32.const {}) (call $request (i32.const {message}) (i32.const 1)))",
+            requests + 4 * n
+        );
         at += question.len();
     }
     let n = questions.len();
     let evaluate = format!(
         "(local $at i32) (local $n i32)
+        {making}
         (call $all (i32.const {requests}) (i32.const {n}) (i32.const 256))
         (if (i32.ne (call $load (i32.const 260)) (i32.const {n})) (then unreachable))
         (local.set $at (call $load (i32.const 256)))
         (loop $more
           (if (i32.and (call $load (local.get $at)) (i32.const 255))
-            (then (call $append (call $load (i32.add (local.get $at) (i32.const 12)))
-                                (call $load (i32.add (local.get $at) (i32.const 16)))))
-            (else (call $append (call $load (i32.add (local.get $at) (i32.const 8)))
-                                (call $load (i32.add (local.get $at) (i32.const 12))))))
+            (then (call $append (call $load (i32.add (local.get $at) (i32.const 8)))
+                                (call $load (i32.add (local.get $at) (i32.const 12)))))
+            (else (call $text (call $load (i32.add (local.get $at) (i32.const 4))) (i32.const 264))
+                  (call $append (call $load (i32.const 264)) (call $load (i32.const 268)))))
           (call $append (i32.const {bar}) (i32.const 1))
-          (local.set $at (i32.add (local.get $at) (i32.const 72)))
+          (local.set $at (i32.add (local.get $at) (i32.const 16)))
           (local.set $n (i32.add (local.get $n) (i32.const 1)))
           (br_if $more (i32.lt_u (local.get $n) (i32.const {n}))))"
     );
     let guest = Guest {
         imports: &[&side(&data), COMPLETE_ALL].concat(),
-        with: r#"(with "host" (instance (export "all" (func $all)) (export "load" (func $load))))"#,
+        with: r#"(with "host" (instance (export "all" (func $all)) (export "request" (func $request))
+            (export "text" (func $text)) (export "load" (func $load)) (export "store" (func $store))))"#,
         core_imports: r#"(import "host" "all" (func $all (param i32 i32 i32)))
+            (import "host" "request" (func $request (param i32 i32) (result i32)))
+            (import "host" "text" (func $text (param i32 i32)))
+            (import "host" "store" (func $store (param i32 i32)))
             (import "host" "load" (func $load (param i32) (result i32)))"#,
         fields: APPEND,
         evaluate: &evaluate,
@@ -300,22 +314,7 @@ async fn a_guest_that_was_granted_no_models_is_told_so_and_none_is_asked() {
 }
 
 fn question() -> CompletionRequest {
-    CompletionRequest {
-        slot: None,
-        messages: vec![Message {
-            role: Role::User,
-            content: "?".into(),
-        }],
-        response_schema: None,
-        temperature: None,
-        top_p: None,
-        max_output_tokens: None,
-        seed: None,
-        stop: Vec::new(),
-        top_logprobs: None,
-        cache: CacheMode::Standard,
-        extra: None,
-    }
+    CompletionRequest::new(vec![Message::text(Role::User, "?")])
 }
 
 #[tokio::test]

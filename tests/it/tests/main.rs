@@ -39,6 +39,7 @@ mod organizations;
 mod otlp;
 mod plugins;
 mod prompts;
+mod readers;
 mod recorded;
 mod response_cache;
 mod rest;

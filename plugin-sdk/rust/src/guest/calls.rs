@@ -1,10 +1,25 @@
 //! Calls to the host, in the SDK's types.
 
-use super::bindings::perpend::evaluator::{context, log as host_log, model, trace_reader, types};
+use std::rc::Rc;
+
+use super::bindings::perpend::evaluator::{
+    context, log as host_log, model, run_reader, session_reader, trace_reader, types,
+};
 use crate::Payload;
 use crate::host::Level;
-use crate::model::{CacheMode, Completion, FinishReason, ModelError, Request, Role, TokenLogprob};
-use crate::trace::{Filter, Kind, Observation, Page, Severity, TraceError, TraceInfo};
+use crate::model::{
+    CacheMode, Completion, Distribution, FinishReason, Handle, ModelError, Part as MessagePart,
+    Place, Request, Role, TokenLogprob, ToolCall, ToolChoice,
+};
+use crate::run::{self, RunInfo, RunItem};
+use crate::session::{self, SessionInfo};
+use crate::trace::{
+    Filter, Hit, Kind, Observation, Outline, OutlineEntry, Page, Part, Severity, Slice, TraceError,
+    TraceInfo,
+};
+
+/// An answer that the host holds.
+pub(crate) type Held = model::Completion;
 
 pub(crate) fn seed() -> u64 {
     context::seed()
@@ -25,12 +40,12 @@ pub(crate) fn log(level: Level, message: &str, fields: Option<&str>) {
 }
 
 pub(crate) fn complete(request: &Request) -> Result<Completion, ModelError> {
-    answered(model::complete(&asked(request)))
+    answered(model::complete(asked(request)))
 }
 
 pub(crate) fn complete_all(requests: &[Request]) -> Vec<Result<Completion, ModelError>> {
     let requests: Vec<_> = requests.iter().map(asked).collect();
-    model::complete_all(&requests)
+    model::complete_all(requests)
         .into_iter()
         .map(answered)
         .collect()
@@ -40,42 +55,89 @@ pub(crate) fn embed(slot: Option<&str>, texts: &[String]) -> Result<Vec<Vec<f32>
     model::embed(slot, texts).map_err(model_error)
 }
 
-fn asked(request: &Request) -> model::CompletionRequest {
-    let messages = request
-        .messages
-        .iter()
-        .map(|(role, content)| model::Message {
-            role: match role {
-                Role::System => model::Role::System,
-                Role::User => model::Role::User,
-                Role::Assistant => model::Role::Assistant,
-            },
-            content: content.clone(),
+fn asked(request: &Request) -> model::Request {
+    let messages: Vec<_> = request.messages.iter().map(message).collect();
+    let own = model::Request::new(&messages);
+    if let Some(slot) = &request.slot {
+        own.set_slot(slot);
+    }
+    if let Some(schema) = &request.response_schema {
+        own.set_response_schema(schema);
+    }
+    if let Some(temperature) = request.temperature {
+        own.set_temperature(temperature);
+    }
+    if let Some(top_p) = request.top_p {
+        own.set_top_p(top_p);
+    }
+    if let Some(limit) = request.max_output_tokens {
+        own.set_max_output_tokens(limit);
+    }
+    if let Some(seed) = request.seed {
+        own.set_seed(seed);
+    }
+    if !request.stop.is_empty() {
+        own.set_stop(&request.stop);
+    }
+    if let Some(alternatives) = request.top_logprobs {
+        own.set_top_logprobs(alternatives);
+    }
+    match request.cache {
+        CacheMode::Standard => {}
+        CacheMode::Refresh => own.set_cache(model::CacheMode::Refresh),
+        CacheMode::Bypass => own.set_cache(model::CacheMode::Bypass),
+    }
+    if let Some(extra) = &request.extra {
+        own.set_extra(extra);
+    }
+    if !request.tools.is_empty() || request.tool_choice != ToolChoice::Auto {
+        let tools = request.tools.iter().map(|tool| model::Tool {
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            parameters: tool.parameters.clone(),
         });
-    model::CompletionRequest {
-        slot: request.slot.clone(),
-        messages: messages.collect(),
-        response_schema: request.response_schema.clone(),
-        temperature: request.temperature,
-        top_p: request.top_p,
-        max_output_tokens: request.max_output_tokens,
-        seed: request.seed,
-        stop: request.stop.clone(),
-        top_logprobs: request.top_logprobs,
-        cache: match request.cache {
-            CacheMode::Standard => model::CacheMode::Standard,
-            CacheMode::Refresh => model::CacheMode::Refresh,
-            CacheMode::Bypass => model::CacheMode::Bypass,
+        let choice = match &request.tool_choice {
+            ToolChoice::Auto => model::ToolChoice::Auto,
+            ToolChoice::Required => model::ToolChoice::Required,
+            ToolChoice::None => model::ToolChoice::None,
+            ToolChoice::Named(name) => model::ToolChoice::Named(name.clone()),
+        };
+        own.set_tools(&tools.collect::<Vec<_>>(), &choice);
+    }
+    own
+}
+
+fn message(message: &crate::model::Message) -> model::Message {
+    let part = |part: &MessagePart| match part {
+        MessagePart::Text(text) => model::Part::Text(text.clone()),
+        MessagePart::Image(id) => model::Part::Image(id.clone()),
+        MessagePart::Audio(id) => model::Part::Audio(id.clone()),
+        MessagePart::File(id) => model::Part::File(id.clone()),
+        MessagePart::ToolCall(call) => model::Part::ToolCall(model::ToolCall {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        }),
+        MessagePart::ToolResult(result) => model::Part::ToolResult(model::ToolResult {
+            call_id: result.call_id.clone(),
+            content: result.content.clone(),
+            is_error: result.is_error,
+        }),
+    };
+    model::Message {
+        role: match message.role {
+            Role::System => model::Role::System,
+            Role::User => model::Role::User,
+            Role::Assistant => model::Role::Assistant,
+            Role::Tool => model::Role::Tool,
         },
-        extra: request.extra.clone(),
+        parts: message.parts.iter().map(part).collect(),
     }
 }
 
-fn answered(
-    answer: Result<model::Completion, model::ModelError>,
-) -> Result<Completion, ModelError> {
-    let answer = answer.map_err(model_error)?;
-    let logprobs = answer.logprobs.into_iter().map(|token| TokenLogprob {
+fn answered(answer: Result<Held, model::ModelError>) -> Result<Completion, ModelError> {
+    let held = answer.map_err(model_error)?;
+    let logprobs = held.logprobs().into_iter().map(|token| TokenLogprob {
         token: token.token,
         logprob: token.logprob,
         alternatives: token
@@ -84,20 +146,52 @@ fn answered(
             .map(|other| (other.token, other.logprob))
             .collect(),
     });
+    let calls = held.tool_calls().into_iter().map(|call| ToolCall {
+        id: call.id,
+        name: call.name,
+        arguments: call.arguments,
+    });
+    let usage = held.usage();
     Ok(Completion {
-        text: answer.text,
-        structured: answer.structured,
-        finish: match answer.finish {
+        text: held.text(),
+        structured: held.structured(),
+        finish: match held.finish() {
             model::FinishReason::Stop => FinishReason::Stop,
             model::FinishReason::Length => FinishReason::Length,
             model::FinishReason::ContentFilter => FinishReason::ContentFilter,
+            model::FinishReason::ToolCalls => FinishReason::ToolCalls,
             model::FinishReason::Other => FinishReason::Other,
         },
-        input_tokens: answer.usage.input_tokens,
-        output_tokens: answer.usage.output_tokens,
+        input_tokens: usage.input_tokens,
+        output_tokens: usage.output_tokens,
         logprobs: logprobs.collect(),
-        model: answer.model,
-        from_cache: answer.from_cache,
+        tool_calls: calls.collect(),
+        model: held.model(),
+        from_cache: held.from_cache(),
+        handle: Handle {
+            held: Some(Rc::new(held)),
+        },
+    })
+}
+
+/// Nothing for an answer that the plug-in made itself.
+pub(crate) fn probabilities(
+    completion: &Completion,
+    choices: &[String],
+    place: Place<'_>,
+) -> Option<Distribution> {
+    let held = completion.handle.held.as_ref()?;
+    let place = match place {
+        Place::Whole => model::Place::Whole,
+        Place::Member(name) => model::Place::Member(name.to_owned()),
+        Place::Offset(byte) => model::Place::Offset(byte as u64),
+    };
+    let found = held.probabilities(choices, &place)?;
+    let shares = found.shares.into_iter();
+    Some(Distribution {
+        shares: shares.map(|own| (own.choice, own.probability)).collect(),
+        margin: found.margin,
+        coverage: found.coverage,
     })
 }
 
@@ -117,7 +211,11 @@ fn model_error(error: model::ModelError) -> ModelError {
 
 pub(crate) fn get_trace(trace_id: &str) -> Result<TraceInfo, TraceError> {
     let info = trace_reader::get_trace(trace_id).map_err(trace_error)?;
-    Ok(TraceInfo {
+    Ok(trace_info(info))
+}
+
+fn trace_info(info: trace_reader::TraceInfo) -> TraceInfo {
+    TraceInfo {
         id: info.id,
         name: info.name,
         session_id: info.session_id,
@@ -126,7 +224,7 @@ pub(crate) fn get_trace(trace_id: &str) -> Result<TraceInfo, TraceError> {
         tags: info.tags,
         metadata: info.metadata,
         n_observations: info.observation_count,
-    })
+    }
 }
 
 pub(crate) fn list_observations(
@@ -156,18 +254,22 @@ fn observation(head: trace_reader::ObservationHead) -> Observation {
         name: head.name,
         start_ms: head.start,
         end_ms: head.end,
-        severity: match head.severity {
-            trace_reader::Severity::Debug => Severity::Debug,
-            trace_reader::Severity::Standard => Severity::Standard,
-            trace_reader::Severity::Warning => Severity::Warning,
-            trace_reader::Severity::Error => Severity::Error,
-        },
+        severity: severity(head.severity),
         status_message: head.status_message,
         model: head.model,
         input_tokens: head.input_tokens,
         output_tokens: head.output_tokens,
         input_size: head.input_size,
         output_size: head.output_size,
+    }
+}
+
+fn severity(severity: trace_reader::Severity) -> Severity {
+    match severity {
+        trace_reader::Severity::Debug => Severity::Debug,
+        trace_reader::Severity::Standard => Severity::Standard,
+        trace_reader::Severity::Warning => Severity::Warning,
+        trace_reader::Severity::Error => Severity::Error,
     }
 }
 
@@ -213,4 +315,121 @@ fn trace_error(error: trace_reader::TraceError) -> TraceError {
         trace_reader::TraceError::Unavailable(text) => TraceError::Unavailable(text),
         trace_reader::TraceError::Cancelled => TraceError::Cancelled,
     }
+}
+
+pub(crate) fn outline(
+    trace: &str,
+    parent: Option<&str>,
+    cursor: Option<&str>,
+    limit: u32,
+) -> Result<Outline, TraceError> {
+    let page = trace_reader::outline(trace, parent, cursor, limit).map_err(trace_error)?;
+    let entry = |entry: trace_reader::OutlineEntry| OutlineEntry {
+        id: entry.id,
+        parent_id: entry.parent_id,
+        depth: entry.depth,
+        kind: kind_from_wire(entry.kind),
+        name: entry.name,
+        severity: severity(entry.severity),
+        start_ms: entry.start,
+        duration_ms: entry.duration_ms,
+        input_size: entry.input_size,
+        output_size: entry.output_size,
+        n_children: entry.child_count,
+    };
+    Ok(Outline {
+        entries: page.entries.into_iter().map(entry).collect(),
+        next_cursor: page.next_cursor,
+    })
+}
+
+pub(crate) fn search(trace: &str, text: &str, limit: u32) -> Result<Vec<Hit>, TraceError> {
+    let hits = trace_reader::search(trace, text, limit).map_err(trace_error)?;
+    let hit = |hit: trace_reader::Hit| Hit {
+        observation_id: hit.observation_id,
+        part: match hit.part {
+            trace_reader::ObservationPart::Input => Part::Input,
+            trace_reader::ObservationPart::Output => Part::Output,
+            trace_reader::ObservationPart::Metadata => Part::Metadata,
+        },
+        offset: hit.offset,
+        excerpt: hit.excerpt,
+    };
+    Ok(hits.into_iter().map(hit).collect())
+}
+
+pub(crate) fn read_range(
+    trace: &str,
+    observation: &str,
+    part: Part,
+    offset: u64,
+    length: u32,
+) -> Result<Option<Slice>, TraceError> {
+    let part = match part {
+        Part::Input => trace_reader::ObservationPart::Input,
+        Part::Output => trace_reader::ObservationPart::Output,
+        Part::Metadata => trace_reader::ObservationPart::Metadata,
+    };
+    let slice = trace_reader::read_range(trace, observation, part, offset, length);
+    Ok(slice.map_err(trace_error)?.map(|slice| Slice {
+        text: slice.text,
+        offset: slice.offset,
+        total: slice.total,
+        is_json: slice.is_json,
+    }))
+}
+
+pub(crate) fn get_session(session: &str) -> Result<SessionInfo, TraceError> {
+    let info = session_reader::get_session(session).map_err(trace_error)?;
+    Ok(SessionInfo {
+        id: info.id,
+        n_traces: info.trace_count,
+        start_ms: info.start,
+        end_ms: info.end,
+        user_ids: info.user_ids,
+    })
+}
+
+pub(crate) fn list_traces(
+    session: &str,
+    cursor: Option<&str>,
+    limit: u32,
+) -> Result<session::Page, TraceError> {
+    let page = session_reader::list_traces(session, cursor, limit).map_err(trace_error)?;
+    Ok(session::Page {
+        traces: page.traces.into_iter().map(trace_info).collect(),
+        next_cursor: page.next_cursor,
+    })
+}
+
+pub(crate) fn get_run(run: &str) -> Result<RunInfo, TraceError> {
+    let info = run_reader::get_run(run).map_err(trace_error)?;
+    Ok(RunInfo {
+        id: info.id,
+        name: info.name,
+        dataset_id: info.dataset_id,
+        metadata: info.metadata,
+        n_items: info.item_count,
+    })
+}
+
+pub(crate) fn list_items(
+    run: &str,
+    cursor: Option<&str>,
+    limit: u32,
+) -> Result<run::Page, TraceError> {
+    let page = run_reader::list_items(run, cursor, limit).map_err(trace_error)?;
+    let item = |item: run_reader::RunItem| RunItem {
+        id: item.id,
+        dataset_item_id: item.dataset_item_id,
+        trace: item.trace.map(super::trace_ref),
+        input: item.input.map(super::payload),
+        output: item.output.map(super::payload),
+        expected_output: item.expected_output.map(super::payload),
+        metadata: item.metadata,
+    };
+    Ok(run::Page {
+        items: page.items.into_iter().map(item).collect(),
+        next_cursor: page.next_cursor,
+    })
 }

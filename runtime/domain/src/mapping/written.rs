@@ -36,7 +36,7 @@ impl WrittenItem {
             output: payload(self.output, needs.output),
             expected_output: payload(self.expected_output, needs.expected_output),
             metadata: metadata.filter(|_| needs.metadata),
-            trace: None,
+            ..Item::default()
         }
     }
 }

@@ -10,7 +10,7 @@ use perpend_domain::observation::{Cost, Level, Observation, ObservationKind, Usa
 use perpend_domain::payload::Payload;
 use perpend_ledger::AskingAttempt;
 use perpend_llm::ProviderCall;
-use perpend_protocol::host_call::{Message, Role};
+use perpend_protocol::host_call::{Message, MessagePart, Role};
 use serde_json::{Map, Value, json};
 
 /// What was said in an exchange.
@@ -102,10 +102,30 @@ fn messages(messages: &[Message]) -> Value {
             Role::System => "system",
             Role::User => "user",
             Role::Assistant => "assistant",
+            Role::Tool => "tool",
         };
-        json!({ "role": role, "content": message.content })
+        json!({ "role": role, "content": content(message) })
     };
     messages.iter().map(message).collect()
+}
+
+/// A text where it is nothing but text, else its parts.
+fn content(message: &Message) -> Value {
+    let part = |part: &MessagePart| match part {
+        MessagePart::Text(text) => json!({ "type": "text", "text": text }),
+        MessagePart::Media(kind, id) => json!({ "type": kind.name(), "mediaId": id }),
+        MessagePart::ToolCall(call) => json!({
+            "type": "tool-call", "id": call.id, "name": call.name, "arguments": call.arguments,
+        }),
+        MessagePart::ToolResult(result) => json!({
+            "type": "tool-result", "callId": result.call_id, "content": result.content,
+            "isError": result.is_error,
+        }),
+    };
+    match message.parts.as_slice() {
+        [MessagePart::Text(text)] => json!(text),
+        parts => parts.iter().map(part).collect(),
+    }
 }
 
 fn metadata(asking: &AskingAttempt, call: &ModelCall) -> Map<String, Value> {

@@ -170,39 +170,32 @@ pub(crate) const SLEEP: &str = r#"
     (core func $subscribe (canon lower (func $clock "subscribe-duration")))
     (core func $block (canon lower (func $poll "[method]pollable.block")))"#;
 
-/// `model.complete` with an empty request at 0 and its answer at 256: the discriminant of the answer
-/// there, that of the error at 264.
+/// Requests without messages, and `model.complete` with the answer at 256: the discriminant of the answer there, that of
+/// the error at 260.
 pub(crate) const MODEL: &str = r#"
     (import "perpend:evaluator/model@1.0.0" (instance $model
-      (type $role' (enum "system" "user" "assistant")) (export "role" (type $role (eq $role')))
-      (type $message' (record (field "role" $role) (field "content" string)))
+      (type $role' (enum "system" "user" "assistant" "tool")) (export "role" (type $role (eq $role')))
+      (type $tool-call' (record (field "id" string) (field "name" string) (field "arguments" string)))
+      (export "tool-call" (type $tool-call (eq $tool-call')))
+      (type $tool-result' (record (field "call-id" string) (field "content" string) (field "is-error" bool)))
+      (export "tool-result" (type $tool-result (eq $tool-result')))
+      (type $part' (variant (case "text" string) (case "image" string) (case "audio" string)
+        (case "file" string) (case "tool-call" $tool-call) (case "tool-result" $tool-result)))
+      (export "part" (type $part (eq $part')))
+      (type $message' (record (field "role" $role) (field "parts" (list $part))))
       (export "message" (type $message (eq $message')))
-      (type $cache' (enum "standard" "refresh" "bypass")) (export "cache-mode" (type $cache (eq $cache')))
-      (type $request' (record (field "slot" (option string)) (field "messages" (list $message))
-        (field "response-schema" (option string)) (field "temperature" (option f32))
-        (field "top-p" (option f32)) (field "max-output-tokens" (option u32)) (field "seed" (option u64))
-        (field "stop" (list string)) (field "top-logprobs" (option u8)) (field "cache" $cache)
-        (field "extra" (option string))))
-      (export "completion-request" (type $request (eq $request')))
-      (type $finish' (enum "stop" "length" "content-filter" "other"))
-      (export "finish-reason" (type $finish (eq $finish')))
-      (type $usage' (record (field "input-tokens" u64) (field "output-tokens" u64)))
-      (export "token-usage" (type $usage (eq $usage')))
-      (type $alternative' (record (field "token" string) (field "logprob" f32)))
-      (export "token-alternative" (type $alternative (eq $alternative')))
-      (type $logprob' (record (field "token" string) (field "logprob" f32)
-        (field "alternatives" (list $alternative))))
-      (export "token-logprob" (type $logprob (eq $logprob')))
-      (type $completion' (record (field "text" string) (field "structured" (option string))
-        (field "finish" $finish) (field "usage" $usage) (field "logprobs" (list $logprob))
-        (field "model" string) (field "from-cache" bool)))
-      (export "completion" (type $completion (eq $completion')))
+      (export "request" (type $request (sub resource)))
+      (export "completion" (type $completion (sub resource)))
       (type $error' (variant (case "not-granted" string) (case "invalid-request" string)
         (case "budget-exhausted" string) (case "timeout" string) (case "rate-limited" string)
         (case "refused" string) (case "invalid-response" string) (case "unavailable" string)
         (case "cancelled")))
       (export "model-error" (type $error (eq $error')))
-      (export "complete" (func (param "request" $request) (result (result $completion (error $error)))))))
+      (export "[constructor]request" (func (param "messages" (list $message)) (result (own $request))))
+      (export "complete" (func (param "request" (own $request))
+        (result (result (own $completion) (error $error)))))))
+    (core func $request (canon lower (func $model "[constructor]request")
+      (memory (core memory $side "memory"))))
     (core func $complete (canon lower (func $model "complete")
       (memory (core memory $side "memory")) (realloc (core func $side "realloc"))))"#;
 
@@ -445,18 +438,34 @@ fn imports() -> Vec<Case> {
             "model calls without end",
             "model calls",
             "(loop $l
-               (call $complete (i32.const 0) (i32.const 256))
+               (call $complete (call $request (i32.const 0) (i32.const 0)) (i32.const 256))
                ;; The third case of the error: the budget is exhausted.
-               (br_if $l (i32.ne (i32.and (call $load (i32.const 264)) (i32.const 0xff)) (i32.const 2))))
+               (br_if $l (i32.ne (i32.and (call $load (i32.const 260)) (i32.const 0xff)) (i32.const 2))))
              unreachable",
         )
         .importing(
             IMPORTS[3],
-            r#"(with "host" (instance (export "complete" (func $complete)) (export "load" (func $load))))"#,
+            r#"(with "host" (instance (export "complete" (func $complete)) (export "request" (func $request))
+              (export "load" (func $load))))"#,
             r#"(import "host" "complete" (func $complete (param i32 i32)))
+               (import "host" "request" (func $request (param i32 i32) (result i32)))
                (import "host" "load" (func $load (param i32) (result i32)))"#,
         )
         .ends(FailureClass::PluginTrap, "unreachable"),
+        Case::new(
+            "requests without end",
+            "handles of requests",
+            "(loop $l
+               (drop (call $request (i32.const 0) (i32.const 0)))
+               (br $l))
+             unreachable",
+        )
+        .importing(
+            IMPORTS[3],
+            r#"(with "host" (instance (export "request" (func $request))))"#,
+            r#"(import "host" "request" (func $request (param i32 i32) (result i32)))"#,
+        )
+        .ends(FailureClass::PluginTrap, "more than 500 requests"),
     ]
 }
 

@@ -117,12 +117,13 @@ fn judge_that(evaluate: &str) -> Vec<u8> {
     let imports = [SIDE, MODEL, SLEEP].concat();
     Guest {
         imports: &imports,
-        with: r#"(with "host" (instance (export "complete" (func $complete))
+        with: r#"(with "host" (instance (export "complete" (func $complete)) (export "request" (func $request))
             (export "subscribe" (func $subscribe)) (export "block" (func $block))))"#,
         core_imports: r#"(import "host" "complete" (func $complete (param i32 i32)))
+            (import "host" "request" (func $request (param i32 i32) (result i32)))
             (import "host" "subscribe" (func $subscribe (param i64) (result i32)))
             (import "host" "block" (func $block (param i32)))"#,
-        evaluate: &["(call $complete (i32.const 0) (i32.const 256))", evaluate].concat(),
+        evaluate: &["(call $complete (call $request (i32.const 0) (i32.const 0)) (i32.const 256))", evaluate].concat(),
         ..Guest::default()
     }
     .bytes()
@@ -133,9 +134,10 @@ fn judge() -> Vec<u8> {
     let imports = [SIDE, MODEL].concat();
     Guest {
         imports: &imports,
-        with: r#"(with "host" (instance (export "complete" (func $complete))))"#,
-        core_imports: r#"(import "host" "complete" (func $complete (param i32 i32)))"#,
-        evaluate: "(call $complete (i32.const 0) (i32.const 256))",
+        with: r#"(with "host" (instance (export "complete" (func $complete)) (export "request" (func $request))))"#,
+        core_imports: r#"(import "host" "complete" (func $complete (param i32 i32)))
+            (import "host" "request" (func $request (param i32 i32) (result i32)))"#,
+        evaluate: "(call $complete (call $request (i32.const 0) (i32.const 0)) (i32.const 256))",
         ..Guest::default()
     }
     .bytes()

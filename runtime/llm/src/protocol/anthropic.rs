@@ -1,9 +1,12 @@
 //! Anthropic's messages.
 
-use perpend_protocol::host_call::{FinishReason, Message};
+use perpend_protocol::host_call::{
+    FinishReason, MediaKind, Message, MessagePart, ToolCall, ToolChoice,
+};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::parts;
 use super::wire::{self, Ask, REPLY, REPLY_DESCRIPTION, Reply, Wire};
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
@@ -20,7 +23,7 @@ struct Body<'a> {
     max_tokens: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     system: Option<String>,
-    messages: Vec<Turn<'a>>,
+    messages: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,24 +36,83 @@ struct Body<'a> {
     tool_choice: Option<Value>,
 }
 
-#[derive(Serialize)]
-struct Turn<'a> {
-    role: &'static str,
-    content: &'a str,
+fn turn(ask: &Ask<'_>, message: &Message) -> Result<Value, Failure> {
+    // The one system message of a conversation without others is said by the user, and so are the results of tools.
+    let role = match wire::role(message) {
+        "assistant" => "assistant",
+        _ => "user",
+    };
+    if parts::is_text(message) {
+        return Ok(json!({ "role": role, "content": message.texts() }));
+    }
+    let blocks = message.parts.iter().map(|part| block(ask, part));
+    let blocks: Vec<Value> = blocks.collect::<Result<_, _>>()?;
+    Ok(json!({ "role": role, "content": blocks }))
 }
 
-impl<'a> From<&'a Message> for Turn<'a> {
-    fn from(message: &'a Message) -> Self {
-        // The one system message of a conversation without others is said by the user.
-        let role = match wire::role(message) {
-            "assistant" => "assistant",
-            _ => "user",
-        };
-        Self {
-            role,
-            content: &message.content,
+fn block(ask: &Ask<'_>, part: &MessagePart) -> Result<Value, Failure> {
+    Ok(match part {
+        MessagePart::Text(text) => json!({ "type": "text", "text": text }),
+        MessagePart::Media(kind, id) => {
+            let medium = parts::encoded(ask, *kind, id)?;
+            let of = match (kind, medium.content_type) {
+                (MediaKind::Image, _) => "image",
+                (MediaKind::File, "application/pdf") => "document",
+                _ => return Err(parts::unsupported("anthropic", &medium)),
+            };
+            let source = json!({
+                "type": "base64",
+                "media_type": medium.content_type,
+                "data": medium.base64,
+            });
+            json!({ "type": of, "source": source })
         }
+        MessagePart::ToolCall(call) => json!({
+            "type": "tool_use",
+            "id": call.id,
+            "name": call.name,
+            "input": parts::arguments(call),
+        }),
+        MessagePart::ToolResult(result) => json!({
+            "type": "tool_result",
+            "tool_use_id": result.call_id,
+            "content": result.content,
+            "is_error": result.is_error,
+        }),
+    })
+}
+
+/// The tools of the request, and how they are to be used.
+fn tools(ask: &Ask<'_>, thinks: bool) -> (Option<Value>, Option<Value>) {
+    if ask.tools.is_empty() {
+        return (None, None);
     }
+    let tools = ask.tools.iter().map(|tool| {
+        json!({
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": parts::parameters(tool),
+        })
+    });
+    let choice = match ask.tool_choice {
+        ToolChoice::None => json!({ "type": "none" }),
+        ToolChoice::Auto => json!({ "type": "auto" }),
+        _ if thinks => json!({ "type": "auto" }),
+        ToolChoice::Required => json!({ "type": "any" }),
+        ToolChoice::Named(name) => json!({ "type": "tool", "name": name }),
+    };
+    (Some(tools.collect()), Some(choice))
+}
+
+/// Further parameters. A conversation with calls of tools goes on without thinking: the protocol wants the thoughts that led
+/// to the calls back, signed, and they are not kept.
+fn further(ask: &Ask<'_>) -> Map<String, Value> {
+    let mut rest = ask.params.rest.clone();
+    let mut parts = ask.messages.iter().flat_map(|message| &message.parts);
+    if parts.any(|part| matches!(part, MessagePart::ToolCall(_))) {
+        rest.remove("thinking");
+    }
+    rest
 }
 
 pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failure> {
@@ -70,23 +132,26 @@ pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failu
         }])
     });
     // A model that thinks cannot be forced to call a tool.
-    let thinks = ask.params.rest.get("thinking").is_some_and(|thinking| {
+    let rest = further(ask);
+    let thinks = rest.get("thinking").is_some_and(|thinking| {
         !thinking.is_null() && thinking.get("type").is_none_or(|of| of != "disabled")
     });
     let tool_choice = tool.as_ref().map(|_| match thinks {
         true => json!({ "type": "auto" }),
         false => json!({ "type": "tool", "name": REPLY }),
     });
+    let (of_request, choice_of_request) = tools(ask, thinks);
+    let messages = messages.into_iter().map(|message| turn(ask, message));
     let body = Body {
         model: ask.model,
         max_tokens: ask.params.max_tokens.unwrap_or(MAX_TOKENS),
         system,
-        messages: messages.into_iter().map(Turn::from).collect(),
+        messages: messages.collect::<Result<_, _>>()?,
         temperature: ask.params.temperature,
         top_p: ask.params.top_p,
         stop_sequences: &ask.params.stop,
-        tools: tool,
-        tool_choice,
+        tools: tool.or(of_request),
+        tool_choice: tool_choice.or(choice_of_request),
     };
     Ok(Wire {
         url: wire::with_path(base, &path).into(),
@@ -94,7 +159,7 @@ pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failu
             ("x-api-key", endpoint.key.expose().to_owned()),
             ("anthropic-version", VERSION.to_owned()),
         ],
-        body: wire::body(&body, &ask.params.rest),
+        body: wire::body(&body, &rest),
     })
 }
 
@@ -114,6 +179,10 @@ enum Block {
         text: String,
     },
     ToolUse {
+        #[serde(default)]
+        id: String,
+        #[serde(default)]
+        name: String,
         input: Value,
     },
     /// Thinking, and what comes to be.
@@ -149,11 +218,15 @@ impl From<Counted> for Usage {
 
 pub(super) fn reply(body: Value) -> Result<Reply, String> {
     let answer: Answer = wire::read(body)?;
-    let (mut text, mut structured) = (String::new(), None);
+    let (mut text, mut calls) = (String::new(), Vec::new());
     for block in answer.content {
         match block {
             Block::Text { text: more } => text.push_str(&more),
-            Block::ToolUse { input } => structured = Some(input.to_string()),
+            Block::ToolUse { id, name, input } => calls.push(ToolCall {
+                id,
+                name,
+                arguments: input.to_string(),
+            }),
             Block::Other => {}
         }
     }
@@ -164,7 +237,7 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
             false => text.clone(),
         }),
         text,
-        structured,
+        calls,
         finish: match answer.stop_reason.as_deref() {
             Some("end_turn" | "stop_sequence" | "tool_use") => FinishReason::Stop,
             Some("max_tokens" | "model_context_window_exceeded") => FinishReason::Length,

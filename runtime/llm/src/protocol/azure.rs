@@ -14,7 +14,7 @@ pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failu
     Ok(Wire {
         url: address(endpoint, ask.model, &["chat", "completions"])?.into(),
         headers: key(endpoint),
-        body: openai::body(ask, None, true),
+        body: openai::body(ask, None, true)?,
     })
 }
 

@@ -1,16 +1,22 @@
 //! Google AI Studio: `generateContent` of the Gemini models, and their embeddings.
 
-use perpend_protocol::host_call::{FinishReason, Message, Role, TokenAlternative, TokenLogprob};
+use perpend_protocol::host_call::{
+    FinishReason, Message, MessagePart, Role, TokenAlternative, TokenLogprob, ToolCall, ToolChoice,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use url::Url;
 
+use super::parts;
 use super::wire::{self, Ask, Embeddings, Reply, Wire};
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::observe::Usage;
 
 const VENDOR: &str = "https://generativelanguage.googleapis.com";
+/// In the id of a call, what comes before the signature of the thought that led to it: newer models want it back, and a
+/// conversation has no other place that a plug-in would carry it in.
+pub(crate) const SIGNATURE: char = '~';
 /// Members of a request; any other parameter belongs into its `generationConfig`.
 const OF_REQUEST: [&str; 6] = [
     "safetySettings",
@@ -29,6 +35,10 @@ struct Body {
     system_instruction: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     generation_config: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_config: Option<Value>,
 }
 
 #[derive(Serialize)]
@@ -72,10 +82,14 @@ pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failu
     };
     let (of_request, of_config) = split(&ask.params.rest);
     let config = wire::body(&config, &of_config);
+    let (tools, tool_config) = tools(ask);
+    let contents = messages.into_iter().map(|message| content(ask, message));
     let body = Body {
-        contents: messages.into_iter().map(content).collect(),
+        contents: contents.collect::<Result<_, _>>()?,
         system_instruction: system.map(|text| json!({ "parts": [{ "text": text }] })),
         generation_config: Some(config).filter(|config| *config != json!({})),
+        tools,
+        tool_config,
     };
     Ok(Wire {
         url: address(endpoint, ask.model, "generateContent")?.into(),
@@ -101,12 +115,69 @@ fn split(rest: &Map<String, Value>) -> (Map<String, Value>, Map<String, Value>) 
     (of_request, of_config)
 }
 
-fn content(message: &Message) -> Value {
+fn content(ask: &Ask<'_>, message: &Message) -> Result<Value, Failure> {
     let role = match message.role {
         Role::Assistant => "model",
-        Role::User | Role::System => "user",
+        Role::User | Role::System | Role::Tool => "user",
     };
-    json!({ "role": role, "parts": [{ "text": message.content }] })
+    let parts = message.parts.iter().map(|own| part(ask, own));
+    let parts: Vec<Value> = parts.collect::<Result<_, _>>()?;
+    Ok(json!({ "role": role, "parts": parts }))
+}
+
+fn part(ask: &Ask<'_>, part: &MessagePart) -> Result<Value, Failure> {
+    Ok(match part {
+        MessagePart::Text(text) => json!({ "text": text }),
+        MessagePart::Media(kind, id) => {
+            let medium = parts::encoded(ask, *kind, id)?;
+            json!({ "inlineData": { "mimeType": medium.content_type, "data": medium.base64 } })
+        }
+        MessagePart::ToolCall(call) => {
+            let mut part =
+                json!({ "functionCall": { "name": call.name, "args": parts::arguments(call) } });
+            if let Some((_, signature)) = call.id.split_once(SIGNATURE) {
+                part["thoughtSignature"] = json!(signature);
+            }
+            part
+        }
+        MessagePart::ToolResult(result) => {
+            let called = ask.messages.iter().flat_map(|message| &message.parts);
+            let name = called.filter_map(|part| match part {
+                MessagePart::ToolCall(call) if call.id == result.call_id => Some(&call.name),
+                _ => None,
+            });
+            let member = if result.is_error { "error" } else { "result" };
+            json!({ "functionResponse": {
+                "name": name.last(),
+                "response": { member: result.content },
+            } })
+        }
+    })
+}
+
+/// The tools of the request, and how they are to be used.
+fn tools(ask: &Ask<'_>) -> (Option<Value>, Option<Value>) {
+    if ask.tools.is_empty() {
+        return (None, None);
+    }
+    let tools = ask.tools.iter().map(|tool| {
+        json!({
+            "name": tool.name,
+            "description": tool.description,
+            "parametersJsonSchema": parts::parameters(tool),
+        })
+    });
+    let tools: Vec<Value> = tools.collect();
+    let calling = match ask.tool_choice {
+        ToolChoice::Auto => json!({ "mode": "AUTO" }),
+        ToolChoice::Required => json!({ "mode": "ANY" }),
+        ToolChoice::None => json!({ "mode": "NONE" }),
+        ToolChoice::Named(name) => json!({ "mode": "ANY", "allowedFunctionNames": [name] }),
+    };
+    (
+        Some(json!([{ "functionDeclarations": tools }])),
+        Some(json!({ "functionCallingConfig": calling })),
+    )
 }
 
 fn key(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
@@ -154,10 +225,20 @@ struct Content {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Part {
     text: Option<String>,
     #[serde(default)]
     thought: bool,
+    function_call: Option<Called>,
+    thought_signature: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Called {
+    name: String,
+    #[serde(default)]
+    args: Map<String, Value>,
 }
 
 #[derive(Deserialize)]
@@ -240,10 +321,19 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
     };
     let reason = blocked.or(candidate.finish_reason);
     let parts = candidate.content.map(|content| content.parts);
-    let said = parts.into_iter().flatten().filter(|part| !part.thought);
+    let (mut text, mut calls) = (String::new(), Vec::new());
+    for part in parts.into_iter().flatten().filter(|part| !part.thought) {
+        text.push_str(part.text.as_deref().unwrap_or_default());
+        let signature = part.thought_signature;
+        calls.extend(part.function_call.map(|called| ToolCall {
+            id: signature.map_or_else(String::new, |own| format!("{SIGNATURE}{own}")),
+            name: called.name,
+            arguments: Value::Object(called.args).to_string(),
+        }));
+    }
     Ok(Reply {
-        text: said.filter_map(|part| part.text).collect(),
-        structured: None,
+        text,
+        calls,
         finish,
         refusal: reason.filter(|_| finish == FinishReason::ContentFilter),
         usage: answer.usage_metadata.map(Usage::from),

@@ -4,16 +4,19 @@
 //! {"replies": [
 //!   {"contains": "refund", "reply": {"reasoning": "..", "score": 1}, "usage": {"input": 10, "output": 5}},
 //!   {"contains": "busy", "error": {"status": 429, "retryAfterSeconds": 3}},
+//!   {"turn": 1, "toolCalls": [{"name": "search", "arguments": {"text": "refund"}}]},
 //!   {"reply": "any other text", "latencyMs": 20}
 //! ]}
 //! ```
 //!
-//! The first rule whose text is in a message replies; without such a rule the last one does. Equal requests get equal
-//! replies.
+//! The first rule that fits replies; without such a rule the last one does. A rule fits when its text is in a message
+//! (results of tools count, and a medium says `[image ID]`) and when its `turn` is that of the conversation: one more than
+//! there are messages of the assistant, so that a loop with tools can be written down turn by turn. Calls of tools have the
+//! `id` that the rule says, or get one from their place. Equal requests get equal replies.
 
 use std::time::Duration;
 
-use perpend_protocol::host_call::Message;
+use perpend_protocol::host_call::{Message, MessagePart, Role};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -34,6 +37,7 @@ struct Script {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Rule {
     contains: Option<String>,
+    turn: Option<usize>,
     #[serde(default)]
     reply: Value,
     #[serde(default)]
@@ -42,6 +46,18 @@ struct Rule {
     usage: Option<Tokens>,
     /// `stop` unless said.
     finish: Option<String>,
+    #[serde(default)]
+    tool_calls: Vec<Call>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call {
+    id: Option<String>,
+    name: String,
+    /// An object, or the text of what a model could write instead of one.
+    #[serde(default)]
+    arguments: Value,
 }
 
 #[derive(Deserialize)]
@@ -72,13 +88,30 @@ pub(crate) struct MockAnswer {
 
 /// The request is only recorded; its messages are what the script looks at.
 pub(super) fn complete(ask: &Ask<'_>) -> Wire {
-    let text = |message: &Message| json!({ "content": message.content });
+    let text = |message: &Message| {
+        let role = (message.role == Role::Assistant).then_some("assistant");
+        json!({ "role": role, "content": content(message) })
+    };
+    let tools = ask.tools.iter().map(|tool| tool.name.as_str());
     wire(json!({
         "model": ask.model,
         "messages": ask.messages.iter().map(text).collect::<Vec<_>>(),
         "structure": ask.structure.name(),
         "max_tokens": ask.params.max_tokens,
+        "tools": tools.collect::<Vec<_>>(),
     }))
+}
+
+/// A message as text.
+fn content(message: &Message) -> String {
+    let part = |part: &MessagePart| match part {
+        MessagePart::Text(text) => text.clone(),
+        MessagePart::Media(kind, id) => format!("[{} {id}]", kind.name()),
+        MessagePart::ToolCall(call) => format!("[{} {}]", call.name, call.arguments),
+        MessagePart::ToolResult(result) => result.content.clone(),
+    };
+    let parts: Vec<String> = message.parts.iter().map(part).collect();
+    parts.join("\n\n")
 }
 
 pub(super) fn embed(model: &str, texts: &[String]) -> Wire {
@@ -114,7 +147,13 @@ pub(crate) fn answer(endpoint: &Endpoint, request: &Value) -> Result<MockAnswer,
             content.is_some_and(|content| content.contains(text.as_str()))
         })
     };
-    let matches = |rule: &&Rule| rule.contains.as_ref().is_none_or(says);
+    let said = messages.into_iter().flatten();
+    let turn = 1 + said
+        .filter(|message| message["role"] == "assistant")
+        .count();
+    let matches = |rule: &&Rule| {
+        rule.contains.as_ref().is_none_or(says) && rule.turn.is_none_or(|own| own == turn)
+    };
     let rule = script.replies.iter().find(matches);
     let rule = rule.or(script.replies.last());
     let rule = rule.ok_or_else(|| invalid("`replies` is empty".to_owned()))?;
@@ -135,13 +174,22 @@ impl Rule {
         }
         let content = match &self.reply {
             Value::String(text) => text.clone(),
+            Value::Null if !self.tool_calls.is_empty() => String::new(),
             other => other.to_string(),
         };
         let usage = self.usage.as_ref().map(
             |tokens| json!({ "prompt_tokens": tokens.input, "completion_tokens": tokens.output }),
         );
+        let calls = self.tool_calls.iter().map(|call| {
+            let arguments = match &call.arguments {
+                Value::Null => "{}".to_owned(),
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            json!({ "id": call.id, "function": { "name": call.name, "arguments": arguments } })
+        });
         let choice = json!({
-            "message": { "content": content },
+            "message": { "content": content, "tool_calls": calls.collect::<Vec<_>>() },
             "finish_reason": self.finish.as_deref().unwrap_or("stop"),
         });
         MockAnswer {

@@ -1,10 +1,14 @@
 //! OpenAI's chat completions and embeddings, and what every compatible server speaks.
 
-use perpend_protocol::host_call::{FinishReason, Message, TokenAlternative, TokenLogprob};
+use perpend_protocol::host_call::{
+    FinishReason, MediaKind, Message, MessagePart, TokenAlternative, TokenLogprob, ToolCall,
+    ToolChoice,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use url::Url;
 
+use super::parts;
 use super::wire::{self, Ask, Embeddings, REPLY, REPLY_DESCRIPTION, Reply, Wire};
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
@@ -17,7 +21,7 @@ pub(super) const VENDOR: &str = "https://api.openai.com/v1";
 struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<&'a str>,
-    messages: Vec<Turn<'a>>,
+    messages: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,19 +46,81 @@ struct Body<'a> {
     tool_choice: Option<Value>,
 }
 
-#[derive(Serialize)]
-pub(super) struct Turn<'a> {
-    role: &'static str,
-    content: &'a str,
-}
-
-impl<'a> From<&'a Message> for Turn<'a> {
-    fn from(message: &'a Message) -> Self {
-        Self {
-            role: wire::role(message),
-            content: &message.content,
+/// The turns that a message makes: one, or one for each result of a tool.
+fn turns(ask: &Ask<'_>, message: &Message) -> Result<Vec<Value>, Failure> {
+    let role = wire::role(message);
+    if parts::is_text(message) {
+        return Ok(vec![json!({ "role": role, "content": message.texts() })]);
+    }
+    let (mut content, mut calls, mut turns) = (Vec::new(), Vec::new(), Vec::new());
+    for part in &message.parts {
+        match part {
+            MessagePart::Text(text) => content.push(json!({ "type": "text", "text": text })),
+            MessagePart::Media(kind, id) => content.push(medium(ask, *kind, id)?),
+            MessagePart::ToolCall(call) => calls.push(json!({
+                "id": call.id,
+                "type": "function",
+                "function": { "name": call.name, "arguments": parts::arguments_text(call) },
+            })),
+            MessagePart::ToolResult(result) => turns.push(json!({
+                "role": "tool",
+                "tool_call_id": result.call_id,
+                "content": parts::result_text(&result.content, result.is_error),
+            })),
         }
     }
+    if !calls.is_empty() {
+        let text = Some(message.texts()).filter(|text| !text.is_empty());
+        turns.push(json!({ "role": role, "content": text, "tool_calls": calls }));
+    } else if !content.is_empty() {
+        turns.push(json!({ "role": role, "content": content }));
+    }
+    Ok(turns)
+}
+
+fn medium(ask: &Ask<'_>, kind: MediaKind, id: &str) -> Result<Value, Failure> {
+    let medium = parts::encoded(ask, kind, id)?;
+    let audio = match medium.content_type {
+        "audio/wav" | "audio/x-wav" | "audio/wave" => Some("wav"),
+        "audio/mpeg" | "audio/mp3" => Some("mp3"),
+        _ => None,
+    };
+    Ok(match (kind, audio) {
+        (MediaKind::Image, _) => {
+            json!({ "type": "image_url", "image_url": { "url": medium.data_url() } })
+        }
+        (MediaKind::Audio, Some(format)) => {
+            json!({ "type": "input_audio", "input_audio": { "data": medium.base64, "format": format } })
+        }
+        (MediaKind::Audio, None) => return Err(parts::unsupported("openai", &medium)),
+        (MediaKind::File, _) => {
+            json!({ "type": "file", "file": { "filename": id, "file_data": medium.data_url() } })
+        }
+    })
+}
+
+/// The tools of the request, and how they are to be used.
+fn tools(ask: &Ask<'_>) -> (Option<Value>, Option<Value>) {
+    if ask.tools.is_empty() {
+        return (None, None);
+    }
+    let tools = ask.tools.iter().map(|tool| {
+        json!({
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": parts::parameters(tool),
+            },
+        })
+    });
+    let choice = match ask.tool_choice {
+        ToolChoice::Auto => json!("auto"),
+        ToolChoice::Required => json!("required"),
+        ToolChoice::None => json!("none"),
+        ToolChoice::Named(name) => json!({ "type": "function", "function": { "name": name } }),
+    };
+    (Some(tools.collect()), Some(choice))
 }
 
 pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failure> {
@@ -63,12 +129,16 @@ pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failu
     Ok(Wire {
         url: wire::ending_in(base, &["chat", "completions"]).into(),
         headers: bearer(endpoint),
-        body: body(ask, Some(ask.model), is_vendor),
+        body: body(ask, Some(ask.model), is_vendor)?,
     })
 }
 
 /// The body, with the output limit under the name of the vendor's reasoning models where `knows_reasoning`.
-pub(super) fn body(ask: &Ask<'_>, model: Option<&str>, knows_reasoning: bool) -> Value {
+pub(super) fn body(
+    ask: &Ask<'_>,
+    model: Option<&str>,
+    knows_reasoning: bool,
+) -> Result<Value, Failure> {
     let is_new_name =
         (knows_reasoning && is_reasoning(ask.model)) != ask.quirks.contains(&Quirk::OtherLimitName);
     let limit = ask.params.max_tokens;
@@ -89,9 +159,12 @@ pub(super) fn body(ask: &Ask<'_>, model: Option<&str>, knows_reasoning: bool) ->
         })
     });
     let top_logprobs = ask.top_logprobs();
+    let (tools, tool_choice) = tools(ask);
+    let messages = ask.messages.iter().map(|message| turns(ask, message));
+    let messages: Vec<Vec<Value>> = messages.collect::<Result<_, _>>()?;
     let body = Body {
         model,
-        messages: ask.messages.iter().map(Turn::from).collect(),
+        messages: messages.into_iter().flatten().collect(),
         temperature: ask.params.temperature,
         top_p: ask.params.top_p,
         max_tokens: limit.filter(|_| !is_new_name),
@@ -103,10 +176,11 @@ pub(super) fn body(ask: &Ask<'_>, model: Option<&str>, knows_reasoning: bool) ->
         response_format: native.or(json_mode),
         tool_choice: tool
             .as_ref()
-            .map(|_| json!({ "type": "function", "function": { "name": REPLY } })),
-        tools: tool.map(|tool| json!([tool])),
+            .map(|_| json!({ "type": "function", "function": { "name": REPLY } }))
+            .or(tool_choice),
+        tools: tool.map(|tool| json!([tool])).or(tools),
     };
-    wire::body(&body, &ask.params.rest)
+    Ok(wire::body(&body, &ask.params.rest))
 }
 
 /// Servers without keys get none.
@@ -153,20 +227,37 @@ struct Said {
     #[serde(default)]
     content: Value,
     #[serde(default)]
-    tool_calls: Option<Vec<ToolCall>>,
+    tool_calls: Option<Vec<Called>>,
     refusal: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct ToolCall {
+struct Called {
+    #[serde(default)]
+    id: Option<String>,
     function: Function,
 }
 
 #[derive(Deserialize)]
 struct Function {
+    #[serde(default)]
+    name: String,
     /// A JSON text; some servers send the object itself.
     #[serde(default)]
     arguments: Value,
+}
+
+impl From<Called> for ToolCall {
+    fn from(called: Called) -> Self {
+        Self {
+            id: called.id.unwrap_or_default(),
+            name: called.function.name,
+            arguments: match called.function.arguments {
+                Value::String(arguments) => arguments,
+                arguments => arguments.to_string(),
+            },
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -251,19 +342,11 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
     let answer: Answer = wire::read(body)?;
     let choice = answer.choices.into_iter().next();
     let choice = choice.ok_or("the answer has no choices")?;
-    let call = choice
-        .message
-        .tool_calls
-        .unwrap_or_default()
-        .into_iter()
-        .next();
+    let calls = choice.message.tool_calls.unwrap_or_default().into_iter();
     let logprobs = choice.logprobs.and_then(|of| of.content);
     Ok(Reply {
         text: text(&choice.message.content),
-        structured: call.map(|call| match call.function.arguments {
-            Value::String(arguments) => arguments,
-            arguments => arguments.to_string(),
-        }),
+        calls: calls.map(ToolCall::from).collect(),
         finish: finish(choice.finish_reason.as_deref()),
         refusal: choice.message.refusal.filter(|refusal| !refusal.is_empty()),
         usage: answer.usage.map(Usage::from),

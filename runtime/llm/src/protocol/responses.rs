@@ -1,10 +1,13 @@
 //! OpenAI's responses.
 
-use perpend_protocol::host_call::{FinishReason, TokenLogprob};
+use perpend_protocol::host_call::{
+    FinishReason, MediaKind, Message, MessagePart, Role, TokenLogprob, ToolCall, ToolChoice,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::openai::{self, Token, Turn, VENDOR};
+use super::openai::{self, Token, VENDOR};
+use super::parts;
 use super::wire::{self, Ask, REPLY, REPLY_DESCRIPTION, Reply, Wire};
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
@@ -13,7 +16,7 @@ use crate::observe::Usage;
 #[derive(Serialize)]
 struct Body<'a> {
     model: &'a str,
-    input: Vec<Turn<'a>>,
+    input: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,6 +36,74 @@ struct Body<'a> {
     tools: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Value>,
+}
+
+/// The items that a message makes: its contents, and one for each call and result of a tool.
+fn items(ask: &Ask<'_>, message: &Message) -> Result<Vec<Value>, Failure> {
+    let role = wire::role(message);
+    if parts::is_text(message) {
+        return Ok(vec![json!({ "role": role, "content": message.texts() })]);
+    }
+    let kind = match message.role {
+        Role::Assistant => "output_text",
+        _ => "input_text",
+    };
+    let (mut content, mut items) = (Vec::new(), Vec::new());
+    for part in &message.parts {
+        match part {
+            MessagePart::Text(text) => content.push(json!({ "type": kind, "text": text })),
+            MessagePart::Media(kind, id) => content.push(medium(ask, *kind, id)?),
+            MessagePart::ToolCall(call) => items.push(json!({
+                "type": "function_call",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": parts::arguments_text(call),
+            })),
+            MessagePart::ToolResult(result) => items.push(json!({
+                "type": "function_call_output",
+                "call_id": result.call_id,
+                "output": parts::result_text(&result.content, result.is_error),
+            })),
+        }
+    }
+    if !content.is_empty() {
+        items.insert(0, json!({ "role": role, "content": content }));
+    }
+    Ok(items)
+}
+
+fn medium(ask: &Ask<'_>, kind: MediaKind, id: &str) -> Result<Value, Failure> {
+    let medium = parts::encoded(ask, kind, id)?;
+    Ok(match kind {
+        MediaKind::Image => json!({ "type": "input_image", "image_url": medium.data_url() }),
+        MediaKind::Audio => return Err(parts::unsupported("openai (responses)", &medium)),
+        MediaKind::File => {
+            json!({ "type": "input_file", "filename": id, "file_data": medium.data_url() })
+        }
+    })
+}
+
+/// The tools of the request, and how they are to be used.
+fn tools(ask: &Ask<'_>) -> (Option<Value>, Option<Value>) {
+    if ask.tools.is_empty() {
+        return (None, None);
+    }
+    let tools = ask.tools.iter().map(|tool| {
+        json!({
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": parts::parameters(tool),
+            "strict": false,
+        })
+    });
+    let choice = match ask.tool_choice {
+        ToolChoice::Auto => json!("auto"),
+        ToolChoice::Required => json!("required"),
+        ToolChoice::None => json!("none"),
+        ToolChoice::Named(name) => json!({ "type": "function", "name": name }),
+    };
+    (Some(tools.collect()), Some(choice))
 }
 
 pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failure> {
@@ -56,9 +127,12 @@ pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failu
         })
     });
     let top_logprobs = ask.top_logprobs();
+    let (tools, tool_choice) = tools(ask);
+    let items = ask.messages.iter().map(|message| items(ask, message));
+    let items: Vec<Vec<Value>> = items.collect::<Result<_, _>>()?;
     let body = Body {
         model: ask.model,
-        input: ask.messages.iter().map(Turn::from).collect(),
+        input: items.into_iter().flatten().collect(),
         temperature: ask.params.temperature,
         top_p: ask.params.top_p,
         max_output_tokens: ask.params.max_tokens,
@@ -70,8 +144,9 @@ pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failu
             .map(|format| json!({ "format": format })),
         tool_choice: tool
             .as_ref()
-            .map(|_| json!({ "type": "function", "name": REPLY })),
-        tools: tool.map(|tool| json!([tool])),
+            .map(|_| json!({ "type": "function", "name": REPLY }))
+            .or(tool_choice),
+        tools: tool.map(|tool| json!([tool])).or(tools),
     };
     let base = wire::base(endpoint, VENDOR, ask.model)?;
     Ok(Wire {
@@ -104,6 +179,10 @@ enum Item {
         content: Vec<Part>,
     },
     FunctionCall {
+        #[serde(default)]
+        call_id: String,
+        #[serde(default)]
+        name: String,
         arguments: String,
     },
     /// Reasoning, and what comes to be.
@@ -167,7 +246,7 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
     let reason = answer.incomplete_details.and_then(|of| of.reason);
     let mut reply = Reply {
         text: String::new(),
-        structured: None,
+        calls: Vec::new(),
         finish: match (answer.status.as_deref(), reason.as_deref()) {
             (_, Some("max_output_tokens")) => FinishReason::Length,
             (_, Some("content_filter")) => FinishReason::ContentFilter,
@@ -182,7 +261,15 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
     for item in answer.output {
         match item {
             Item::Message { content } => content.into_iter().for_each(|part| reply.add(part)),
-            Item::FunctionCall { arguments } => reply.structured = Some(arguments),
+            Item::FunctionCall {
+                call_id,
+                name,
+                arguments,
+            } => reply.calls.push(ToolCall {
+                id: call_id,
+                name,
+                arguments,
+            }),
             Item::Other => {}
         }
     }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use perpend_protocol::host_call::{FinishReason, Message, Role, TokenLogprob};
+use perpend_protocol::host_call::{
+    FinishReason, Medium, Message, Role, TokenLogprob, Tool, ToolCall, ToolChoice,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Deserializer};
 use serde_json::{Map, Value};
@@ -29,6 +31,10 @@ pub(crate) struct Ask<'a> {
     pub(crate) wanted: Option<&'a Wanted>,
     pub(crate) params: &'a Params,
     pub(crate) quirks: &'a BTreeSet<Quirk>,
+    /// Of the request: none where the reply itself is asked for as a tool.
+    pub(crate) tools: &'a [Tool],
+    pub(crate) tool_choice: &'a ToolChoice,
+    pub(crate) media: &'a [Medium],
 }
 
 impl Ask<'_> {
@@ -65,10 +71,7 @@ impl Ask<'_> {
         if others.is_empty() {
             others.extend(system.pop());
         }
-        let system: Vec<_> = system
-            .iter()
-            .map(|message| message.content.as_str())
-            .collect();
+        let system: Vec<_> = system.iter().map(|message| message.texts()).collect();
         let system = (!system.is_empty()).then(|| system.join("\n\n"));
         (system, others)
     }
@@ -86,14 +89,21 @@ pub(crate) struct Wire {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reply {
     pub(crate) text: String,
-    /// JSON that came apart from the text, as the arguments of the tool.
-    pub(crate) structured: Option<String>,
+    /// Of the tools of the request, or of the one that the reply was asked for with. Ids may be empty.
+    pub(crate) calls: Vec<ToolCall>,
     pub(crate) finish: FinishReason,
     /// Why the model or the provider refused.
     pub(crate) refusal: Option<String>,
     pub(crate) usage: Option<Usage>,
     pub(crate) logprobs: Vec<TokenLogprob>,
     pub(crate) model: Option<String>,
+}
+
+impl Reply {
+    /// JSON that came apart from the text, as the arguments of the tool that the reply was asked for with.
+    pub(crate) fn structured(&self) -> Option<&str> {
+        self.calls.first().map(|call| call.arguments.as_str())
+    }
 }
 
 /// A vector for each text.
@@ -109,6 +119,7 @@ pub(crate) const fn role(message: &Message) -> &'static str {
         Role::System => "system",
         Role::User => "user",
         Role::Assistant => "assistant",
+        Role::Tool => "tool",
     }
 }
 

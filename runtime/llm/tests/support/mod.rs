@@ -13,7 +13,7 @@ use perpend_llm::{
     ProviderCall, ReplyCheck, Secret,
 };
 use perpend_outbound::Outbound;
-use perpend_protocol::host_call::{CacheMode, Completion, CompletionRequest, Message, Role};
+use perpend_protocol::host_call::{Completion, CompletionRequest, Message, Role};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -289,30 +289,15 @@ pub(crate) fn choice(model: &str) -> ModelChoice {
 }
 
 pub(crate) fn message(role: Role, content: &str) -> Message {
-    Message {
-        role,
-        content: content.to_owned(),
-    }
+    Message::text(role, content)
 }
 
 /// A system and a user message, nothing else set.
 pub(crate) fn request() -> CompletionRequest {
-    CompletionRequest {
-        slot: None,
-        messages: vec![
-            message(Role::System, "Be strict."),
-            message(Role::User, "Is it good?"),
-        ],
-        response_schema: None,
-        temperature: None,
-        top_p: None,
-        max_output_tokens: None,
-        seed: None,
-        stop: Vec::new(),
-        top_logprobs: None,
-        cache: CacheMode::Standard,
-        extra: None,
-    }
+    CompletionRequest::new(vec![
+        message(Role::System, "Be strict."),
+        message(Role::User, "Is it good?"),
+    ])
 }
 
 pub(crate) fn schema() -> Value {

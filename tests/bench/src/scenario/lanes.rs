@@ -552,6 +552,7 @@ impl HostCalls for Model {
                     input_tokens: 1,
                     output_tokens: 1,
                     logprobs: Vec::new(),
+                    tool_calls: Vec::new(),
                     model: "bench".to_owned(),
                     from_cache: false,
                 })

@@ -157,7 +157,7 @@ fn a_judge_asks_for_one_choice_and_scores_it() -> Tested {
         panic!("one question")
     };
     assert_eq!(asked.temperature, Some(0.0));
-    let prompt = &asked.messages[0].content;
+    let prompt = asked.messages[0].texts();
     assert!(
         prompt.contains("[Question]: Which city?") && prompt.contains("[Expert]: Bern\n"),
         "{prompt}"

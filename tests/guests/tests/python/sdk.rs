@@ -138,7 +138,7 @@ fn a_judge_asks_once_and_many_times() -> Tested {
     assert_eq!(asked[0].slot.as_deref(), Some("judge"));
     assert_eq!(asked[0].temperature, Some(0.0));
     assert_eq!(asked[0].messages[0].role, Role::System);
-    assert_eq!(asked[0].messages[1].content, "fine");
+    assert_eq!(asked[0].messages[1].texts(), "fine");
     assert_eq!(model.asked().len(), 2, "one call for the panel");
     Ok(())
 }

@@ -1,0 +1,80 @@
+//! Texts found in other texts, in upper or lower case.
+
+/// Bytes of an excerpt on each side of a hit.
+const AROUND: usize = 100;
+
+/// What is searched for.
+pub(super) struct Needle(String);
+
+impl Needle {
+    pub(super) fn new(text: &str) -> Self {
+        Self(folded(text))
+    }
+
+    /// The first places of it, each with the text around it.
+    pub(super) fn hits(&self, text: &str, limit: usize) -> Vec<(usize, String)> {
+        if limit == 0 {
+            return Vec::new();
+        }
+        let folded = folded(text);
+        let found = folded.match_indices(&self.0).take(limit);
+        found
+            .map(|(at, _)| {
+                let begin = text.floor_char_boundary(at.saturating_sub(AROUND));
+                let end = at + self.0.len() + AROUND;
+                let end = text.floor_char_boundary(end.min(text.len()));
+                (at, text[begin..end].to_owned())
+            })
+            .collect()
+    }
+}
+
+/// The text in lower case with each character where it was: one whose lower case has another length stays as it is.
+fn folded(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    for character in text.chars() {
+        let mut lower = character.to_lowercase();
+        let one = lower
+            .next()
+            .filter(|one| lower.next().is_none() && one.len_utf8() == character.len_utf8());
+        folded.push(one.unwrap_or(character));
+    }
+    folded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_case_is_found_where_it_stands() {
+        let text = "Zürich İ ZÜRICH and zürich";
+        let found = Needle::new("zÜrich").hits(text, 10);
+        let places: Vec<usize> = found.iter().map(|(at, _)| *at).collect();
+        assert_eq!(places, [0, 11, 23]);
+        for (at, _) in found {
+            assert_eq!(
+                text[at..]
+                    .chars()
+                    .nth(1)
+                    .unwrap()
+                    .to_lowercase()
+                    .to_string(),
+                "ü"
+            );
+        }
+        assert_eq!(Needle::new("zürich").hits(text, 2).len(), 2);
+        assert!(Needle::new("Bern").hits(text, 2).is_empty());
+    }
+
+    #[test]
+    fn an_excerpt_is_cut_between_characters() {
+        let text = format!("{}needle{}", "🙂".repeat(60), "🙂".repeat(60));
+        let (at, excerpt) = Needle::new("needle").hits(&text, 1).remove(0);
+        assert_eq!(at, 240);
+        assert_eq!(
+            excerpt,
+            format!("{}needle{}", "🙂".repeat(25), "🙂".repeat(25))
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! Parts of messages and tools, in the forms that protocols share.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use perpend_protocol::host_call::{MediaKind, Medium, Message, MessagePart, Tool, ToolCall};
+use serde_json::{Map, Value, json};
+
+use super::wire::Ask;
+use crate::conversation;
+use crate::failure::{Class, Failure};
+
+/// A medium as text.
+pub(super) struct Encoded<'a> {
+    pub(super) kind: MediaKind,
+    pub(super) content_type: &'a str,
+    pub(super) base64: String,
+}
+
+impl Encoded<'_> {
+    pub(super) fn data_url(&self) -> String {
+        format!("data:{};base64,{}", self.content_type, self.base64)
+    }
+}
+
+/// The medium of this id, as the part of a message.
+pub(super) fn encoded<'a>(
+    ask: &Ask<'a>,
+    kind: MediaKind,
+    id: &str,
+) -> Result<Encoded<'a>, Failure> {
+    let medium: Option<&Medium> = ask.media.iter().find(|medium| medium.id == id);
+    let medium = medium.ok_or_else(|| {
+        let message = format!("the medium {id:?} was not loaded");
+        Failure::new(Class::InvalidInput, message)
+    })?;
+    let is_kind = |prefix: &str| medium.content_type.starts_with(prefix);
+    let fits = match kind {
+        MediaKind::Image => is_kind("image/"),
+        MediaKind::Audio => is_kind("audio/"),
+        MediaKind::File => true,
+    };
+    if !fits {
+        let message = format!(
+            "the medium {id:?} is {}, which is no {}",
+            medium.content_type,
+            kind.name()
+        );
+        return Err(Failure::new(Class::InvalidInput, message));
+    }
+    Ok(Encoded {
+        kind,
+        content_type: &medium.content_type,
+        base64: STANDARD.encode(&medium.bytes),
+    })
+}
+
+/// A part that a protocol has no place for.
+pub(super) fn unsupported(protocol: &str, medium: &Encoded<'_>) -> Failure {
+    let message = format!(
+        "a part of the kind `{}` with {} cannot be sent in the protocol {protocol}",
+        medium.kind.name(),
+        medium.content_type
+    );
+    Failure::new(Class::InvalidInput, message)
+}
+
+/// The schema of a tool's arguments. It was checked.
+pub(super) fn parameters(tool: &Tool) -> Map<String, Value> {
+    conversation::parameters(tool).unwrap_or_default()
+}
+
+/// The arguments of a call as an object. They were checked.
+pub(super) fn arguments(call: &ToolCall) -> Map<String, Value> {
+    conversation::arguments(&call.arguments).unwrap_or_default()
+}
+
+/// The arguments of a call as a JSON text.
+pub(super) fn arguments_text(call: &ToolCall) -> &str {
+    match call.arguments.trim() {
+        "" => "{}",
+        arguments => arguments,
+    }
+}
+
+/// Whether it is all text.
+pub(super) fn is_text(message: &Message) -> bool {
+    let mut parts = message.parts.iter();
+    parts.all(|part| matches!(part, MessagePart::Text(_)))
+}
+
+/// What a failed tool said, where a protocol does not tell failures apart.
+pub(super) fn result_text(content: &str, is_error: bool) -> Value {
+    match is_error {
+        true => json!(format!("The tool failed: {content}")),
+        false => json!(content),
+    }
+}

@@ -1,0 +1,396 @@
+//! Conversations with tools and media, in each protocol.
+
+mod support;
+
+use perpend_llm::{CallLimits, Class, Endpoint, Protocol};
+use perpend_protocol::host_call::{
+    Completion, CompletionRequest, FinishReason, MediaKind, Medium, Message, MessagePart, Role,
+    Tool, ToolCall, ToolChoice, ToolResult,
+};
+use serde_json::{Value, json};
+use support::{Act, GOOD, Server, endpoint, llm, message, mock, schema};
+
+const SCHEMA: &str = r#"{"type":"object","properties":{"text":{"type":"string"}}}"#;
+
+fn tool(name: &str) -> Tool {
+    Tool {
+        name: name.to_owned(),
+        description: "Finds a text.".to_owned(),
+        parameters: SCHEMA.to_owned(),
+    }
+}
+
+fn parameters() -> Value {
+    serde_json::from_str(SCHEMA).unwrap_or_default()
+}
+
+fn called(id: &str) -> MessagePart {
+    MessagePart::ToolCall(ToolCall {
+        id: id.to_owned(),
+        name: "search".to_owned(),
+        arguments: r#"{"text":"refund"}"#.to_owned(),
+    })
+}
+
+fn result(id: &str, content: &str, is_error: bool) -> MessagePart {
+    MessagePart::ToolResult(ToolResult {
+        call_id: id.to_owned(),
+        content: content.to_owned(),
+        is_error,
+    })
+}
+
+/// A question, two calls, their results.
+fn conversation(id: &str) -> CompletionRequest {
+    let other = format!("{id}b");
+    let mut request = CompletionRequest::new(vec![
+        message(Role::User, "Is it good?"),
+        Message {
+            role: Role::Assistant,
+            parts: vec![
+                MessagePart::Text("I look.".to_owned()),
+                called(id),
+                called(&other),
+            ],
+        },
+        Message {
+            role: Role::Tool,
+            parts: vec![result(id, "found", false), result(&other, "no such", true)],
+        },
+    ]);
+    request.tools = vec![tool("search"), tool("end")];
+    request.tool_choice = ToolChoice::Required;
+    request
+}
+
+fn with_media(parts: &[(MediaKind, &str, &str)]) -> CompletionRequest {
+    let mut request = CompletionRequest::new(vec![Message {
+        role: Role::User,
+        parts: vec![MessagePart::Text("Look.".to_owned())],
+    }]);
+    for (kind, id, content_type) in parts {
+        let part = MessagePart::Media(*kind, (*id).to_owned());
+        request.messages[0].parts.push(part);
+        request.media.push(Medium {
+            id: (*id).to_owned(),
+            content_type: (*content_type).to_owned(),
+            bytes: (*b"abc").into(),
+        });
+    }
+    request
+}
+
+/// The body that is sent, and the completion.
+#[expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+async fn exchanged(
+    protocol: Protocol,
+    change: impl Fn(&mut Endpoint),
+    request: &CompletionRequest,
+    answer: Value,
+) -> (Value, Completion) {
+    let server = Server::start(vec![Act::Json(200, answer)]).await;
+    let mut endpoint = endpoint(protocol, &server.url);
+    change(&mut endpoint);
+    let limits = CallLimits::default();
+    let (result, _) = support::call(&llm(), &endpoint, &limits, request).await;
+    (server.asked().remove(0).body, result.unwrap())
+}
+
+fn shown(completion: &Completion) -> Vec<(&str, &str, &str)> {
+    assert_eq!(completion.finish, FinishReason::ToolCalls);
+    let calls = completion.tool_calls.iter();
+    calls
+        .map(|call| {
+            (
+                call.id.as_str(),
+                call.name.as_str(),
+                call.arguments.as_str(),
+            )
+        })
+        .collect()
+}
+
+fn chat_calls() -> Value {
+    let call = json!({
+        "id": "c9", "type": "function", "function": { "name": "search", "arguments": "{\"text\":\"x\"}" },
+    });
+    let said = json!({ "content": null, "tool_calls": [call] });
+    json!({ "choices": [{ "message": said, "finish_reason": "tool_calls" }] })
+}
+
+#[tokio::test]
+async fn tools_are_spoken_in_chat_completions_and_by_azure() {
+    for protocol in [Protocol::OpenAi, Protocol::Azure] {
+        let (body, completion) =
+            exchanged(protocol, |_| {}, &conversation("c1"), chat_calls()).await;
+        let call = |id: &str| {
+            json!({
+                "id": id, "type": "function",
+                "function": { "name": "search", "arguments": "{\"text\":\"refund\"}" },
+            })
+        };
+        let expected = json!([
+            { "role": "user", "content": "Is it good?" },
+            { "role": "assistant", "content": "I look.", "tool_calls": [call("c1"), call("c1b")] },
+            { "role": "tool", "tool_call_id": "c1", "content": "found" },
+            { "role": "tool", "tool_call_id": "c1b", "content": "The tool failed: no such" },
+        ]);
+        assert_eq!(body["messages"], expected);
+        assert_eq!(body["tool_choice"], "required");
+        let function =
+            json!({ "name": "search", "description": "Finds a text.", "parameters": parameters() });
+        assert_eq!(
+            body["tools"][0],
+            json!({ "type": "function", "function": function })
+        );
+        assert_eq!(body["tools"][1]["function"]["name"], "end");
+        assert_eq!(shown(&completion), [("c9", "search", "{\"text\":\"x\"}")]);
+    }
+}
+
+#[tokio::test]
+async fn tools_are_spoken_in_responses() {
+    let answer = json!({
+        "status": "completed",
+        "output": [{ "type": "reasoning" },
+            { "type": "function_call", "call_id": "c9", "name": "search", "arguments": "{}" }],
+    });
+    let change = |endpoint: &mut Endpoint| endpoint.use_responses_api = true;
+    let mut request = conversation("c1");
+    request.tool_choice = ToolChoice::Named("end".to_owned());
+    let (body, completion) = exchanged(Protocol::OpenAi, change, &request, answer).await;
+    let call = |id: &str| {
+        json!({
+            "type": "function_call", "call_id": id, "name": "search",
+            "arguments": "{\"text\":\"refund\"}",
+        })
+    };
+    let expected = json!([
+        { "role": "user", "content": "Is it good?" },
+        { "role": "assistant", "content": [{ "type": "output_text", "text": "I look." }] },
+        call("c1"),
+        call("c1b"),
+        { "type": "function_call_output", "call_id": "c1", "output": "found" },
+        { "type": "function_call_output", "call_id": "c1b", "output": "The tool failed: no such" },
+    ]);
+    assert_eq!(body["input"], expected);
+    assert_eq!(
+        body["tool_choice"],
+        json!({ "type": "function", "name": "end" })
+    );
+    assert_eq!(body["tools"][0]["parameters"], parameters());
+    assert_eq!(shown(&completion), [("c9", "search", "{}")]);
+}
+
+#[tokio::test]
+async fn tools_are_spoken_by_anthropic() {
+    let answer = json!({
+        "content": [{ "type": "text", "text": "hm" },
+            { "type": "tool_use", "id": "c9", "name": "search", "input": { "text": "x" } }],
+        "stop_reason": "tool_use",
+    });
+    let mut request = conversation("c1");
+    request.extra = Some(r#"{"thinking": {"type": "enabled"}}"#.to_owned());
+    let (body, completion) = exchanged(Protocol::Anthropic, |_| {}, &request, answer).await;
+    let call = |id: &str| json!({ "type": "tool_use", "id": id, "name": "search", "input": { "text": "refund" } });
+    let result = |id: &str, content: &str, is_error: bool| {
+        json!({
+            "type": "tool_result", "tool_use_id": id, "content": content, "is_error": is_error,
+        })
+    };
+    let expected = json!([
+        { "role": "user", "content": "Is it good?" },
+        { "role": "assistant", "content": [
+            { "type": "text", "text": "I look." }, call("c1"), call("c1b")] },
+        { "role": "user", "content": [result("c1", "found", false), result("c1b", "no such", true)] },
+    ]);
+    assert_eq!(body["messages"], expected);
+    assert_eq!(body["tool_choice"], json!({ "type": "any" }));
+    assert_eq!(body["tools"][0]["input_schema"], parameters());
+    assert_eq!(
+        body.get("thinking"),
+        None,
+        "thoughts are not kept, so it goes on without"
+    );
+    assert_eq!(completion.text, "hm");
+    assert_eq!(shown(&completion), [("c9", "search", "{\"text\":\"x\"}")]);
+}
+
+#[tokio::test]
+async fn tools_are_spoken_by_google_whose_calls_get_ids_that_carry_signatures() {
+    let answer = json!({ "candidates": [{ "finishReason": "STOP", "content": { "parts": [
+        { "functionCall": { "name": "search", "args": { "text": "x" } }, "thoughtSignature": "c2ln" },
+        { "functionCall": { "name": "end" } },
+    ] } }] });
+    let (body, completion) = exchanged(
+        Protocol::GoogleAiStudio,
+        |_| {},
+        &conversation("call_1~c2ln"),
+        answer,
+    )
+    .await;
+    let call = json!({ "name": "search", "args": { "text": "refund" } });
+    let response =
+        |response: Value| json!({ "functionResponse": { "name": "search", "response": response } });
+    let expected = json!([
+        { "role": "user", "parts": [{ "text": "Is it good?" }] },
+        { "role": "model", "parts": [
+            { "text": "I look." },
+            { "functionCall": call, "thoughtSignature": "c2ln" },
+            { "functionCall": call, "thoughtSignature": "c2lnb" }] },
+        { "role": "user", "parts": [
+            response(json!({ "result": "found" })), response(json!({ "error": "no such" }))] },
+    ]);
+    assert_eq!(body["contents"], expected);
+    assert_eq!(
+        body["toolConfig"]["functionCallingConfig"],
+        json!({ "mode": "ANY" })
+    );
+    let declared = &body["tools"][0]["functionDeclarations"][0];
+    assert_eq!(declared["parametersJsonSchema"], parameters());
+    let calls = [
+        ("call_3~c2ln", "search", "{\"text\":\"x\"}"),
+        ("call_4", "end", "{}"),
+    ];
+    assert_eq!(shown(&completion), calls);
+}
+
+#[tokio::test]
+async fn images_and_files_are_sent_as_each_protocol_wants_them() {
+    let request = with_media(&[
+        (MediaKind::Image, "i", "image/png"),
+        (MediaKind::File, "f", "application/pdf"),
+    ]);
+    let (image, file) = (
+        "data:image/png;base64,YWJj",
+        "data:application/pdf;base64,YWJj",
+    );
+    let chat = json!({ "choices": [{ "message": { "content": "a" } }] });
+    let (body, _) = exchanged(Protocol::OpenAi, |_| {}, &request, chat).await;
+    let expected = json!([
+        { "type": "text", "text": "Look." },
+        { "type": "image_url", "image_url": { "url": image } },
+        { "type": "file", "file": { "filename": "f", "file_data": file } },
+    ]);
+    assert_eq!(body["messages"][0]["content"], expected);
+    let change = |endpoint: &mut Endpoint| endpoint.use_responses_api = true;
+    let answer = json!({ "status": "completed", "output": [] });
+    let (body, _) = exchanged(Protocol::OpenAi, change, &request, answer).await;
+    let expected = json!([
+        { "type": "input_text", "text": "Look." },
+        { "type": "input_image", "image_url": image },
+        { "type": "input_file", "filename": "f", "file_data": file },
+    ]);
+    assert_eq!(body["input"][0]["content"], expected);
+    let (body, _) = exchanged(
+        Protocol::Anthropic,
+        |_| {},
+        &request,
+        json!({ "content": [] }),
+    )
+    .await;
+    let source = |kind: &str| json!({ "type": "base64", "media_type": kind, "data": "YWJj" });
+    let expected = json!([
+        { "type": "text", "text": "Look." },
+        { "type": "image", "source": source("image/png") },
+        { "type": "document", "source": source("application/pdf") },
+    ]);
+    assert_eq!(body["messages"][0]["content"], expected);
+    let answer = json!({ "candidates": [{ "content": { "parts": [{ "text": "a" }] } }] });
+    let (body, _) = exchanged(Protocol::GoogleAiStudio, |_| {}, &request, answer).await;
+    let inline = |kind: &str| json!({ "inlineData": { "mimeType": kind, "data": "YWJj" } });
+    let expected = json!([{ "text": "Look." }, inline("image/png"), inline("application/pdf")]);
+    assert_eq!(body["contents"][0]["parts"], expected);
+}
+
+#[tokio::test]
+async fn a_part_that_a_protocol_cannot_carry_is_refused_by_its_kind_and_nothing_is_sent() {
+    let audio = |kind| with_media(&[(MediaKind::Audio, "a", kind)]);
+    for (protocol, responses, request, wanted) in [
+        (
+            Protocol::OpenAi,
+            false,
+            audio("audio/ogg"),
+            "protocol openai",
+        ),
+        (
+            Protocol::OpenAi,
+            true,
+            audio("audio/wav"),
+            "openai (responses)",
+        ),
+        (
+            Protocol::Anthropic,
+            false,
+            audio("audio/wav"),
+            "protocol anthropic",
+        ),
+        (
+            Protocol::GoogleAiStudio,
+            false,
+            with_media(&[(MediaKind::Image, "a", "text/plain")]),
+            "which is no image",
+        ),
+    ] {
+        let server = Server::start(vec![Act::Json(200, json!({}))]).await;
+        let mut endpoint = endpoint(protocol, &server.url);
+        endpoint.use_responses_api = responses;
+        let limits = CallLimits::default();
+        let (result, _) = support::call(&llm(), &endpoint, &limits, &request).await;
+        let failure = result.unwrap_err();
+        assert_eq!(failure.class, Class::InvalidInput);
+        assert!(failure.message.contains(wanted), "{}", failure.message);
+        assert!(failure.is_unsent && server.asked().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn sounds_are_sent_in_chat_completions() {
+    let chat = json!({ "choices": [{ "message": { "content": "a" } }] });
+    let request = with_media(&[(MediaKind::Audio, "a", "audio/mpeg")]);
+    let (body, _) = exchanged(Protocol::OpenAi, |_| {}, &request, chat).await;
+    let sound =
+        json!({ "type": "input_audio", "input_audio": { "data": "YWJj", "format": "mp3" } });
+    assert_eq!(body["messages"][0]["content"][1], sound);
+}
+
+#[tokio::test]
+async fn a_loop_with_tools_is_written_down_turn_by_turn_and_ends_in_a_checked_reply() {
+    let good: Value = serde_json::from_str(GOOD).unwrap();
+    let endpoint = mock(json!({ "replies": [
+        { "turn": 1, "toolCalls": [{ "name": "search", "arguments": { "text": "refund" } }] },
+        { "turn": 2, "contains": "found", "toolCalls": [{ "name": "end", "id": "mine" }] },
+        { "turn": 3, "reply": good },
+        { "error": { "status": 500 } },
+    ] }));
+    let (llm, limits) = (llm(), CallLimits::default());
+    let mut request = CompletionRequest::new(vec![message(Role::User, "Is it good?")]);
+    request.tools = vec![tool("search"), tool("end")];
+    request.response_schema = Some(schema().to_string());
+    let mut seen = Vec::new();
+    for turn in 1.. {
+        let (result, _) = support::call(&llm, &endpoint, &limits, &request).await;
+        let completion = result.unwrap();
+        if completion.tool_calls.is_empty() {
+            assert_eq!((turn, completion.structured.as_deref()), (3, Some(GOOD)));
+            break;
+        }
+        assert_eq!(completion.structured, None);
+        let said = Message {
+            role: Role::Assistant,
+            parts: vec![MessagePart::ToolCall(completion.tool_calls[0].clone())],
+        };
+        let id = completion.tool_calls[0].id.clone();
+        let heard = Message {
+            role: Role::Tool,
+            parts: vec![result_of(&id)],
+        };
+        seen.push(id);
+        request.messages.extend([said, heard]);
+    }
+    assert_eq!(seen, ["call_1", "mine"]);
+}
+
+fn result_of(id: &str) -> MessagePart {
+    result(id, "found it", false)
+}

@@ -1,0 +1,264 @@
+//! What is asked of models, and what they answer.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    System,
+    User,
+    Assistant,
+    Tool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    pub id: String,
+    pub name: String,
+    pub arguments: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolResult {
+    pub call_id: String,
+    pub content: String,
+    pub is_error: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MediaKind {
+    Image,
+    Audio,
+    File,
+}
+
+impl MediaKind {
+    /// As the contract calls the part.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Image => "image",
+            Self::Audio => "audio",
+            Self::File => "file",
+        }
+    }
+}
+
+/// A piece of a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MessagePart {
+    Text(String),
+    /// By the id of a stored medium.
+    Media(MediaKind, String),
+    ToolCall(ToolCall),
+    ToolResult(ToolResult),
+}
+
+impl MessagePart {
+    /// Bytes it takes, those of a medium left aside.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Media(_, text) => text.len(),
+            Self::ToolCall(call) => call.size(),
+            Self::ToolResult(result) => result.call_id.len() + result.content.len(),
+        }
+    }
+}
+
+impl ToolCall {
+    /// Bytes it takes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.id.len() + self.name.len() + self.arguments.len()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    pub role: Role,
+    pub parts: Vec<MessagePart>,
+}
+
+impl Message {
+    /// A message of one text.
+    pub fn text(role: Role, text: impl Into<String>) -> Self {
+        Self {
+            role,
+            parts: vec![MessagePart::Text(text.into())],
+        }
+    }
+
+    /// Its texts, one after the other.
+    #[must_use]
+    pub fn texts(&self) -> String {
+        let texts = self.parts.iter().filter_map(|part| match part {
+            MessagePart::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// Bytes it takes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.parts.iter().map(MessagePart::size).sum()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    pub name: String,
+    pub description: String,
+    pub parameters: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToolChoice {
+    #[default]
+    Auto,
+    Required,
+    None,
+    Named(String),
+}
+
+/// A stored medium, loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Medium {
+    pub id: String,
+    /// MIME type.
+    pub content_type: String,
+    pub bytes: Arc<[u8]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CacheMode {
+    Standard,
+    Refresh,
+    Bypass,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CompletionRequest {
+    pub slot: Option<String>,
+    pub messages: Vec<Message>,
+    pub response_schema: Option<String>,
+    pub temperature: Option<f32>,
+    pub top_p: Option<f32>,
+    pub max_output_tokens: Option<u32>,
+    pub seed: Option<u64>,
+    pub stop: Vec<String>,
+    pub top_logprobs: Option<u8>,
+    pub cache: CacheMode,
+    pub extra: Option<String>,
+    pub tools: Vec<Tool>,
+    pub tool_choice: ToolChoice,
+    /// The media that its messages name. The server loads them: they do not cross the socket, so that no
+    /// worker can say what is in a medium.
+    #[serde(skip)]
+    pub media: Vec<Medium>,
+}
+
+impl CompletionRequest {
+    /// A request that sets nothing.
+    #[must_use]
+    pub const fn new(messages: Vec<Message>) -> Self {
+        Self {
+            slot: None,
+            messages,
+            response_schema: None,
+            temperature: None,
+            top_p: None,
+            max_output_tokens: None,
+            seed: None,
+            stop: Vec::new(),
+            top_logprobs: None,
+            cache: CacheMode::Standard,
+            extra: None,
+            tools: Vec::new(),
+            tool_choice: ToolChoice::Auto,
+            media: Vec::new(),
+        }
+    }
+
+    /// The media that its messages name, each once, in order.
+    #[must_use]
+    pub fn named_media(&self) -> Vec<(MediaKind, &str)> {
+        let mut named: Vec<(MediaKind, &str)> = Vec::new();
+        for part in self.messages.iter().flat_map(|message| &message.parts) {
+            if let MessagePart::Media(kind, id) = part
+                && !named.contains(&(*kind, id))
+            {
+                named.push((*kind, id));
+            }
+        }
+        named
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FinishReason {
+    Stop,
+    Length,
+    ContentFilter,
+    ToolCalls,
+    Other,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TokenAlternative {
+    pub token: String,
+    pub logprob: f32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TokenLogprob {
+    pub token: String,
+    pub logprob: f32,
+    pub alternatives: Vec<TokenAlternative>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Completion {
+    pub text: String,
+    pub structured: Option<String>,
+    pub finish: FinishReason,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub logprobs: Vec<TokenLogprob>,
+    pub tool_calls: Vec<ToolCall>,
+    pub model: String,
+    pub from_cache: bool,
+}
+
+impl Completion {
+    /// Bytes it takes, nearly.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        /// What each token takes besides its text.
+        const TOKEN: usize = 32;
+        let token = |own: &TokenLogprob| {
+            let others = own.alternatives.iter();
+            let others: usize = others.map(|other| TOKEN + other.token.len()).sum();
+            TOKEN + own.token.len() + others
+        };
+        let calls: usize = self.tool_calls.iter().map(ToolCall::size).sum();
+        let structured = self.structured.as_ref().map_or(0, String::len);
+        let logprobs: usize = self.logprobs.iter().map(token).sum();
+        self.text.len() + structured + self.model.len() + calls + logprobs
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ModelError {
+    NotGranted(String),
+    InvalidRequest(String),
+    BudgetExhausted(String),
+    Timeout(String),
+    RateLimited(String),
+    Refused(String),
+    InvalidResponse(String),
+    Unavailable(String),
+    Cancelled,
+}

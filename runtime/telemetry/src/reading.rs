@@ -1,0 +1,285 @@
+//! What plug-ins read of traces, sessions and runs besides walking through observations: the skeleton of a trace, single
+//! contents, the traces of a session, and whether a trace or a medium belongs to what is evaluated.
+
+use std::collections::HashSet;
+
+use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::telemetry::{Bone, SessionSpan, StoredObservation, StoredTrace, Within};
+use perpend_domain::time::Timestamp;
+
+use super::refresh;
+use super::row::{READ, READ_TRACE, TraceRow, wrong};
+use crate::{Error, Telemetry};
+use perpend_sql::Sql;
+
+/// Users of a session that are named.
+const MAX_USERS: u32 = 100;
+
+perpend_sql::record! {
+    struct BoneRow {
+        id: String,
+        parent_id: Option<String>,
+        kind: String,
+        name: String,
+        level: String,
+        started_at: i64,
+        ended_at: Option<i64>,
+    }
+}
+
+perpend_sql::record! {
+    struct SpanRow {
+        n_traces: i64,
+        start: Option<i64>,
+        newest: Option<i64>,
+    }
+}
+
+impl Telemetry {
+    /// The observations of a trace by start and id, without anything large; at most so many. None when the project has no
+    /// such trace.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn skeleton(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        limit: u32,
+    ) -> Result<Vec<Bone>, Error> {
+        const WHAT: &str = "observation";
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let mut sql = Sql::default();
+        let number = sql.bind(tenant.into());
+        let id = sql.bind_text(trace.as_str());
+        sql.push(&format!(
+            "SELECT o.id, o.parent_id, o.kind, o.name, o.level, o.started_at, o.ended_at \
+             FROM traces t JOIN observations o ON o.trace = t.number \
+             WHERE t.tenant = {number} AND t.trace_id = {id} ORDER BY o.started_at, o.id LIMIT {limit}"
+        ));
+        let rows: Vec<BoneRow> = self.pool.select(&sql.text, &sql.args).await?;
+        let bone = |row: BoneRow| {
+            Ok(Bone {
+                kind: row.kind.parse().map_err(|error| wrong(WHAT, error))?,
+                level: row.level.parse().map_err(|error| wrong(WHAT, error))?,
+                id: row.id,
+                parent_id: row.parent_id,
+                name: row.name,
+                start: Timestamp::from_micros(row.started_at),
+                end: row.ended_at.map(Timestamp::from_micros),
+            })
+        };
+        rows.into_iter().map(bone).collect()
+    }
+
+    /// Observations of one trace by their ids, with content, in no particular order.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn observations_of(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        ids: &[&str],
+    ) -> Result<Vec<StoredObservation>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut sql = Sql::default();
+        let number = sql.bind(tenant.into());
+        let id = sql.bind_text(trace.as_str());
+        let places: Vec<String> = ids.iter().map(|id| sql.bind_text(id)).collect();
+        let places = places.join(", ");
+        sql.push(&format!(
+            "SELECT {READ} FROM traces t JOIN observations o ON o.trace = t.number \
+             WHERE t.tenant = {number} AND t.trace_id = {id} AND o.id IN ({places})"
+        ));
+        let rows = self.pool.select(&sql.text, &sql.args).await?;
+        self.stored(&rows, true).await
+    }
+
+    /// When a session was, and whose; nothing when it has no traces.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn session_span(
+        &self,
+        project: &ProjectId,
+        session: &str,
+    ) -> Result<Option<SessionSpan>, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(None);
+        };
+        let mut sql = Sql::default();
+        let number = sql.bind(tenant.into());
+        let id = sql.bind_text(session);
+        let of = format!("FROM traces WHERE tenant = {number} AND session_id = {id}");
+        let span = format!(
+            "SELECT COUNT(*) AS n_traces, MIN(started_at) AS start, MAX(started_at) AS newest {of}"
+        );
+        let rows: Vec<SpanRow> = self.pool.select(&span, &sql.args).await?;
+        let Some(row) = rows.into_iter().next() else {
+            return Ok(None);
+        };
+        let (Some(start), Some(end)) = (row.start, row.newest) else {
+            return Ok(None);
+        };
+        let users = format!(
+            "SELECT DISTINCT user_id {of} AND user_id IS NOT NULL AND user_id <> '' \
+             ORDER BY user_id LIMIT {MAX_USERS}"
+        );
+        let users: Vec<(String,)> = self.pool.select(&users, &sql.args).await?;
+        Ok(Some(SessionSpan {
+            n_traces: row.n_traces.unsigned_abs(),
+            start: Timestamp::from_micros(start),
+            end: Timestamp::from_micros(end),
+            user_ids: users.into_iter().map(|(user,)| user).collect(),
+        }))
+    }
+
+    /// Traces of a session by start and id, behind a place; at most so many.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn session_traces(
+        &self,
+        project: &ProjectId,
+        session: &str,
+        after: Option<&(Timestamp, TraceId)>,
+        limit: u32,
+    ) -> Result<Vec<StoredTrace>, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let mut sql = Sql::default();
+        let number = sql.bind(tenant.into());
+        let id = sql.bind_text(session);
+        sql.push(&format!(
+            "SELECT {READ_TRACE} FROM traces t WHERE t.tenant = {number} AND t.session_id = {id}"
+        ));
+        if let Some((start, trace)) = after {
+            let start = sql.bind(start.as_micros().into());
+            let trace = sql.bind_text(trace.as_str());
+            sql.push(&format!(
+                " AND (t.started_at, t.trace_id) > ({start}, {trace})"
+            ));
+        }
+        sql.push(&format!(" ORDER BY t.started_at, t.trace_id LIMIT {limit}"));
+        let rows: Vec<TraceRow> = self.pool.select(&sql.text, &sql.args).await?;
+        let mut traces = Vec::with_capacity(rows.len());
+        for row in rows {
+            traces.push(self.one_trace(row, false).await?);
+        }
+        Ok(traces)
+    }
+
+    /// Whether the session has this trace.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn is_of_session(
+        &self,
+        project: &ProjectId,
+        session: &str,
+        trace: &TraceId,
+    ) -> Result<bool, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(false);
+        };
+        refresh::of_trace(&self.pool, tenant, trace).await?;
+        let mut sql = Sql::default();
+        let number = sql.bind(tenant.into());
+        let id = sql.bind_text(trace.as_str());
+        let session = sql.bind_text(session);
+        sql.push(&format!(
+            "SELECT COUNT(*) FROM traces WHERE tenant = {number} AND trace_id = {id} AND session_id = {session}"
+        ));
+        Ok(0 < self.count(&sql.text, &sql.args).await?)
+    }
+
+    /// Whether an item of the run was recorded in this trace.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn is_of_run(
+        &self,
+        project: &ProjectId,
+        run: &str,
+        trace: &TraceId,
+    ) -> Result<bool, Error> {
+        let tenant = self.tenant(project).await?.unwrap_or_default();
+        let mut sql = Sql::default();
+        let project = sql.bind_text(project.as_str());
+        let tenant = sql.bind(tenant.into());
+        let run = sql.bind_text(run);
+        let id = sql.bind_text(trace.as_str());
+        sql.push(&format!(
+            "SELECT (SELECT COUNT(*) FROM dataset_run_items \
+                      WHERE project_id = {project} AND run_id = {run} AND trace_id = {id}) \
+                  + (SELECT COUNT(*) FROM traces t JOIN observations o ON o.trace = t.number \
+                      WHERE t.tenant = {tenant} AND t.trace_id = {id} AND o.experiment_id = {run} \
+                        AND NOT EXISTS (SELECT 1 FROM dataset_run_deletions d \
+                              WHERE d.project_id = {project} AND d.run_id = {run} \
+                                AND o.started_at <= d.deleted_at))"
+        ));
+        Ok(0 < self.count(&sql.text, &sql.args).await?)
+    }
+
+    /// Those of these media that stand in the trace, in a trace of the session, or in one of an item of the run.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn media_within(
+        &self,
+        project: &ProjectId,
+        within: Within<'_>,
+        ids: &[&str],
+    ) -> Result<HashSet<String>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(HashSet::new());
+        };
+        if ids.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let mut sql = Sql::default();
+        let number = sql.bind(tenant.into());
+        match within {
+            Within::Trace(trace) => {
+                let trace = sql.bind_text(trace);
+                sql.push(&format!(
+                    "SELECT DISTINCT m.media_id FROM media_links m \
+                      WHERE m.tenant = {number} AND m.trace_id = {trace}"
+                ));
+            }
+            Within::Session(session) => {
+                let session = sql.bind_text(session);
+                sql.push(&format!(
+                    "SELECT DISTINCT m.media_id FROM traces t \
+                       JOIN media_links m ON m.tenant = t.tenant AND m.trace_id = t.trace_id \
+                      WHERE t.tenant = {number} AND t.session_id = {session}"
+                ));
+            }
+            Within::Run(run) => {
+                let project = sql.bind_text(project.as_str());
+                let run = sql.bind_text(run);
+                sql.push(&format!(
+                    "SELECT DISTINCT m.media_id FROM (SELECT trace_id FROM dataset_run_items \
+                        WHERE project_id = {project} AND run_id = {run} \
+                       UNION SELECT t.trace_id FROM observations o JOIN traces t ON t.number = o.trace \
+                        WHERE o.tenant = {number} AND o.experiment_id = {run}) r \
+                       JOIN media_links m ON m.trace_id = r.trace_id \
+                      WHERE m.tenant = {number}"
+                ));
+            }
+        }
+        let places: Vec<String> = ids.iter().map(|id| sql.bind_text(id)).collect();
+        sql.push(&format!(" AND m.media_id IN ({})", places.join(", ")));
+        let rows: Vec<(String,)> = self.pool.select(&sql.text, &sql.args).await?;
+        Ok(rows.into_iter().map(|(id,)| id).collect())
+    }
+}
