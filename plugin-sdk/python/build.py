@@ -27,6 +27,8 @@ N_SAMPLES = 3
 #: The module that is compiled. It lies beside the project's own ones, and must take the name of none that they import.
 MAIN = "perpend_plugin_main"
 WORLD = "python-plugin"
+#: What is imported for a capability.
+INTERFACES = {"model": ["model"], "trace": ["trace-reader", "session-reader", "run-reader"]}
 
 
 def main() -> None:
@@ -142,9 +144,8 @@ def needs_of(entry: str, folders: list[Path]) -> dict[str, Any]:
 def world_text(needs: dict[str, Any]) -> str:
     """A world with exactly what the evaluators need."""
     members = ["include scorer;"]
-    for capability, interface in [("model", "model"), ("trace", "trace-reader")]:
-        if capability in needs["capabilities"]:
-            members.append(f"import {interface};")
+    for capability in needs["capabilities"]:
+        members += [f"import {interface};" for interface in INTERFACES[capability]]
     if needs["checks_config"]:
         members.append("export config-check;")
     lines = "".join(f"    {member}\n" for member in members)

@@ -4,7 +4,7 @@ An evaluator is a function or a class with the decorator `evaluator`; `plugin` n
 an author needs is imported from here; `perpend_plugin.testing` runs evaluators without a server.
 """
 
-from . import log, model, trace
+from . import log, model, run, session, trace
 from .context import rng, run_time, seed
 from .errors import (
     EvalError,
@@ -48,8 +48,10 @@ __all__ = [
     "numeric",
     "plugin",
     "rng",
+    "run",
     "run_time",
     "seed",
+    "session",
     "share",
     "slot",
     "trace",

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from componentize_py_types import Err
 from wit_world.imports import context, log, types
 
-from . import errors, host
-from .item import Item, TraceRef
-from .model import Completion, Request, TokenLogprob
+from . import asking, errors, host, reading
+from .item import Item
+from .model import Completion, Request
 from .registry import Evaluator, Plugin
+from .run import RunInfo, RunItem
 from .score import Score, Spec
-from .trace import Observation, TraceInfo
+from .session import SessionInfo
+from .trace import Hit, Observation, OutlineEntry, Slice, TraceInfo
 
 # A plug-in without slots and traces is built without these imports.
 try:
@@ -22,11 +24,13 @@ try:
 except ImportError:
     model = None
 try:
-    from wit_world.imports import trace_reader
+    from wit_world.imports import run_reader, session_reader, trace_reader
 except ImportError:
-    trace_reader = None
+    run_reader = session_reader = trace_reader = None
 
 _NOT_BUILT = "this plug-in was built without the capability: declare {} in @evaluator and build it again"
+#: Requests that go out together.
+_MAX_AT_ONCE = 64
 _ERRORS = {
     "invalid-config": types.EvalError_InvalidConfig,
     "invalid-input": types.EvalError_InvalidInput,
@@ -65,15 +69,21 @@ class Wasm(host.Host):
     def complete(self, requests: Sequence[Request]) -> list[Completion | errors.ModelError]:
         if model is None:
             raise errors.ModelError("not-granted", _NOT_BUILT.format("slots=[...]"))
-        wanted = [_request(request) for request in requests]
+        if _MAX_AT_ONCE < len(requests):
+            # Each is a handle, and the host ends a call that holds too many of them.
+            message = f"{len(requests)} requests, at most {_MAX_AT_ONCE} are possible at once"
+            return [errors.ModelError("invalid-request", message) for _ in requests]
+        wanted = [asking.request(model, request) for request in requests]
         if len(wanted) == 1:
             try:
-                return [_completion(model.complete(wanted[0]))]
+                return [asking.completion(model, model.complete(wanted[0]))]
             except Err as error:
                 return [errors.ModelError(*_case(error.value))]
         answers = model.complete_all(wanted)
         return [
-            errors.ModelError(*_case(answer.value)) if isinstance(answer, Err) else _completion(answer.value)
+            errors.ModelError(*_case(answer.value))
+            if isinstance(answer, Err)
+            else asking.completion(model, answer.value)
             for answer in answers
         ]
 
@@ -86,17 +96,7 @@ class Wasm(host.Host):
             raise errors.ModelError(*_case(error.value)) from None
 
     def get_trace(self, trace_id: str) -> TraceInfo:
-        info = _trace_call(lambda reader: reader.get_trace(trace_id))
-        return TraceInfo(
-            id=info.id,
-            name=info.name,
-            session_id=info.session_id,
-            user_id=info.user_id,
-            start=info.start,
-            tags=list(info.tags),
-            metadata=json.loads(info.metadata) if info.metadata else {},
-            observation_count=info.observation_count,
-        )
+        return reading.trace_info(_ask(trace_reader, lambda: trace_reader.get_trace(trace_id)))
 
     def list_observations(
         self,
@@ -108,95 +108,72 @@ class Wasm(host.Host):
         cursor: str | None,
         limit: int,
     ) -> tuple[list[Observation], str | None]:
-        def call(reader: Any) -> Any:
-            wanted = [getattr(reader.ObservationKind, kind.upper()) for kind in kinds]
-            chosen = reader.ObservationFilter(parent_id=parent_id, kinds=wanted, name=name)
-            return reader.list_observations(trace_id, chosen, cursor, limit)
+        def call() -> Any:
+            wanted = [getattr(trace_reader.ObservationKind, kind.upper()) for kind in kinds]
+            chosen = trace_reader.ObservationFilter(parent_id=parent_id, kinds=wanted, name=name)
+            return trace_reader.list_observations(trace_id, chosen, cursor, limit)
 
-        page = _trace_call(call)
-        return [_observation(head) for head in page.observations], page.next_cursor
+        page = _ask(trace_reader, call)
+        return [reading.observation(head) for head in page.observations], page.next_cursor
 
     def read(self, part: str, trace_id: str, observation_id: str) -> Any:
-        read = _trace_call(lambda reader: getattr(reader, f"read_{part}")(trace_id, observation_id))
+        read = _ask(trace_reader, lambda: getattr(trace_reader, f"read_{part}")(trace_id, observation_id))
         if read is None:
             return None
-        return (True, read) if part == "metadata" else _raw(read)
+        return (True, read) if part == "metadata" else reading.raw(read)
+
+    def outline(
+        self, trace_id: str, *, parent_id: str | None, cursor: str | None, limit: int
+    ) -> tuple[list[OutlineEntry], str | None]:
+        page = _ask(trace_reader, lambda: trace_reader.outline(trace_id, parent_id, cursor, limit))
+        return [reading.outline_entry(entry) for entry in page.entries], page.next_cursor
+
+    def search(self, trace_id: str, text: str, limit: int) -> list[Hit]:
+        limit = reading.within(limit, 32)
+        hits = _ask(trace_reader, lambda: trace_reader.search(trace_id, text, limit))
+        return [reading.hit(one) for one in hits]
+
+    def read_range(self, trace_id: str, observation_id: str, part: str, offset: int, length: int) -> Slice | None:
+        offset, length = reading.within(offset, 64), reading.within(length, 32)
+
+        def call() -> Any:
+            named = getattr(trace_reader.ObservationPart, part.upper())
+            return trace_reader.read_range(trace_id, observation_id, named, offset, length)
+
+        found = _ask(trace_reader, call)
+        return None if found is None else Slice(found.text, found.offset, found.total, found.is_json)
+
+    def get_session(self, session_id: str) -> SessionInfo:
+        info = _ask(session_reader, lambda: session_reader.get_session(session_id))
+        return SessionInfo(info.id, info.trace_count, info.start, info.end, list(info.user_ids))
+
+    def list_traces(self, session_id: str, *, cursor: str | None, limit: int) -> tuple[list[TraceInfo], str | None]:
+        page = _ask(session_reader, lambda: session_reader.list_traces(session_id, cursor, limit))
+        return [reading.trace_info(info) for info in page.traces], page.next_cursor
+
+    def get_run(self, run_id: str) -> RunInfo:
+        info = _ask(run_reader, lambda: run_reader.get_run(run_id))
+        return RunInfo(info.id, info.name, info.dataset_id, reading.parsed(info.metadata), info.item_count)
+
+    def list_items(self, run_id: str, *, cursor: str | None, limit: int) -> tuple[list[RunItem], str | None]:
+        page = _ask(run_reader, lambda: run_reader.list_items(run_id, cursor, limit))
+        return [reading.run_item(one) for one in page.items], page.next_cursor
 
 
-def _trace_call(call: Any) -> Any:
-    if trace_reader is None:
+def _ask(reader: Any, call: Callable[[], Any]) -> Any:
+    if reader is None:
         raise errors.TraceError("not-granted", _NOT_BUILT.format('needs=["trace"]'))
     try:
-        return call(trace_reader)
+        return call()
     except Err as error:
         raise errors.TraceError(*_case(error.value)) from None
-
-
-def _request(request: Request) -> Any:
-    roles = {"system": model.Role.SYSTEM, "user": model.Role.USER, "assistant": model.Role.ASSISTANT}
-
-    def text(value: Any) -> str | None:
-        return None if value is None else json.dumps(value, ensure_ascii=False)
-
-    return model.CompletionRequest(
-        slot=request.slot,
-        messages=[model.Message(role=roles[role], content=content) for role, content in request.pairs()],
-        response_schema=text(request.schema),
-        temperature=request.temperature,
-        top_p=request.top_p,
-        max_output_tokens=request.max_output_tokens,
-        seed=request.seed,
-        stop=list(request.stop),
-        top_logprobs=request.top_logprobs,
-        cache=getattr(model.CacheMode, request.cache.upper()),
-        extra=text(request.extra),
-    )
-
-
-def _completion(answer: Any) -> Completion:
-    return Completion(
-        text=answer.text,
-        structured=None if answer.structured is None else json.loads(answer.structured),
-        finish=answer.finish.name.lower().replace("_", "-"),
-        input_tokens=answer.usage.input_tokens,
-        output_tokens=answer.usage.output_tokens,
-        logprobs=[
-            TokenLogprob(one.token, one.logprob, [(other.token, other.logprob) for other in one.alternatives])
-            for one in answer.logprobs
-        ],
-        model=answer.model,
-        from_cache=answer.from_cache,
-    )
-
-
-def _observation(head: Any) -> Observation:
-    return Observation(
-        id=head.id,
-        kind=head.kind.name.lower(),
-        parent_id=head.parent_id,
-        name=head.name,
-        start=head.start,
-        end=head.end,
-        severity=head.severity.name.lower(),
-        status_message=head.status_message,
-        model=head.model,
-        input_tokens=head.input_tokens,
-        output_tokens=head.output_tokens,
-        input_size=head.input_size,
-        output_size=head.output_size,
-    )
-
-
-def _raw(payload: Any) -> tuple[bool, str]:
-    return (isinstance(payload, types.Payload_Json), payload.value)
 
 
 def item(given: Any) -> Item:
     """The item as authors see it."""
     parts = {"input": given.input, "output": given.output, "expected_output": given.expected_output}
-    raw = {name: _raw(payload) for name, payload in parts.items() if payload is not None}
-    trace = given.trace and TraceRef(given.trace.trace_id, given.trace.observation_id)
-    return Item(given.id, raw, given.metadata, trace)
+    raw = {name: reading.raw(payload) for name, payload in parts.items() if payload is not None}
+    return Item(given.id, raw, given.metadata, reading.trace_ref(given.trace), given.session, given.run)
 
 
 def score(given: Score) -> types.Score:

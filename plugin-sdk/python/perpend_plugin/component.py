@@ -109,7 +109,7 @@ def _warm_up(samples: list[Mapping[str, Any]]) -> None:
         takes_config=True,
     )
     items = [_sample_item(sample) for sample in samples]
-    spare = types.Item("", None, types.Payload_Text(""), types.Payload_Json("0"), "{}", None)
+    spare = types.Item("", None, types.Payload_Text(""), types.Payload_Json("0"), "{}", None, None, None)
     nowhere = io.StringIO()
     with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
         registry.current.evaluators[""] = one
@@ -145,4 +145,4 @@ def _sample_item(sample: Mapping[str, Any]) -> types.Item:
         payload = types.Payload_Json if is_json else types.Payload_Text
         payloads.append(None if text is None else payload(text))
     metadata = json.dumps(sample["metadata"]) if "metadata" in sample else None
-    return types.Item(str(sample.get("id", "")), *payloads, metadata, None)
+    return types.Item(str(sample.get("id", "")), *payloads, metadata, None, None, None)

@@ -1,4 +1,4 @@
-"""What answers `context`, `log`, `model` and `trace`: the server, a test, or nobody.
+"""What answers `context`, `log`, `model`, `trace`, `session` and `run`: the server, a test, or nobody.
 
 `current` is the server's host inside a component (`bindings.py`) and this stand-in everywhere else, so
 evaluators run in plain Python too.
@@ -13,9 +13,14 @@ from .errors import ModelError, TraceError
 
 if TYPE_CHECKING:
     from .model import Completion, Request
+    from .run import RunInfo, RunItem
+    from .session import SessionInfo
+    from .trace import Hit, Observation, OutlineEntry, Slice, TraceInfo
 
 _NO_MODEL = "nobody answers here: in a test use `perpend_plugin.testing.host(answers=[...])`"
 _NO_TRACE = "there is no trace here: in a test use `perpend_plugin.testing.host(traces=...)`"
+_NO_SESSION = "there is no session here: in a test use `perpend_plugin.testing.host(sessions=...)`"
+_NO_RUN = "there is no run here: in a test use `perpend_plugin.testing.host(runs=...)`"
 
 
 class Host:
@@ -36,7 +41,7 @@ class Host:
     def embed(self, slot: str | None, texts: Sequence[str]) -> list[list[float]]:
         raise ModelError("not-granted", _NO_MODEL)
 
-    def get_trace(self, trace_id: str) -> Any:
+    def get_trace(self, trace_id: str) -> TraceInfo:
         raise TraceError("not-granted", _NO_TRACE)
 
     def list_observations(
@@ -48,11 +53,34 @@ class Host:
         name: str | None,
         cursor: str | None,
         limit: int,
-    ) -> tuple[list[Any], str | None]:
+    ) -> tuple[list[Observation], str | None]:
         raise TraceError("not-granted", _NO_TRACE)
 
     def read(self, part: str, trace_id: str, observation_id: str) -> Any:
         raise TraceError("not-granted", _NO_TRACE)
+
+    def outline(
+        self, trace_id: str, *, parent_id: str | None, cursor: str | None, limit: int
+    ) -> tuple[list[OutlineEntry], str | None]:
+        raise TraceError("not-granted", _NO_TRACE)
+
+    def search(self, trace_id: str, text: str, limit: int) -> list[Hit]:
+        raise TraceError("not-granted", _NO_TRACE)
+
+    def read_range(self, trace_id: str, observation_id: str, part: str, offset: int, length: int) -> Slice | None:
+        raise TraceError("not-granted", _NO_TRACE)
+
+    def get_session(self, session_id: str) -> SessionInfo:
+        raise TraceError("not-granted", _NO_SESSION)
+
+    def list_traces(self, session_id: str, *, cursor: str | None, limit: int) -> tuple[list[TraceInfo], str | None]:
+        raise TraceError("not-granted", _NO_SESSION)
+
+    def get_run(self, run_id: str) -> RunInfo:
+        raise TraceError("not-granted", _NO_RUN)
+
+    def list_items(self, run_id: str, *, cursor: str | None, limit: int) -> tuple[list[RunItem], str | None]:
+        raise TraceError("not-granted", _NO_RUN)
 
 
 #: Who answers now.

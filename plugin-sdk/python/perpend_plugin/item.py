@@ -35,7 +35,7 @@ class Item:
     A part that was not given reads as None, like the JSON value null: `given` tells them apart.
     """
 
-    __slots__ = ("_metadata", "_parsed", "_raw", "id", "trace")
+    __slots__ = ("_metadata", "_parsed", "_raw", "id", "run", "session", "trace")
 
     def __init__(
         self,
@@ -43,11 +43,17 @@ class Item:
         raw: Mapping[str, Raw] | None = None,
         metadata: str | None = None,
         trace: TraceRef | None = None,
+        session: str | None = None,
+        run: str | None = None,
     ) -> None:
         #: Unique inside one run. For log lines only: a score must not depend on it.
         self.id = id
         #: Where the recorded execution can be read from.
         self.trace = trace
+        #: The session that is scored, for `session`.
+        self.session = session
+        #: The run of an experiment that is scored, for `run`.
+        self.run = run
         self._raw = raw or {}
         self._metadata = metadata
         self._parsed: dict[str, Any] = {}
@@ -60,16 +66,18 @@ class Item:
         id: str = "item",
         metadata: Mapping[str, Any] | None = None,
         trace: TraceRef | None = None,
+        session: str | None = None,
+        run: str | None = None,
         **parts: Any,
     ) -> Item:
         """An item from Python values, for tests: `Item.of(output="hello", expected_output="hi")`."""
         given = {**(values or {}), **parts}
         unknown = [name for name in given if name not in PARTS]
         if unknown:
-            raise TypeError(f"an item has no part {unknown[0]!r}: {', '.join(PARTS)}, metadata, trace")
+            raise TypeError(f"an item has no part {unknown[0]!r}: {', '.join(PARTS)}, metadata, trace, session, run")
         raw = {name: to_raw(value) for name, value in given.items()}
         text = None if metadata is None else json.dumps(dict(metadata), ensure_ascii=False)
-        return cls(id, raw, text, trace)
+        return cls(id, raw, text, trace, session, run)
 
     @property
     def input(self) -> Any:

@@ -84,6 +84,69 @@ def typed(config: Any, value: dict[str, Any]) -> Any:
     return _typed(config, value, "config")
 
 
+def checked(kind: Any, value: dict[str, Any]) -> Any:
+    """A value that nobody has checked yet as the type; `ValueError` names the member that does not fit it."""
+    if kind is None or isinstance(kind, Mapping):
+        return value
+    problem = _problem(_schema(kind, str(kind)), value, "")
+    if problem:
+        raise ValueError(problem)
+    return _typed(kind, value, "the value")
+
+
+#: What the words of JSON Schema are in Python.
+_IS: dict[str, Any] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+    "null": lambda value: value is None,
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+}
+
+
+def _problem(schema: Mapping[str, Any], value: Any, at: str) -> str | None:
+    """What does not fit a schema that was derived here. Members that it does not name do no harm."""
+    where = at or "the value"
+    if "anyOf" in schema and all(_problem(one, value, at) for one in schema["anyOf"]):
+        return f"{where} is of none of the possible kinds"
+    wanted = schema.get("type", [])
+    kinds = [wanted] if isinstance(wanted, str) else wanted
+    if kinds and not any(_IS[kind](value) for kind in kinds):
+        return f"{where} is no {' or '.join(kinds)}"
+    if "enum" in schema and value not in schema["enum"]:
+        return f"{where} is none of {schema['enum']}"
+    if isinstance(value, dict):
+        missing = [name for name in schema.get("required", []) if name not in value]
+        if missing:
+            return f"{(at + '.' if at else '') + missing[0]} is missing"
+        others = schema.get("additionalProperties")
+        parts = [
+            (schema.get("properties", {}).get(name, others if isinstance(others, dict) else {}), part, name)
+            for name, part in value.items()
+        ]
+    elif isinstance(value, list):
+        firsts, others = schema.get("prefixItems", []), schema.get("items") or {}
+        if len(value) < len(firsts):
+            return f"{where} has {len(value)} elements and not {len(firsts)}"
+        kinds_of = [*firsts, *([others] * (len(value) - len(firsts)))]
+        parts = [(one, part, str(index)) for index, (one, part) in enumerate(zip(kinds_of, value))]
+    else:
+        return _bound_missed(schema, value, where)
+    found = (_problem(one, part, f"{at}.{name}" if at else name) for one, part, name in parts)
+    return next((problem for problem in found if problem), None)
+
+
+def _bound_missed(schema: Mapping[str, Any], value: Any, where: str) -> str | None:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if value < schema.get("minimum", value):
+            return f"{where} is {value}, at least {schema['minimum']} is possible"
+        if schema.get("maximum", value) < value:
+            return f"{where} is {value}, at most {schema['maximum']} is possible"
+    return None
+
+
 def _schema(kind: Any, at: str) -> dict[str, Any]:
     if kind in _PLAIN:
         return dict(_PLAIN[kind])

@@ -1,6 +1,6 @@
 """Runs evaluators in plain Python, for unit tests: no component, no server.
 
-    from perpend_plugin.testing import evaluate, host
+    from perpend_plugin.testing import calling, evaluate, host
 
     def test_a_short_answer_passes():
         [score] = evaluate("max-length", output="hello", config={"max_chars": 10})
@@ -10,25 +10,66 @@
         with host(answers=[{"choice": "yes"}]) as told:
             [score] = evaluate("tone", output="hello")
         assert "hello" in told.requests[0].pairs()[-1][1]
+
+    def test_the_judge_looks_the_customer_up():
+        with host(answers=[calling("look_up", id="c1"), "It did."]) as told:
+            evaluate("agent", output="hello")
+        assert told.requests[1].conversation()[-1].parts[0].content == "Ann"
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import host as _host
 from . import registry
 from .errors import InvalidConfig, ModelError, TraceError, explained
-from .item import Item, TraceRef, to_raw
-from .model import Completion, Request
+from .item import Item, Raw, TraceRef, to_raw
+from .model import Completion, Distribution, Request, ToolCall
+from .run import RunInfo, RunItem
 from .score import Score
-from .trace import Observation, TraceInfo
+from .session import SessionInfo
+from .trace import PARTS, Hit, Observation, OutlineEntry, Slice, TraceInfo
 
 #: An answer of the stand-in model: text, the structured value, a whole completion, or an error.
 Answer = str | Mapping[str, Any] | Completion | ModelError
+
+#: A trace of a test: each observation with its `input`, `output` and `metadata`.
+Trace = Sequence[tuple[Observation, Mapping[str, Any]]]
+
+
+def calling(name: str, **arguments: Any) -> Completion:
+    """An answer that asks for a tool."""
+    call = ToolCall(f"call-{name}", name, json.dumps(arguments, ensure_ascii=False))
+    return Completion("", finish="tool-calls", model="test", tool_calls=[call])
+
+
+def likely(shares: Mapping[str, float], answer: str | Mapping[str, Any] | None = None) -> Completion:
+    """An answer that knows how probable each choice was, by default the most probable one. On a server that is
+    computed from the log-probabilities of the tokens; here it is said."""
+
+    def measure(choices: Sequence[str], member: str | None, byte: int | None) -> Distribution | None:
+        masses = [float(shares.get(choice, 0)) for choice in choices]
+        seen = sum(masses)
+        if seen <= 0:
+            return None
+        first, second, *_ = sorted((mass / seen for mass in masses), reverse=True) + [0.0, 0.0]
+        of_each = {choice: mass / seen for choice, mass in zip(choices, masses)}
+        return Distribution(of_each, first - second, min(seen, 1.0))
+
+    completion = _completion(answer if answer is not None else max(shares, key=lambda choice: shares[choice]))
+    completion.measure = measure
+    return completion
+
+
+def _completion(answer: str | Mapping[str, Any]) -> Completion:
+    if isinstance(answer, str):
+        return Completion(answer, model="test")
+    return Completion(json.dumps(answer), structured=answer, model="test")
 
 
 def evaluate(
@@ -38,6 +79,8 @@ def evaluate(
     item: Item | None = None,
     metadata: Mapping[str, Any] | None = None,
     trace: TraceRef | None = None,
+    session: str | None = None,
+    run: str | None = None,
     **parts: Any,
 ) -> list[Score]:
     """The scores that an evaluator gives for an item made of `input`, `output`, `expected_output`.
@@ -46,7 +89,7 @@ def evaluate(
     in; that it satisfies its schema is checked by `perpend plugin test`, in the host itself.
     """
     one = registry.find(evaluator)
-    subject = item or Item.of(parts, metadata=metadata, trace=trace)
+    subject = item or Item.of(parts, metadata=metadata, trace=trace, session=session, run=run)
     given = dict(config or {})
     properties = one.config_schema.get("properties", {})
     for name, schema in properties.items():
@@ -72,15 +115,19 @@ class TestHost(_host.Host):
         self,
         answers: Iterable[Answer] | Callable[[Request], Answer] = (),
         vectors: Mapping[str, Sequence[float]] | None = None,
-        traces: Mapping[str, Sequence[tuple[Observation, Mapping[str, Any]]]] | None = None,
+        traces: Mapping[str, Trace] | None = None,
         seed: int = 0,
         run_time: int = 0,
+        sessions: Mapping[str, Sequence[str]] | None = None,
+        runs: Mapping[str, Sequence[RunItem]] | None = None,
     ) -> None:
         self.requests: list[Request] = []
         self.lines: list[tuple[str, str, dict[str, Any]]] = []
         self._answers = answers if callable(answers) else iter(answers)
         self._vectors = vectors or {}
         self._traces = traces or {}
+        self._sessions = sessions or {}
+        self._runs = runs or {}
         self._seed, self._run_time = seed, run_time
 
     def seed(self) -> int:
@@ -103,9 +150,7 @@ class TestHost(_host.Host):
             answer = next(self._answers, ModelError("unavailable", "the test has no further answer"))
         if isinstance(answer, (Completion, ModelError)):
             return answer
-        if isinstance(answer, str):
-            return Completion(answer, model="test")
-        return Completion(json.dumps(answer), structured=answer, model="test")
+        return _completion(answer)
 
     def embed(self, slot: str | None, texts: Sequence[str]) -> list[list[float]]:
         unknown = [text for text in texts if text not in self._vectors]
@@ -114,7 +159,10 @@ class TestHost(_host.Host):
         return [list(self._vectors[text]) for text in texts]
 
     def get_trace(self, trace_id: str) -> TraceInfo:
-        return TraceInfo(trace_id, observation_count=len(self._of(trace_id)))
+        heads = [head for head, _ in self._of(trace_id)]
+        session = next((id for id, traces in self._sessions.items() if trace_id in traces), None)
+        start = min((head.start for head in heads), default=0)
+        return TraceInfo(trace_id, session_id=session, start=start, observation_count=len(heads))
 
     def list_observations(self, trace_id: str, **wanted: Any) -> tuple[list[Observation], str | None]:
         heads = [head for head, _ in self._of(trace_id)]
@@ -132,10 +180,103 @@ class TestHost(_host.Host):
                 return to_raw(values[part]) if part in values else None
         raise TraceError("not-found", observation_id)
 
-    def _of(self, trace_id: str) -> Sequence[tuple[Observation, Mapping[str, Any]]]:
+    def outline(
+        self, trace_id: str, *, parent_id: str | None, cursor: str | None, limit: int
+    ) -> tuple[list[OutlineEntry], str | None]:
+        return _outlined([head for head, _ in self._of(trace_id)], parent_id), None
+
+    def search(self, trace_id: str, text: str, limit: int) -> list[Hit]:
+        if not 1 <= len(text.encode(errors="replace")) <= 1000:
+            raise TraceError("too-large", "a text of 1 to 1,000 bytes can be searched for")
+        places = ((head.id, part, values[part]) for head, values in self._of(trace_id) for part in PARTS if part in values)
+        found = (hit for id, part, value in places for hit in _hits(id, part, to_raw(value)[1], text))
+        return [hit for hit, _ in zip(found, range(max(1, min(limit, 100))))]
+
+    def read_range(self, trace_id: str, observation_id: str, part: str, offset: int, length: int) -> Slice | None:
+        raw = self.read(part, trace_id, observation_id)
+        return None if raw is None else _slice(raw, offset, length)
+
+    def get_session(self, session_id: str) -> SessionInfo:
+        traces = self._traces_of(session_id)
+        starts = [info.start for info in traces] or [0]
+        return SessionInfo(session_id, len(traces), min(starts), max(starts))
+
+    def list_traces(self, session_id: str, *, cursor: str | None, limit: int) -> tuple[list[TraceInfo], str | None]:
+        return sorted(self._traces_of(session_id), key=lambda info: (info.start, info.id)), None
+
+    def _traces_of(self, session_id: str) -> list[TraceInfo]:
+        if session_id not in self._sessions:
+            raise TraceError("not-granted", session_id)
+        return [self.get_trace(trace) for trace in self._sessions[session_id]]
+
+    def get_run(self, run_id: str) -> RunInfo:
+        return RunInfo(run_id, item_count=len(self._items_of(run_id)))
+
+    def list_items(self, run_id: str, *, cursor: str | None, limit: int) -> tuple[list[RunItem], str | None]:
+        return list(self._items_of(run_id)), None
+
+    def _items_of(self, run_id: str) -> Sequence[RunItem]:
+        if run_id not in self._runs:
+            raise TraceError("not-granted", run_id)
+        return self._runs[run_id]
+
+    def _of(self, trace_id: str) -> Trace:
         if trace_id not in self._traces:
             raise TraceError("not-granted", trace_id)
         return self._traces[trace_id]
+
+
+def _outlined(heads: Sequence[Observation], parent_id: str | None) -> list[OutlineEntry]:
+    """The tree, depth first; children by start, then by id."""
+    ids = {head.id for head in heads}
+    children: dict[str | None, list[Observation]] = {}
+    for head in sorted(heads, key=lambda head: (head.start, head.id), reverse=True):
+        children.setdefault(head.parent_id if head.parent_id in ids else None, []).append(head)
+    entries: list[OutlineEntry] = []
+    # What was taken is gone, so that parents in a circle end.
+    waiting = [(head, 0) for head in children.pop(parent_id, [])]
+    while waiting:
+        head, depth = waiting.pop()
+        below = children.pop(head.id, [])
+        entries.append(_entry(head, depth, len(below)))
+        waiting += [(child, depth + 1) for child in below]
+    return entries
+
+
+def _entry(head: Observation, depth: int, n_children: int) -> OutlineEntry:
+    return OutlineEntry(
+        id=head.id,
+        parent_id=head.parent_id,
+        depth=depth,
+        kind=head.kind,
+        name=head.name,
+        severity=head.severity,
+        start=head.start,
+        duration=None if head.end is None else head.end - head.start,
+        input_size=head.input_size,
+        output_size=head.output_size,
+        child_count=n_children,
+    )
+
+
+def _hits(observation_id: str, part: str, text: str, wanted: str) -> Iterator[Hit]:
+    for found in re.finditer(re.escape(wanted), text, re.IGNORECASE):
+        excerpt = text[max(0, found.start() - 100) : found.end() + 100]
+        yield Hit(observation_id, part, len(text[: found.start()].encode(errors="replace")), excerpt)
+
+
+def _slice(raw: Raw, offset: int, length: int) -> Slice:
+    is_json, text = raw
+    whole = text.encode(errors="replace")
+
+    def boundary(byte: int) -> int:
+        byte = max(0, min(byte, len(whole)))
+        while 0 < byte < len(whole) and whole[byte] & 0xC0 == 0x80:
+            byte -= 1
+        return byte
+
+    begin, end = boundary(offset), boundary(offset + length)
+    return Slice(whole[begin:end].decode(), begin, len(whole), is_json)
 
 
 @contextlib.contextmanager
@@ -143,12 +284,15 @@ def host(
     answers: Iterable[Answer] | Callable[[Request], Answer] = (),
     *,
     vectors: Mapping[str, Sequence[float]] | None = None,
-    traces: Mapping[str, Sequence[tuple[Observation, Mapping[str, Any]]]] | None = None,
+    traces: Mapping[str, Trace] | None = None,
     seed: int = 0,
     run_time: int = 0,
+    sessions: Mapping[str, Sequence[str]] | None = None,
+    runs: Mapping[str, Sequence[RunItem]] | None = None,
 ) -> Iterator[TestHost]:
-    """Puts a `TestHost` in place of the server."""
-    before, told = _host.current, TestHost(answers, vectors, traces, seed, run_time)
+    """Puts a `TestHost` in place of the server. `sessions` names the traces of each, `runs` the items."""
+    before = _host.current
+    told = TestHost(answers, vectors, traces, seed, run_time, sessions, runs)
     _host.current = told
     try:
         yield told

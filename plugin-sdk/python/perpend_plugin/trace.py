@@ -1,5 +1,5 @@
 """Reads the recorded execution behind an item, piece by piece. The evaluator asks for it with
-`needs=("trace", ...)`; `item.trace` says what may be read."""
+`needs=("trace", ...)`; `item.trace` says what may be read, and so may each trace of `item.session` and `item.run`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ KINDS = (
     "embedding",
     "guardrail",
 )
+#: Parts of an observation that can be large.
+PARTS = ("input", "output", "metadata")
 _PAGE = 500
+#: The longest range that is read at once.
+_RANGE = 1 << 20
 
 
 @dataclass
@@ -62,6 +66,54 @@ class Observation:
     #: Bytes that reading it would take.
     input_size: int = 0
     output_size: int = 0
+
+
+@dataclass
+class OutlineEntry:
+    """One line of the outline of a trace."""
+
+    id: str
+    parent_id: str | None = None
+    #: 0 at the top of what was asked for.
+    depth: int = 0
+    #: One of `KINDS`.
+    kind: str = "span"
+    name: str | None = None
+    severity: str = "standard"
+    start: int = 0
+    #: Milliseconds; None while it has no end.
+    duration: int | None = None
+    #: Bytes that reading it would take.
+    input_size: int = 0
+    output_size: int = 0
+    #: Direct children.
+    child_count: int = 0
+
+
+@dataclass
+class Hit:
+    """A place where a text was found."""
+
+    observation_id: str
+    #: One of `PARTS`.
+    part: str
+    #: Byte of the place in the part, for `read_range`.
+    offset: int
+    #: The place with about 100 bytes on each side.
+    excerpt: str
+
+
+@dataclass
+class Slice:
+    """A range of one part."""
+
+    text: str
+    #: The byte where it begins: moved back to the beginning of a character.
+    offset: int = 0
+    #: Bytes of the whole part.
+    total: int = 0
+    #: The whole part is JSON, and not the text of a JSON string.
+    is_json: bool = False
 
 
 def get(trace_id: str) -> TraceInfo:
@@ -103,6 +155,31 @@ def read_output(trace_id: str, observation_id: str) -> Any:
 def read_metadata(trace_id: str, observation_id: str) -> dict[str, Any]:
     """The metadata of an observation; empty when it has none."""
     return _value(host.current.read("metadata", trace_id, observation_id)) or {}
+
+
+def outline(trace_id: str, parent_id: str | None = None) -> Iterator[OutlineEntry]:
+    """The tree of a trace, or what is below one observation: depth first, children by start. Further pages are
+    loaded when they are reached. A trace of more than 50,000 observations has none: `TraceError`, `too-large`."""
+    cursor = None
+    while True:
+        page, cursor = host.current.outline(trace_id, parent_id=parent_id, cursor=cursor, limit=_PAGE)
+        yield from page
+        if cursor is None:
+            return
+
+
+def search(trace_id: str, text: str, limit: int = 100) -> list[Hit]:
+    """Where a text of 1 to 1,000 bytes stands in the inputs, outputs and metadata of a trace: literally, in upper or
+    lower case; at most 100 places."""
+    return host.current.search(trace_id, text, limit)
+
+
+def read_range(trace_id: str, observation_id: str, part: str, offset: int = 0, length: int = _RANGE) -> Slice | None:
+    """`length` bytes, at most 1 MiB, of the input, output or metadata from byte `offset` on; both ends move back to the
+    beginning of a character. None when the observation has no such part."""
+    if part not in PARTS:
+        raise TraceError("not-found", f"no part {part!r}: {', '.join(PARTS)}")
+    return host.current.read_range(trace_id, observation_id, part, offset, min(length, _RANGE))
 
 
 def _value(raw: Raw | None) -> Any:

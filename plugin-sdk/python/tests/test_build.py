@@ -41,7 +41,8 @@ class Texts(unittest.TestCase):
         self.assertNotIn("model", plain)
         self.assertNotIn("config-check", plain)
         full = build.world_text({"capabilities": ["model", "trace"], "checks_config": True})
-        for line in ("import model;", "import trace-reader;", "export config-check;"):
+        imports = ("import model;", "import trace-reader;", "import session-reader;", "import run-reader;")
+        for line in (*imports, "export config-check;"):
             self.assertIn(line, full)
 
     def test_items_reach_the_module_as_they_are(self):

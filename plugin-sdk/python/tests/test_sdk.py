@@ -1,6 +1,7 @@
 """Declaring evaluators and running them without a component."""
 
 import enum
+import json
 import unittest
 from dataclasses import dataclass, field
 from typing import Any, Literal, Optional, TypedDict
@@ -8,7 +9,10 @@ from typing import Any, Literal, Optional, TypedDict
 import perpend_plugin
 from perpend_plugin import registry
 from perpend_plugin.schema import schema_of, typed
-from perpend_plugin.testing import evaluate, host
+from perpend_plugin.model import Image, Message, Request, Tool, ToolCall, ToolResult
+from perpend_plugin.run import RunItem
+from perpend_plugin.testing import calling, evaluate, host, likely
+from perpend_plugin.trace import Observation
 
 
 class Mode(enum.Enum):
@@ -193,6 +197,159 @@ class Host(Fresh):
             evaluate("x", output="", config={"words": [], "color": 1})
 
 
+@dataclass
+class Look:
+    text: str = perpend_plugin.field(description="What to look for.")
+    limit: int = perpend_plugin.field(3, minimum=1)
+    kinds: list[Literal["a", "b"]] = field(default_factory=list)
+    inner: Optional[Inner] = None
+
+
+class Conversations(unittest.TestCase):
+    def test_a_message_is_said_in_many_forms(self):
+        result = ToolResult("1", "found")
+        messages = ["a", ("system", "b"), {"role": "user", "content": ["c", Image("m")]}, ("tool", result)]
+        said = Request([*messages, Message("assistant", iter([ToolCall("1", "look")]))]).conversation()
+        self.assertEqual(
+            [(message.role, message.parts) for message in said],
+            [
+                ("user", ["a"]),
+                ("system", ["b"]),
+                ("user", ["c", Image("m")]),
+                ("tool", [result]),
+                ("assistant", [ToolCall("1", "look")]),
+            ],
+        )
+        self.assertEqual(Request("only").pairs(), [("user", "only")])
+        self.assertEqual(Message("user", ["a", Image("m"), "b"]).text, "a\n\nb")
+
+    def test_values_without_parts_are_said_as_json(self):
+        for value in ({"é": 1}, [{"role": "user"}], ["a", "b"], [], 5):
+            [(_, text)] = Request([("user", value)]).pairs()
+            self.assertEqual(text, json.dumps(value, ensure_ascii=False))
+
+    def test_an_unknown_role_is_named(self):
+        with self.assertRaisesRegex(perpend_plugin.ModelError, "the role 'robot'"):
+            Request([("robot", "x")]).conversation()
+
+    def test_arguments_are_read_in_their_type_or_refused_with_the_reason(self):
+        def read(arguments):
+            return ToolCall("1", "look", arguments).read(Look)
+
+        self.assertEqual(read('{"text": "x", "inner": {"weight": 2}, "more": 1}'), Look("x", inner=Inner(2.0)))
+        self.assertEqual(ToolCall("1", "look", "").read(), {})
+        for arguments, why in [
+            ("{", "cannot be read: Expecting"),
+            ("[1]", "no JSON object"),
+            ("{}", "text is missing"),
+            ('{"text": 5}', "text is no string"),
+            ('{"text": "x", "limit": true}', "limit is no integer"),
+            ('{"text": "x", "limit": 0}', "limit is 0, at least 1"),
+            ('{"text": "x", "kinds": ["a", "c"]}', r"kinds.1 is none of \['a', 'b'\]"),
+            ('{"text": "x", "inner": {"weight": "y"}}', "inner is of none"),
+            ("[" * 100_000, "cannot be read"),
+        ]:
+            with self.subTest(why), self.assertRaisesRegex(ValueError, why):
+                read(arguments)
+
+    def test_a_tool_says_what_it_takes(self):
+        self.assertEqual(Tool("look", "", Look).schema()["required"], ["text"])
+        self.assertEqual(Tool("look", "").schema(), {"type": "object", "additionalProperties": False})
+        self.assertEqual(Tool("look", "", {"type": "object"}).schema(), {"type": "object"})
+
+
+class Loops(Fresh):
+    def test_a_tool_loop_runs_against_a_stand_in(self):
+        look = Tool("look", "Finds a text.", Look)
+
+        @perpend_plugin.evaluator("agent", scores=perpend_plugin.share("sure"), slots=[perpend_plugin.slot("judge")])
+        def agent(item):
+            messages = [("user", item.text())]
+            while (said := perpend_plugin.model.complete(messages, tools=[look])).tool_calls:
+                results = [call.result({"n": call.read(Look).limit}) for call in said.tool_calls]
+                messages += [said.message, ("tool", results)]
+            return said.probabilities(["yes", "no"]).shares["yes"]
+
+        with host(answers=[calling("look", text="x"), likely({"yes": 0.6, "no": 0.2, "well": 0.1})]) as told:
+            [score] = evaluate("agent", output="hello")
+        self.assertAlmostEqual(score.value, 0.75)
+        last = told.requests[-1].conversation()
+        self.assertEqual([message.role for message in last], ["user", "assistant", "tool"])
+        self.assertEqual(last[1].parts, [ToolCall("call-look", "look", '{"text": "x"}')])
+        self.assertEqual(last[2].parts, [ToolResult("call-look", '{"n": 3}')])
+
+    def test_a_stand_in_says_how_probable_choices_are(self):
+        found = likely({"yes": 0.6, "no": 0.2}, {"verdict": "yes"}).probabilities(["yes", "no"], "verdict")
+        self.assertAlmostEqual(found.margin, 0.5)
+        self.assertAlmostEqual(found.coverage, 0.8)
+        self.assertIsNone(likely({"yes": 1}).probabilities(["maybe"]))
+        with host(answers=["yes"]):
+            self.assertIsNone(perpend_plugin.model.complete("?").probabilities(["yes"]))
+
+
+class Reading(unittest.TestCase):
+    TRACE = [
+        (Observation("root", start=1, end=9), {"input": "Wo ist Ärger?"}),
+        (Observation("late", "tool", "root", start=5), {"output": {"found": "ärger"}}),
+        (Observation("early", "tool", "root", start=2), {}),
+        (Observation("leaf", "tool", "early", start=7), {}),
+        (Observation("lost", "tool", "gone", start=3), {}),
+    ]
+
+    def test_the_outline_is_the_tree_depth_first(self):
+        with host(traces={"t": self.TRACE}):
+            entries = list(perpend_plugin.trace.outline("t"))
+            below = list(perpend_plugin.trace.outline("t", "early"))
+        self.assertEqual(
+            [(one.depth, one.id, one.child_count) for one in entries],
+            [(0, "root", 2), (1, "early", 1), (2, "leaf", 0), (1, "late", 0), (0, "lost", 0)],
+        )
+        self.assertEqual((entries[0].duration, entries[1].duration), (8, None))
+        self.assertEqual([(one.depth, one.id) for one in below], [(0, "leaf")])
+
+    def test_texts_are_found_in_any_case_and_read_where_they_stand(self):
+        with host(traces={"t": self.TRACE}):
+            first, second = perpend_plugin.trace.search("t", "ÄRGER")
+            self.assertEqual((first.observation_id, first.part, first.offset), ("root", "input", 7))
+            self.assertEqual(second.excerpt, '{"found": "ärger"}')
+            self.assertEqual(len(perpend_plugin.trace.search("t", "r", limit=2)), 2)
+            read = perpend_plugin.trace.read_range("t", "root", "input", 8, 3)
+            self.assertEqual((read.text, read.offset, read.total, read.is_json), ("Ärg", 7, 14, False))
+            self.assertTrue(perpend_plugin.trace.read_range("t", "late", "output").is_json)
+            self.assertEqual(perpend_plugin.trace.read_range("t", "root", "input", 99).text, "")
+            self.assertIsNone(perpend_plugin.trace.read_range("t", "root", "output"))
+            for wrong in ("", "x" * 1001):
+                with self.assertRaisesRegex(perpend_plugin.TraceError, "1 to 1,000 bytes"):
+                    perpend_plugin.trace.search("t", wrong)
+            with self.assertRaisesRegex(perpend_plugin.TraceError, "no part 'body'"):
+                perpend_plugin.trace.read_range("t", "root", "body")
+
+    def test_sessions_and_runs_are_read_trace_by_trace_and_item_by_item(self):
+        items = [RunItem("2", output="b"), RunItem("1", output="a")]
+        late = [(Observation("o", start=20), {})]
+        with host(traces={"t": self.TRACE, "u": late}, sessions={"s": ["u", "t"]}, runs={"r": items}):
+            info = perpend_plugin.session.get("s")
+            traces = list(perpend_plugin.session.traces("s"))
+            self.assertEqual(perpend_plugin.run.get("r").item_count, 2)
+            self.assertEqual(list(perpend_plugin.run.items("r")), items)
+            for read in (perpend_plugin.session.get, perpend_plugin.run.get):
+                with self.assertRaisesRegex(perpend_plugin.TraceError, "not-granted"):
+                    read("other")
+        self.assertEqual((info.trace_count, info.start, info.end), (2, 1, 20))
+        self.assertEqual([(trace.id, trace.session_id) for trace in traces], [("t", "s"), ("u", "s")])
+
+    def test_without_a_stand_in_nothing_is_read(self):
+        for read in (
+            lambda: perpend_plugin.trace.search("t", "x"),
+            lambda: list(perpend_plugin.trace.outline("t")),
+            lambda: perpend_plugin.trace.read_range("t", "o", "input"),
+            lambda: list(perpend_plugin.session.traces("s")),
+            lambda: list(perpend_plugin.run.items("r")),
+        ):
+            with self.assertRaisesRegex(perpend_plugin.TraceError, "in a test use"):
+                read()
+
+
 class Items(unittest.TestCase):
     def test_absent_is_not_null(self):
         item = perpend_plugin.Item.of(output=None, metadata={"a": 1})
@@ -201,6 +358,10 @@ class Items(unittest.TestCase):
         self.assertEqual((item.output, item.input, item.text()), (None, None, "null"))
         with self.assertRaisesRegex(perpend_plugin.InvalidInput, "no expected output"):
             item.require("expected_output")
+
+    def test_a_session_or_a_run_is_named_by_its_id(self):
+        item = perpend_plugin.Item.of(session="s", run="r")
+        self.assertEqual((item.session, item.run, item.trace), ("s", "r", None))
 
     def test_values_are_text_or_json(self):
         item = perpend_plugin.Item.of(input={"é": [1]}, output="é")
