@@ -42,6 +42,9 @@ async function load(folder) {
 
 const WORLD = "this-plugin";
 
+/** What is imported for the capability `trace`. */
+const READERS = { traceReader: "trace-reader", sessionReader: "session-reader", runReader: "run-reader" };
+
 // What QuickJS cannot drive in a synchronous component becomes generators.
 const LOWERED = { "async-await": false, "async-generator": false, "for-await": false, "top-level-await": false };
 
@@ -93,7 +96,7 @@ async function declared(esbuild, work) {
 async function world(uses, work) {
   const lines = ["import context;", "import log;", "export evaluator;"];
   if (uses.model) lines.push("import model;");
-  if (uses.trace) lines.push("import trace-reader;");
+  if (uses.trace) lines.push(...Object.values(READERS).map((name) => `import ${name};`));
   if (uses.batch) lines.push("export batch;");
   if (uses.configCheck) lines.push("export config-check;");
   const wit = join(work, "wit");
@@ -123,9 +126,9 @@ async function main(uses) {
     lines.push(`import * as model from "perpend:evaluator/model${at}";`);
     bindings.push("model");
   }
-  if (uses.trace) {
-    lines.push(`import * as traceReader from "perpend:evaluator/trace-reader${at}";`);
-    bindings.push("traceReader");
+  for (const [binding, name] of Object.entries(uses.trace ? READERS : {})) {
+    lines.push(`import * as ${binding} from "perpend:evaluator/${name}${at}";`);
+    bindings.push(binding);
   }
   lines.push(
     `import plugin from ${text(entry)};`,

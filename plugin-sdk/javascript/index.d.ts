@@ -48,6 +48,12 @@ export type Config<S> = S extends { readonly properties: infer P } ? Members<P, 
 /** Parts of an item. */
 export type Part = "input" | "output" | "expectedOutput" | "metadata" | "trace";
 
+/** Where a recorded execution can be read. */
+export interface TraceRef {
+  traceId: string;
+  observationId?: string | undefined;
+}
+
 /** What is being scored. A part that is absent, or was not asked for, is `undefined`. */
 export interface Item {
   /** For log lines only: a score must not depend on it. */
@@ -56,7 +62,11 @@ export interface Item {
   readonly output: Json | undefined;
   readonly expectedOutput: Json | undefined;
   readonly metadata: { [key: string]: Json };
-  readonly trace: { traceId: string; observationId?: string } | undefined;
+  readonly trace: TraceRef | undefined;
+  /** The session that is scored, for `ctx.session`. */
+  readonly session: string | undefined;
+  /** The run of an experiment that is scored, for `ctx.run`. */
+  readonly run: string | undefined;
   /** True when the part is there, be it the JSON value null. */
   has(part: Part): boolean;
   /** A part as text: a string as it is, anything else as JSON text. Throws `InvalidInput` when absent. */
@@ -67,14 +77,61 @@ export interface Item {
   raw(part: "input" | "output" | "expectedOutput"): { tag: "text" | "json"; val: string } | undefined;
 }
 
-export interface Message {
-  role: "system" | "user" | "assistant";
+/** The model asks for a tool to be used. */
+export interface ToolCall {
+  /** The result names it. */
+  id: string;
+  name: string;
+  /** The text of a JSON object, written by a model: it need not fit the schema of the tool, nor be JSON. */
+  arguments: string;
+}
+
+/** A tool call of an answer. */
+export interface AskedToolCall extends ToolCall {
+  /** The arguments as an object; throws when they are none, which is good to be told with `failed`. */
+  read(): { [name: string]: any };
+  /** What the tool found: text, or a value that the model reads as JSON. */
+  result(content: unknown): ToolResult;
+  /** Why the tool found nothing. */
+  failed(why: unknown): ToolResult;
+}
+
+/** What came of a tool call; in messages of the role `tool`. */
+export interface ToolResult {
+  callId: string;
   content: string;
+  /** The tool failed, and `content` says why. */
+  isError?: boolean;
+}
+
+/** A piece of a message. Media are named by their ids in the project; the host loads them. */
+export type MessagePart =
+  | string
+  | { text: string }
+  | { image: string }
+  | { audio: string }
+  | { file: string }
+  | ToolCall
+  | ToolResult;
+
+export interface Message {
+  role: "system" | "user" | "assistant" | "tool";
+  content: MessagePart | readonly MessagePart[];
+}
+
+/** A function that the model may ask the evaluator to carry out. */
+export interface Tool {
+  /** 1 to 64 of letters, digits, `_` and `-`, unique in the request. */
+  name: string;
+  /** Tells the model when and how to use it. */
+  description?: string;
+  /** JSON Schema of the arguments, an object at its top. */
+  parameters?: object;
 }
 
 /** One chat completion. Either `messages`, or `prompt` with or without `system`. */
 export interface CompletionRequest {
-  messages?: Message[];
+  messages?: readonly Message[];
   prompt?: string;
   system?: string;
   /** A slot that the evaluator declares; the first chat slot when absent. */
@@ -90,17 +147,43 @@ export interface CompletionRequest {
   cache?: "standard" | "refresh" | "bypass";
   /** Settings of a provider. */
   extra?: { [name: string]: Json };
+  /** What the model may ask for. The evaluator carries it out, and asks again with the results. */
+  tools?: readonly Tool[];
+  /** Whether it has to: `{ name }` names the tool that has to be called. */
+  toolChoice?: "auto" | "required" | "none" | { name: string };
+}
+
+/** How probable each choice was. */
+export interface Distribution {
+  /** Of each choice; they sum up to 1. */
+  shares: { [choice: string]: number };
+  /** How far the most probable choice is ahead of the next one. */
+  margin: number;
+  /** The probability of all that was seen to begin a choice. Below about 0.9 the shares say little. */
+  coverage: number;
 }
 
 export interface Completion {
+  /** May be empty when the model calls tools. */
   text: string;
-  /** Present when a schema was given. */
+  /** Present when a schema was given, and the model did not call tools instead. */
   structured: any;
-  finish: "stop" | "length" | "content-filter" | "other";
+  finish: "stop" | "length" | "content-filter" | "tool-calls" | "other";
   usage: { inputTokens: number; outputTokens: number };
   logprobs: { token: string; logprob: number; alternatives: { token: string; logprob: number }[] }[];
+  /** Tools that the model asks for, in its order. */
+  toolCalls: AskedToolCall[];
   model: string;
   fromCache: boolean;
+  /** What the model said, for the next request; a message of the role `tool` with a result of each call follows it. */
+  readonly message: Message;
+  /**
+   * How probable each of the choices was, from the log-probabilities of the tokens that tell them apart; the request asked
+   * for some with `topLogprobs`. `undefined` when there are none, and when no choice was begun at the place: the whole
+   * answer, the member of this name of a JSON object, or from this index of `text` on. Choices are plain text: `yes` and
+   * not `"yes"`, `true` for a boolean.
+   */
+  probabilities(choices: readonly (string | number | boolean)[], place?: string | { offset: number }): Distribution | undefined;
 }
 
 /** Models, named by the slots that the evaluator declares. Calls wait for the answer; `await` does no harm. */
@@ -143,18 +226,64 @@ export interface Observation {
   outputSize: number;
 }
 
+export interface TraceInfo {
+  id: string;
+  name?: string | null;
+  sessionId?: string | null;
+  userId?: string | null;
+  start: number;
+  tags: string[];
+  metadata?: { [key: string]: Json };
+  observationCount: number;
+}
+
+/** One line of the outline of a trace. */
+export interface OutlineEntry {
+  id: string;
+  parentId?: string | null;
+  /** 0 at the top of what was asked for. */
+  depth: number;
+  kind: ObservationKind;
+  name?: string | null;
+  severity: "debug" | "standard" | "warning" | "error";
+  start: number;
+  /** Absent while it has no end. */
+  durationMs?: number;
+  inputSize: number;
+  outputSize: number;
+  /** Direct children. */
+  childCount: number;
+}
+
+/** The parts of an observation that can be large. */
+export type ObservationPart = "input" | "output" | "metadata";
+
+/** A place where a text was found. */
+export interface Hit {
+  observationId: string;
+  part: ObservationPart;
+  /** Byte of the place in the part, for `range`. */
+  offset: number;
+  /** The place with about 100 bytes on each side. */
+  excerpt: string;
+}
+
+/** A range of one part. */
+export interface Slice {
+  text: string;
+  /** The byte where it begins: moved back to the beginning of a character. */
+  offset: number;
+  /** Bytes of the whole part. */
+  total: number;
+  /** The whole part is JSON, and not the text of a JSON string. */
+  isJson: boolean;
+}
+
 /** The recorded execution behind the item, read piece by piece. Calls throw `TraceError`. */
 export interface Trace {
-  get(): {
-    id: string;
-    name?: string | null;
-    sessionId?: string | null;
-    userId?: string | null;
-    start: number;
-    tags: string[];
-    metadata?: { [key: string]: Json };
-    observationCount: number;
-  };
+  /** Another trace: those of the session or run that the item is can be read. */
+  of(traceId: string): Trace;
+  get(): TraceInfo;
   /** Observations by start; pages are fetched as they are walked over. */
   observations(filter?: {
     parentId?: string;
@@ -165,6 +294,51 @@ export interface Trace {
   input(observationId: string): Json | undefined;
   output(observationId: string): Json | undefined;
   metadata(observationId: string): { [key: string]: Json } | undefined;
+  /**
+   * The tree, or what is below one observation of it: depth first, children by start. A trace of more than 50,000
+   * observations has none.
+   */
+  outline(options?: { parentId?: string; pageSize?: number }): Generator<OutlineEntry, void, undefined>;
+  /** Where a text of 1 to 1,000 bytes stands: literally, in upper or lower case; at most 100 places. */
+  search(text: string, options?: { limit?: number }): Hit[];
+  /** `length` bytes, at most 1 MiB, of a part from byte `offset` on; `undefined` when the observation has no such part. */
+  range(observationId: string, part: ObservationPart, options?: { offset?: number; length?: number }): Slice | undefined;
+}
+
+/** The session that is scored: `item.session`. Its traces are read with `ctx.trace.of(id)`. Calls throw `TraceError`. */
+export interface Session {
+  get(): {
+    id: string;
+    traceCount: number;
+    /** When the first of its traces began. */
+    start: number;
+    /** When the last of them began. */
+    end: number;
+    /** Whose it was, sorted; the first 100. */
+    userIds: string[];
+  };
+  /** Its traces by start. */
+  traces(options?: { pageSize?: number }): Generator<TraceInfo, void, undefined>;
+}
+
+/** What was recorded for one item of the dataset. */
+export interface RunItem {
+  id: string;
+  datasetItemId?: string | null;
+  trace?: TraceRef | null;
+  /** What the dataset says, else what was recorded. */
+  input: Json | undefined;
+  output: Json | undefined;
+  expectedOutput: Json | undefined;
+  /** Of the item of the dataset. */
+  metadata: Json | undefined;
+}
+
+/** The run of an experiment that is scored: `item.run`. Traces of its items are read with `ctx.trace.of(id)`. */
+export interface Run {
+  get(): { id: string; name?: string | null; datasetId?: string | null; metadata: Json | undefined; itemCount: number };
+  /** Its items, the newest first. */
+  items(options?: { pageSize?: number }): Generator<RunItem, void, undefined>;
 }
 
 type LogLine = (message: string, fields?: { [name: string]: Json }) => void;
@@ -180,6 +354,10 @@ export interface Context {
   readonly model: Models;
   /** Only where `needs` has `"trace"`. */
   readonly trace: Trace;
+  /** Only where `needs` has `"trace"`. */
+  readonly session: Session;
+  /** Only where `needs` has `"trace"`. */
+  readonly run: Run;
 }
 
 type Plain = number | boolean | string;

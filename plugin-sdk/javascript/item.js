@@ -1,16 +1,10 @@
 // The item under evaluation, parsed no earlier than it is looked at.
 
+import { nothing, value } from "./bindings.js";
 import { InvalidInput } from "./errors.js";
 
 /** The parts an evaluator can ask for. */
 export const PARTS = ["input", "output", "expectedOutput", "metadata", "trace"];
-
-const nothing = (value) => value === null || value === undefined;
-
-function parsed(payload) {
-  if (nothing(payload)) return undefined;
-  return payload.tag === "text" ? payload.val : JSON.parse(payload.val);
-}
 
 /** What is being scored. A part that is absent, or was not asked for, is `undefined`. */
 export class Item {
@@ -23,7 +17,7 @@ export class Item {
   }
 
   #value(part) {
-    if (!(part in this.#values)) this.#values[part] = parsed(this.#raw[part]);
+    if (!(part in this.#values)) this.#values[part] = value(this.#raw[part]);
     return this.#values[part];
   }
 
@@ -58,6 +52,16 @@ export class Item {
     const trace = this.#raw.trace;
     if (nothing(trace)) return undefined;
     return { traceId: trace.traceId, observationId: trace.observationId ?? undefined };
+  }
+
+  /** The id of the session that is scored, for `ctx.session`. */
+  get session() {
+    return this.#raw.session ?? undefined;
+  }
+
+  /** The id of the run of an experiment that is scored, for `ctx.run`. */
+  get run() {
+    return this.#raw.run ?? undefined;
   }
 
   /** True when the part is there, be it the JSON value null. */

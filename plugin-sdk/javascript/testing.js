@@ -7,53 +7,135 @@ import { asEvalError } from "./errors.js";
 import { Context } from "./host.js";
 import { Item } from "./item.js";
 import { asScores } from "./scores.js";
+import { payload, readers } from "./testing-readers.js";
 
-const payload = (value) => {
-  if (value === undefined) return undefined;
-  return typeof value === "string" ? { tag: "text", val: value } : { tag: "json", val: JSON.stringify(value) };
-};
+/** The request as the author wrote it, in one form: what `complete` is asked. */
+class Request {
+  constructor(messages) {
+    this.asked = { messages: messages.map(said), tools: [], toolChoice: "auto", cache: "standard", stop: [] };
+  }
+  setSlot(slot) {
+    this.asked.slot = slot;
+  }
+  setResponseSchema(schema) {
+    this.asked.schema = JSON.parse(schema);
+  }
+  setTemperature(temperature) {
+    this.asked.temperature = temperature;
+  }
+  setTopP(topP) {
+    this.asked.topP = topP;
+  }
+  setMaxOutputTokens(limit) {
+    this.asked.maxOutputTokens = limit;
+  }
+  setSeed(seed) {
+    this.asked.seed = seed;
+  }
+  setStop(texts) {
+    this.asked.stop = texts;
+  }
+  setTopLogprobs(alternatives) {
+    this.asked.topLogprobs = alternatives;
+  }
+  setCache(mode) {
+    this.asked.cache = mode;
+  }
+  setExtra(settings) {
+    this.asked.extra = JSON.parse(settings);
+  }
+  setTools(tools, choice) {
+    this.asked.tools = tools.map((tool) => ({ ...tool, parameters: JSON.parse(tool.parameters) }));
+    this.asked.toolChoice = choice.tag === "named" ? { name: choice.val } : choice.tag;
+  }
+}
 
-function fakes({ seed = 1, runTime = 0, complete, embed, log = () => {} }) {
+/** A message with its text in `content`, and all of it in `parts`. */
+function said({ role, parts }) {
+  const texts = parts.filter(({ tag }) => tag === "text").map(({ val }) => val);
+  const written = parts.map(({ tag, val }) => {
+    if (tag === "text") return val;
+    return tag.startsWith("tool-") ? val : { [tag]: val };
+  });
+  return { role, content: texts.join("\n\n"), parts: written };
+}
+
+const call = ({ id, name, arguments: given = {} }, index) => ({
+  id: id ?? `call-${index + 1}`,
+  name,
+  arguments: typeof given === "string" ? given : JSON.stringify(given),
+});
+
+/** What the host would compute from log-probabilities, from what the test says. */
+function distribution(shares, choices) {
+  const masses = choices.map((choice) => shares[choice] ?? 0);
+  const seen = masses.reduce((sum, mass) => sum + mass, 0);
+  if (seen <= 0) return undefined;
+  const [first, second = 0] = masses.map((mass) => mass / seen).sort((one, other) => other - one);
+  return {
+    shares: choices.map((choice, index) => ({ choice, probability: masses[index] / seen })),
+    margin: first - second,
+    coverage: Math.min(seen, 1),
+  };
+}
+
+/** An answer as the host holds it. */
+function held(given) {
+  const { text, structured, toolCalls = [], probabilities, usage = {}, ...rest } =
+    typeof given === "string" ? { text: given } : given;
+  const calls = toolCalls.map(call);
+  const json = structured === undefined ? undefined : JSON.stringify(structured);
+  const { inputTokens = 0, outputTokens = 0 } = usage;
+  // An answer that knows probabilities has tokens, too.
+  const tokens = probabilities === undefined ? [] : [{ token: text ?? json ?? "", logprob: 0, alternatives: [] }];
+  return {
+    text: () => text ?? json ?? "",
+    structured: () => json,
+    finish: () => rest.finish ?? (calls.length > 0 ? "tool-calls" : "stop"),
+    usage: () => ({ inputTokens, outputTokens }),
+    logprobs: () => rest.logprobs ?? tokens,
+    toolCalls: () => calls,
+    model: () => rest.model ?? "test",
+    fromCache: () => rest.fromCache ?? false,
+    probabilities: (choices) => distribution(probabilities ?? {}, choices),
+  };
+}
+
+function models({ complete, embed }) {
   const absent = () => {
     throw { tag: "not-granted", val: "this test gives no model" };
   };
-  const answer = (request) => {
-    const given = (complete ?? absent)(request);
-    const { text = "", structured, ...rest } = typeof given === "string" ? { text: given } : given;
-    return {
-      text,
-      structured: structured === undefined ? undefined : JSON.stringify(structured),
-      finish: "stop",
-      usage: { inputTokens: 0, outputTokens: 0 },
-      logprobs: [],
-      model: "test",
-      fromCache: false,
-      ...rest,
-    };
+  const answer = ({ asked }) => held((complete ?? absent)(asked));
+  return {
+    Request,
+    complete: answer,
+    completeAll: (requests) =>
+      requests.map((request) => {
+        try {
+          return { tag: "ok", val: answer(request) };
+        } catch (thrown) {
+          return { tag: "err", val: thrown };
+        }
+      }),
+    embed: (_, texts) => (embed ?? absent)(texts),
   };
+}
+
+function fakes(host) {
+  const { seed = 1, runTime = 0, log = () => {} } = host;
   return {
     context: { seed: () => seed, runTime: () => runTime },
     log: { log },
-    model: {
-      complete: answer,
-      completeAll: (requests) =>
-        requests.map((request) => {
-          try {
-            return { tag: "ok", val: answer(request) };
-          } catch (thrown) {
-            return { tag: "err", val: thrown };
-          }
-        }),
-      embed: (_, texts) => (embed ?? absent)(texts),
-    },
+    model: models(host),
+    ...readers(host),
     u64: (number) => number,
   };
 }
 
 /**
  * Scores of one item: `run(plugin, "my-evaluator", { output: "..." }, { max: 3 })`. Throws what the
- * evaluator threw. `host` may have `seed`, `runTime`, `complete(request)`, `embed(texts)` and
- * `log(level, message, fields)`.
+ * evaluator threw. `host` may have `seed`, `runTime`, `complete(request)`, `embed(texts)`,
+ * `log(level, message, fields)`, `traces`, `sessions` and `runs`.
  */
 export async function run(plugin, id, item, config = {}, host = {}) {
   const evaluator = plugin.evaluators.get(id);
@@ -65,10 +147,13 @@ export async function run(plugin, id, item, config = {}, host = {}) {
     expectedOutput: payload(item.expectedOutput),
     metadata: item.metadata === undefined ? undefined : JSON.stringify(item.metadata),
     trace: item.trace,
+    session: item.session,
+    run: item.run,
   };
   for (const [part, isNeeded] of Object.entries(evaluator.info.needs)) {
     if (!isNeeded) raw[part] = undefined;
   }
+  if (!evaluator.info.needs.trace) raw.session = raw.run = undefined;
   const asked = new Item(raw);
   const returned = await evaluator.evaluate(asked, config, new Context(fakes(host), evaluator, asked));
   return asScores(returned, evaluator.scores).map(({ name, value, comment, metadata, observationId }) => ({

@@ -109,3 +109,155 @@ test("an evaluator runs in a unit test with its models played by functions", asy
   const refused = await run(plugin, "judge", { output: "hi" }).catch(failureOf);
   assert.equal(refused, "upstream");
 });
+
+const withModel = (evaluate) => definePlugin({
+  name: "a/b",
+  version: "0.1.0",
+  evaluators: [{ id: "a", needs: ["output", "trace"], slots: { judge: {} }, scores: { s: numeric() }, evaluate }],
+});
+
+/** What `complete` is asked when an evaluator asks `given`. */
+async function asked(given) {
+  let seen;
+  const plugin = withModel((item, config, ctx) => ctx.model.complete(given).text.length);
+  await run(plugin, "a", { output: "x" }, {}, { complete: (request) => ((seen = request), "ok") });
+  return seen;
+}
+
+test("a message is said in many forms, and what is no part of one is named", async () => {
+  const call = { id: "1", name: "look", arguments: '{"a":1}' };
+  const { messages } = await asked({
+    system: "s",
+    messages: [
+      { role: "user", content: ["a", { image: "m" }, { text: "b" }, { audio: "n" }, { file: "f" }] },
+      { role: "assistant", content: call },
+      { role: "tool", content: [{ callId: "1", content: "found" }] },
+    ],
+    prompt: "p",
+  });
+  assert.deepEqual(messages, [
+    { role: "system", content: "s", parts: ["s"] },
+    { role: "user", content: "a\n\nb", parts: ["a", { image: "m" }, "b", { audio: "n" }, { file: "f" }] },
+    { role: "assistant", content: "", parts: [call] },
+    { role: "tool", content: "", parts: [{ callId: "1", content: "found", isError: false }] },
+    { role: "user", content: "p", parts: ["p"] },
+  ]);
+  const refused = [
+    [{ messages: [{ role: "robot", content: "x" }] }, /the role robot is none of system/],
+    [{ messages: [{ role: "user", content: [{ video: "m" }] }] }, /part of a message.*video/],
+    [{ prompt: "x", cache: "never" }, /cache never/],
+    [{ prompt: "x", toolChoice: "always" }, /toolChoice always/],
+    [{ prompt: "x", topLogprobs: 300 }, /topLogprobs is 300, whole numbers from 0 to 255/],
+    [{ prompt: "x", maxOutputTokens: 1.5 }, /maxOutputTokens is 1.5/],
+    [{ prompt: "x", seed: -1 }, /seed is -1/],
+  ];
+  for (const [given, message] of refused) await assert.rejects(asked(given), { reason: "invalid-request", message });
+});
+
+test("all that a request sets arrives, and nothing else", async () => {
+  const look = { name: "look", description: "Finds.", parameters: { type: "object" } };
+  const given = {
+    slot: "judge",
+    schema: { type: "object" },
+    temperature: 0.5,
+    topP: 0.9,
+    maxOutputTokens: 5,
+    seed: 7,
+    stop: ["."],
+    topLogprobs: 3,
+    cache: "refresh",
+    extra: { top_k: 1 },
+    tools: [look],
+  };
+  const { messages, ...set } = await asked({ prompt: "x", ...given, toolChoice: look });
+  assert.deepEqual(set, { ...given, toolChoice: { name: "look" } });
+  const { messages: _, ...bare } = await asked("x");
+  assert.deepEqual(bare, { tools: [], toolChoice: "auto", cache: "standard", stop: [] });
+});
+
+test("more requests at once than the host holds are refused as one", async () => {
+  const plugin = withModel((item, config, ctx) => ctx.model.completeAll(Array(65).fill("x")).length);
+  await assert.rejects(run(plugin, "a", { output: "x" }, {}, { complete: () => "y" }), /65 requests, at most 64/);
+});
+
+test("a tool loop runs against a model that a test plays, and knows how sure it was", async () => {
+  const look = { name: "look", description: "Finds a text.", parameters: { type: "object" } };
+  const plugin = withModel((item, config, ctx) => {
+    const messages = [{ role: "user", content: item.text("output") }];
+    let said;
+    while ((said = ctx.model.complete({ messages, tools: [look] })).toolCalls.length > 0) {
+      const results = said.toolCalls.map((call) => {
+        try {
+          return call.result({ found: call.read().text });
+        } catch (error) {
+          return call.failed(error);
+        }
+      });
+      messages.push(said.message, { role: "tool", content: results });
+    }
+    const found = said.probabilities(["yes", "no"]);
+    return { value: found.shares.yes, metadata: { ...found, none: said.probabilities(["maybe"]) === undefined } };
+  });
+  const seen = [];
+  const complete = (request) => {
+    seen.push(request.messages.at(-1).parts);
+    if (seen.length > 1) return { text: "yes", probabilities: { yes: 0.6, no: 0.2, well: 0.1 } };
+    return { toolCalls: [{ name: "look", arguments: { text: "x" } }, { id: "b", name: "look", arguments: "{" }] };
+  };
+  const [score] = await run(plugin, "a", { output: "hi" }, {}, { complete });
+  assert.ok(Math.abs(score.value - 0.75) < 1e-9 && Math.abs(score.metadata.margin - 0.5) < 1e-9);
+  assert.ok(Math.abs(score.metadata.coverage - 0.8) < 1e-9 && score.metadata.none);
+  assert.deepEqual(seen[0], ["hi"]);
+  assert.deepEqual(seen[1][0], { callId: "call-1", content: '{"found":"x"}', isError: false });
+  assert.equal(seen[1][1].isError, true);
+  assert.match(seen[1][1].content, /arguments of look cannot be read/);
+});
+
+test("traces, sessions and runs of a test are read as the host reads them", async () => {
+  const traces = {
+    t: [
+      { id: "root", start: 1, end: 9, input: "Wo ist Ärger?" },
+      { id: "late", parentId: "root", kind: "tool", start: 5, output: { found: "ärger" } },
+      { id: "early", parentId: "root", kind: "tool", start: 2 },
+      { id: "leaf", parentId: "early", kind: "tool", start: 7 },
+      { id: "lost", parentId: "gone", start: 3 },
+    ],
+    u: [{ id: "o", start: 20 }],
+  };
+  const host = { traces, sessions: { s: ["u", "t"] }, runs: { r: [{ id: "2", output: ["b"] }, { id: "1", input: "a" }] } };
+  let told;
+  const plugin = withModel((item, config, ctx) => {
+    told = [];
+    if (item.session) {
+      const { traceCount, start, end } = ctx.session.get();
+      told.push([traceCount, start, end], [...ctx.session.traces()].map(({ id, sessionId }) => [id, sessionId]));
+      told.push([...ctx.trace.of("u").outline()].map(({ id }) => id));
+    }
+    if (item.run) told.push(ctx.run.get().itemCount, [...ctx.run.items()].map(({ id, input, output }) => [id, input, output]));
+    if (item.trace) {
+      told.push([...ctx.trace.outline()].map(({ depth, id, childCount, durationMs }) => [depth, id, childCount, durationMs]));
+      told.push([...ctx.trace.outline({ parentId: "early" })].map(({ depth, id }) => [depth, id]));
+      told.push(ctx.trace.search("ÄRGER").map(({ observationId, part, offset, excerpt }) => [observationId, part, offset, excerpt]));
+      told.push(ctx.trace.search("r", { limit: 2 }).length);
+      told.push(ctx.trace.range("root", "input", { offset: 8, length: 3 }), ctx.trace.range("late", "output").isJson);
+      told.push(ctx.trace.range("root", "output"), ctx.trace.range("root", "input", { offset: 99 }).text);
+    }
+    return 0;
+  });
+  await run(plugin, "a", { trace: { traceId: "t" } }, {}, host);
+  assert.deepEqual(told, [
+    [[0, "root", 2, 8], [1, "early", 1, undefined], [2, "leaf", 0, undefined], [1, "late", 0, undefined], [0, "lost", 0, undefined]],
+    [[0, "leaf"]],
+    [["root", "input", 7, "Wo ist Ärger?"], ["late", "output", 10, '{"found":"ärger"}']],
+    2,
+    { text: "Ärg", offset: 7, total: 14, isJson: false },
+    true,
+    undefined,
+    "",
+  ]);
+  await run(plugin, "a", { session: "s" }, {}, host);
+  assert.deepEqual(told, [[2, 1, 20], [["t", "s"], ["u", "s"]], ["o"]]);
+  await run(plugin, "a", { run: "r" }, {}, host);
+  assert.deepEqual(told, [2, [["2", undefined, ["b"]], ["1", "a", undefined]]]);
+  await assert.rejects(run(plugin, "a", { session: "other" }, {}, host), /trace: not-granted: other/);
+});
