@@ -45,11 +45,12 @@ export class Transient extends EvalError {
   }
 }
 
-/** A model call failed. `reason` is the case, such as `rate-limited`. Uncaught it becomes `upstream`. */
+/** A model call failed. `reason` is the case, such as `rate-limited`, `detail` what was said. Uncaught it becomes `upstream`. */
 export class ModelError extends Upstream {
   constructor(reason, detail) {
     super(detail ? `model: ${reason}: ${detail}` : `model: ${reason}`);
     this.reason = reason;
+    this.detail = detail ?? "";
   }
 }
 
@@ -58,6 +59,7 @@ export class TraceError extends Upstream {
   constructor(reason, detail) {
     super(detail ? `trace: ${reason}: ${detail}` : `trace: ${reason}`);
     this.reason = reason;
+    this.detail = detail ?? "";
   }
 }
 

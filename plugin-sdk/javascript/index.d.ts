@@ -498,8 +498,13 @@ export class Transient extends EvalError {
 export class ModelError extends Upstream {
   /** The case, such as `rate-limited`. */
   readonly reason: string;
+  /** What was said. */
+  readonly detail: string;
 }
 /** A piece of the trace could not be read; uncaught it becomes `upstream`. */
 export class TraceError extends Upstream {
+  /** The case, such as `not-found`. */
   readonly reason: string;
+  /** What was said. */
+  readonly detail: string;
 }

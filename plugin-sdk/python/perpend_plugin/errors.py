@@ -54,19 +54,21 @@ class Internal(EvalError):
 
 
 class ModelError(Upstream):
-    """A model call failed. `kind` is the case of the contract, such as `rate-limited`."""
+    """A model call failed. `kind` is the case of the contract, such as `rate-limited`; `detail` what was said."""
 
     def __init__(self, kind: str, message: str = "") -> None:
         super().__init__(f"{kind}: {message}" if message else kind)
         self.kind = kind
+        self.detail = message
 
 
 class TraceError(Upstream):
-    """Reading the recorded execution failed. `kind` is the case of the contract."""
+    """Reading the recorded execution failed. `kind` is the case of the contract; `detail` what was said."""
 
     def __init__(self, kind: str, message: str = "") -> None:
         super().__init__(f"{kind}: {message}" if message else kind)
         self.kind = kind
+        self.detail = message
 
 
 def explained(error: BaseException) -> EvalError:
