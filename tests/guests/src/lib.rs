@@ -27,6 +27,7 @@
 )]
 
 mod apart;
+pub mod detective;
 mod guest;
 mod kept;
 mod model;

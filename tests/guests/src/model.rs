@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use perpend_host::Port;
-use perpend_protocol::host_call::{Completion, CompletionRequest, FinishReason, ModelError};
+use perpend_protocol::host_call::{
+    Completion, CompletionRequest, FinishReason, ModelError, TokenAlternative, TokenLogprob,
+};
 use perpend_protocol::{HostReply, HostRequest};
 
 type Answer = dyn Fn(&CompletionRequest) -> Result<Completion, ModelError> + Send + Sync;
@@ -66,6 +68,34 @@ impl Model {
             tool_calls: Vec::new(),
             model: "double".to_owned(),
             from_cache: false,
+        }
+    }
+
+    /// The answer `{"é":1,"verdict":"good"}`, with its tokens where the request asked for log-probabilities: good at 60%,
+    /// bad at 20%.
+    #[must_use]
+    pub fn verdict(request: &CompletionRequest) -> Completion {
+        let token = |text: &str, others: &[(&str, f32)]| TokenLogprob {
+            token: text.to_owned(),
+            logprob: others.first().map_or(0.0, |(_, probability)| probability.ln()),
+            alternatives: others
+                .iter()
+                .map(|(other, probability)| TokenAlternative {
+                    token: (*other).to_owned(),
+                    logprob: probability.ln(),
+                })
+                .collect(),
+        };
+        let tokens = [
+            token("{\"é\":1,\"verdict\":\"", &[]),
+            token("good", &[("good", 0.6), ("bad", 0.2), ("well", 0.1)]),
+            token("\"}", &[]),
+        ];
+        let text: String = tokens.iter().map(|token| token.token.as_str()).collect();
+        let logprobs = request.top_logprobs.map(|_| tokens.to_vec());
+        Completion {
+            logprobs: logprobs.unwrap_or_default(),
+            ..Self::completion(request, &text)
         }
     }
 

@@ -1,5 +1,9 @@
 //! JavaScript and TypeScript: new projects, and the SDK on both engines.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 use std::path::{self, Path};
 use std::process::Command;
@@ -9,11 +13,12 @@ use perpend_author::{Project, Tools};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue as Value, TraceRef};
 use perpend_protocol::host_call::{
-    Kind, ModelError, ObservationHead, ObservationPage, Part, Severity, TraceInfo,
+    Kind, ModelError, ObservationHead, ObservationPage, Part, Severity, ToolChoice, TraceInfo,
 };
 use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{
-    Guest, Missing, Model, Test, Tested, built, item, new_project, output, template, tests,
+    Guest, Missing, Model, Test, Tested, built, detective, item, new_project, output, template,
+    tests,
 };
 use serde_json::json;
 
@@ -130,6 +135,8 @@ fn sdk(engine: &'static str) -> Result<&'static Guest, Missing> {
         let project = new_project("javascript");
         let source = include_str!("javascript/sdk.js");
         std::fs::write(project.dir().join("plugin.js"), source).unwrap();
+        let source = include_str!("javascript/detective.js");
+        std::fs::write(project.dir().join("detective.js"), source).unwrap();
         let manifest = project.dir().join("plugin.toml");
         let text = std::fs::read_to_string(&manifest).unwrap();
         std::fs::write(
@@ -324,7 +331,7 @@ fn traced(request: &HostRequest) -> Option<HostReply> {
             part: Part::Input, ..
         } => HostReply::Read(Ok(Some(Payload::Json("{\"q\":1}".into())))),
         HostRequest::Read { .. } => HostReply::Read(Ok(Some(Payload::Json("{\"m\":2}".into())))),
-        HostRequest::Complete(_) => return None,
+        _ => return None,
     })
 }
 
@@ -377,6 +384,36 @@ fn models_and_traces_are_asked_through_the_host() -> Tested {
     })
 }
 
+fn probabilities_are_of_a_member_or_from_a_place_on_and_absent_without_tokens() -> Tested {
+    on_both(|guest, engine| {
+        let model = Model::new(|request| Ok(Model::verdict(request)));
+        let judge = guest.through(Arc::<Model>::clone(&model));
+        let scores = judge.scores("choice", &json!({}), &output("fine"));
+        let Value::Numeric(good) = scores[0].value else {
+            panic!("{engine}: {scores:?}");
+        };
+        assert!((good - 0.75).abs() < 1e-6, "{engine}: {good}");
+        let comment = "true, undefined, {\"é\":1,\"verdict\":\"good\"}";
+        assert_eq!(scores[0].comment.as_deref(), Some(comment), "{engine}");
+        let asked = model.completions();
+        assert_eq!(asked[0].tool_choice, ToolChoice::None);
+        assert_eq!(asked[1].tool_choice, ToolChoice::Named("answer".into()));
+        assert_eq!(asked[1].tools[0].name, "answer");
+    })
+}
+
+fn the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities() -> Tested {
+    on_both(|guest, _| detective::uses_tools(guest))
+}
+
+fn a_session_is_read_trace_by_trace() -> Tested {
+    on_both(|guest, _| detective::reads_a_session(guest))
+}
+
+fn a_run_is_read_item_by_item() -> Tested {
+    on_both(|guest, _| detective::reads_a_run(guest))
+}
+
 pub(crate) fn all() -> Vec<Test> {
     tests![
         new_projects_give_scores,
@@ -391,5 +428,9 @@ pub(crate) fn all() -> Vec<Test> {
         a_class_is_made_anew_for_each_item_and_may_log_and_check_its_configuration,
         what_is_thrown_or_returned_wrongly_has_its_class,
         models_and_traces_are_asked_through_the_host,
+        probabilities_are_of_a_member_or_from_a_place_on_and_absent_without_tokens,
+        the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities,
+        a_session_is_read_trace_by_trace,
+        a_run_is_read_item_by_item,
     ]
 }

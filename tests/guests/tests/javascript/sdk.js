@@ -15,6 +15,8 @@ import {
   Transient,
 } from "./perpend/javascript/index.js";
 
+import { detective } from "./detective.js";
+
 const forms = defineEvaluator({
   id: "forms",
   needs: ["input", "output", "expectedOutput", "metadata"],
@@ -134,9 +136,30 @@ const judge = defineEvaluator({
   },
 });
 
+const ANSWER = { name: "answer", description: "Takes the verdict." };
+
+const choice = defineEvaluator({
+  id: "choice",
+  slots: { judge: {} },
+  scores: { good: share() },
+  evaluate(item, config, ctx) {
+    const asked = { prompt: item.text("output"), schema: { type: "object" }, tools: [ANSWER] };
+    const answers = ctx.model.completeAll([
+      { ...asked, topLogprobs: 3, toolChoice: "none" },
+      { ...asked, toolChoice: ANSWER },
+    ]);
+    const [sure, unsure] = answers.map(({ value }) => value);
+    const inside = sure.probabilities(["good", "bad"], "verdict");
+    const at = sure.probabilities(["good", "bad"], { offset: sure.text.indexOf("good") });
+    const isSame = JSON.stringify(at) === JSON.stringify(inside);
+    const comment = `${isSame}, ${unsure.probabilities(["good"], "verdict")}, ${JSON.stringify(sure.structured)}`;
+    return { value: inside.shares.good, comment };
+  },
+});
+
 export default definePlugin({
   name: "acme/sdk",
   version: "1.2.3",
   description: "Everything the SDK offers.",
-  evaluators: [forms, later, chance, Counting, throwing, judge],
+  evaluators: [forms, later, chance, Counting, throwing, judge, choice, detective],
 });

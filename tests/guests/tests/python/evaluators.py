@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import perpend_plugin
 
+import detective  # noqa: F401
+
 perpend_plugin.plugin("acme/all", version="1.2.3", description="Everything once")
 
 
@@ -107,97 +109,20 @@ def steps(item: perpend_plugin.Item):
     )
 
 
-@dataclass
-class Where:
-    text: str = perpend_plugin.field(description="What to look for.")
-    limit: int = 3
-
-
-LOOK = perpend_plugin.model.Tool("look", "Finds a text in the trace.", Where)
-
-
-@perpend_plugin.evaluator(
-    "agent",
-    needs=["output", "trace"],
-    scores=[perpend_plugin.categorical("verdict"), perpend_plugin.share("sure")],
-    slots=[perpend_plugin.slot("judge")],
-)
-def agent(item: perpend_plugin.Item):
-    """Lets the model look into the trace until it knows."""
-    messages = [
-        ("system", "Use the tool."),
-        perpend_plugin.model.Message("user", [item.text(), perpend_plugin.model.Image("medium-1")]),
-    ]
-    for _ in range(4):
-        said = perpend_plugin.model.complete(messages, tools=[LOOK], tool_choice="auto", top_logprobs=5)
-        if not said.tool_calls:
-            break
-        results = [looked(item.trace.trace_id, call) for call in said.tool_calls]
-        messages += [said.message, ("tool", results)]
-    found = said.probabilities(["yes", "no"], offset=said.text.index("yes"))
-    metadata = {
-        "finish": said.finish,
-        "margin": round(found.margin, 3),
-        "coverage": round(found.coverage, 3),
-        "absent": said.probabilities(["maybe"]) is None,
-    }
-    return [
-        perpend_plugin.Score("verdict", said.text, metadata=metadata),
-        perpend_plugin.Score("sure", found.shares["yes"]),
-    ]
-
-
-def looked(trace: str, call: perpend_plugin.model.ToolCall) -> perpend_plugin.model.ToolResult:
-    try:
-        where = call.read(Where)
-    except ValueError as error:
-        return call.failed(error)
-    hits = perpend_plugin.trace.search(trace, where.text, where.limit)
-    return call.result([[hit.observation_id, hit.part, hit.offset, hit.excerpt] for hit in hits])
+ANSWER = perpend_plugin.model.Tool("answer", "Takes the verdict.")
 
 
 @perpend_plugin.evaluator("choice", scores=perpend_plugin.share("good"), slots=[perpend_plugin.slot("judge")])
 def choice(item: perpend_plugin.Item):
     requests = [
-        perpend_plugin.model.Request(item.text(), schema={"type": "object"}, top_logprobs=n, tools=[LOOK], tool_choice=who)
-        for n, who in ((3, "none"), (None, LOOK))
+        perpend_plugin.model.Request(item.text(), schema={"type": "object"}, top_logprobs=n, tools=[ANSWER], tool_choice=who)
+        for n, who in ((3, "none"), (None, ANSWER))
     ]
     sure, unsure = perpend_plugin.model.complete_all(requests)
-    found = sure.probabilities(["good", "bad"], "verdict")
-    return perpend_plugin.Score("good", found.shares["good"], str(unsure.probabilities(["good"], "verdict")))
-
-
-@perpend_plugin.evaluator("tree", needs=["trace"], scores=perpend_plugin.numeric("entries"))
-def tree(item: perpend_plugin.Item):
-    trace = item.trace.trace_id
-    entries = list(perpend_plugin.trace.outline(trace, parent_id="root"))
-    first = perpend_plugin.trace.read_range(trace, entries[0].id, "output", offset=4, length=9)
-    metadata = {
-        "tree": [[one.depth, one.kind, one.id, one.duration, one.child_count] for one in entries],
-        "slice": [first.text, first.offset, first.total, first.is_json],
-        "none": perpend_plugin.trace.read_range(trace, "empty", "metadata"),
-    }
-    return perpend_plugin.Score("entries", len(entries), metadata=metadata)
-
-
-@perpend_plugin.evaluator("whole", needs=["trace"], scores=perpend_plugin.numeric("parts"))
-def whole(item: perpend_plugin.Item):
-    """Sessions and runs."""
-    if item.session:
-        info = perpend_plugin.session.get(item.session)
-        traces = list(perpend_plugin.session.traces(item.session))
-        told = [info.trace_count, info.end - info.start, info.user_ids, [trace.name for trace in traces]]
-        return perpend_plugin.Score("parts", len(traces), metadata={"session": told})
-    if not item.run:
-        raise perpend_plugin.NotApplicable("neither a session nor a run")
-    info = perpend_plugin.run.get(item.run)
-    items = list(perpend_plugin.run.items(item.run))
-    told = [
-        [one.id, one.dataset_item_id, one.trace and one.trace.trace_id, one.input, one.output, one.expected_output]
-        for one in items
-    ]
-    metadata = {"run": [info.name, info.dataset_id, info.metadata, info.item_count], "items": told}
-    return perpend_plugin.Score("parts", len(items), metadata=metadata)
+    inside = sure.probabilities(["good", "bad"], "verdict")
+    at = sure.probabilities(["good", "bad"], offset=sure.text.index("good"))
+    comment = f"{at == inside}, {unsure.probabilities(['good'], 'verdict')}, {sure.structured}"
+    return perpend_plugin.Score("good", inside.shares["good"], comment)
 
 
 @perpend_plugin.evaluator("chance", dynamic_scores=True)

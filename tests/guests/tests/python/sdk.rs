@@ -3,11 +3,13 @@
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
 use perpend_protocol::host_call::{
-    Kind, ModelError, ObservationHead, ObservationPage, Part, Role, Severity, TraceInfo,
+    Kind, ModelError, ObservationHead, ObservationPage, Part, Role, Severity,
+    ToolChoice, TraceInfo,
 };
 use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{
-    Guest, Missing, Model, Template, Test, Tested, built, item, new_project, output, tests,
+    Guest, Missing, Model, Template, Test, Tested, built, detective, item, new_project, output,
+    tests,
 };
 use serde_json::{Value, json};
 
@@ -16,6 +18,8 @@ pub(crate) fn plugin() -> Result<&'static Template, Missing> {
         let project = new_project("python");
         let source = include_str!("evaluators.py");
         std::fs::write(project.dir().join("evaluators.py"), source).unwrap();
+        let source = include_str!("detective.py");
+        std::fs::write(project.dir().join("detective.py"), source).unwrap();
         project
     })
 }
@@ -143,6 +147,38 @@ fn a_judge_asks_once_and_many_times() -> Tested {
     Ok(())
 }
 
+fn probabilities_are_of_a_member_or_from_a_place_on_and_absent_without_tokens() -> Tested {
+    let model = Model::new(|request| Ok(Model::verdict(request)));
+    let guest = guest()?.through(model.clone());
+    let scores = guest.scores("choice", &json!({}), &output("fine"));
+    let PluginScoreValue::Numeric(good) = scores[0].value else {
+        panic!("{scores:?}");
+    };
+    assert!((good - 0.75).abs() < 1e-6, "{good}");
+    let comment = "True, None, {'é': 1, 'verdict': 'good'}";
+    assert_eq!(scores[0].comment.as_deref(), Some(comment));
+    let asked = model.completions();
+    assert_eq!(asked[0].tool_choice, ToolChoice::None);
+    assert_eq!(asked[1].tool_choice, ToolChoice::Named("answer".to_owned()));
+    assert_eq!(asked[1].tools[0].name, "answer");
+    Ok(())
+}
+
+fn the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities() -> Tested {
+    detective::uses_tools(guest()?);
+    Ok(())
+}
+
+fn a_session_is_read_trace_by_trace() -> Tested {
+    detective::reads_a_session(guest()?);
+    Ok(())
+}
+
+fn a_run_is_read_item_by_item() -> Tested {
+    detective::reads_a_run(guest()?);
+    Ok(())
+}
+
 fn a_model_that_fails_is_upstream_and_says_how() -> Tested {
     let guest = guest()?.through(Model::failing(ModelError::RateLimited(
         "slow down".to_owned(),
@@ -264,6 +300,10 @@ pub(crate) fn tests() -> Vec<Test> {
         an_evaluators_own_check_refuses_a_configuration,
         each_exception_becomes_its_class_with_its_text,
         a_judge_asks_once_and_many_times,
+        probabilities_are_of_a_member_or_from_a_place_on_and_absent_without_tokens,
+        the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities,
+        a_session_is_read_trace_by_trace,
+        a_run_is_read_item_by_item,
         a_model_that_fails_is_upstream_and_says_how,
         vectors_and_traces_come_from_the_host,
         equal_calls_are_equal_to_the_byte_in_every_process_and_instance,

@@ -1,0 +1,364 @@
+//! An evaluator that is written in several languages, `detective`, and what it has to see and say: it looks into a trace
+//! with a model that calls tools, into a session, or into a run.
+//!
+//! Its configuration `look` says into which. Its scores: `found`, and for a trace `margin` and `coverage`.
+
+use std::sync::Arc;
+
+use perpend_domain::payload::Payload;
+use perpend_domain::plugin::{Item, PluginScore, PluginScoreValue, TraceRef};
+use perpend_protocol::host_call::{
+    Completion, CompletionRequest, FinishReason, Hit, Kind, MediaKind, Message, MessagePart,
+    ModelError, OutlineEntry, OutlinePage, Part, Role, RunInfo, RunItem, RunPage, SessionInfo,
+    Severity, Slice, TokenAlternative, TokenLogprob, ToolCall, ToolChoice, ToolResult, TraceInfo,
+    TracePage,
+};
+use perpend_protocol::{HostReply, HostRequest};
+use serde_json::{Value, json};
+
+use crate::{Guest, Model, item, output};
+
+const EXCERPT: &str = "über it TIMED out here";
+
+fn number(scores: &[PluginScore], name: &str) -> f64 {
+    let found = scores.iter().find(|score| score.name == name);
+    match found.map(|score| &score.value) {
+        Some(PluginScoreValue::Numeric(number)) => *number,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+/// It asks a model, carries out the tools that the model calls, hands it what came of them, and says how probable its
+/// answer was.
+///
+/// # Panics
+/// When it does not.
+pub fn uses_tools(guest: &Guest) {
+    let model = Model::with_host(said, |request| trace(request));
+    let guest = guest.through(Arc::<Model>::clone(&model));
+    let subject = Item {
+        trace: Some(TraceRef {
+            trace_id: "t1".into(),
+            observation_id: None,
+        }),
+        ..output("fine")
+    };
+    let scores = guest.scores("detective", &json!({ "look": "trace" }), &subject);
+    let close = |name: &str, wanted: f64| {
+        let number = number(&scores, name);
+        assert!((number - wanted).abs() < 1e-6, "{name}: {number}");
+    };
+    close("found", 0.75);
+    close("margin", 0.5);
+    close("coverage", 0.8);
+    let lines = "3 steps, 1 deep, error in fetch after 20 ms\nno by double";
+    assert_eq!(scores[0].comment.as_deref(), Some(lines));
+
+    let asked = model.completions();
+    assert_eq!(asked.len(), 3);
+    for request in &asked {
+        let names: Vec<_> = request.tools.iter().map(|tool| &*tool.name).collect();
+        assert_eq!(names, ["search", "read"]);
+        let schema: Value = serde_json::from_str(&request.tools[0].parameters).unwrap();
+        assert_eq!(schema["properties"]["text"]["type"], "string");
+        assert_eq!(request.top_logprobs, Some(5));
+        assert_eq!(request.messages[0].parts.len(), 1);
+    }
+    assert_eq!(asked[0].tool_choice, ToolChoice::Named("search".into()));
+    assert_eq!(asked[1].tool_choice, ToolChoice::Auto);
+    let question = Message {
+        role: Role::User,
+        parts: vec![
+            MessagePart::Text("fine".into()),
+            MessagePart::Media(MediaKind::Image, "m1".into()),
+        ],
+    };
+    assert_eq!(asked[0].messages[1], question);
+    conversation(&asked[2].messages);
+}
+
+/// What the model reads before it answers.
+fn conversation(messages: &[Message]) {
+    let [_, _, searched, found, wanted, read] = messages else {
+        panic!("{messages:?}");
+    };
+    let mut said = vec![MessagePart::Text("Looking.".into())];
+    said.extend(searches().into_iter().map(MessagePart::ToolCall));
+    assert_eq!((searched.role, &searched.parts), (Role::Assistant, &said));
+    let [MessagePart::ToolResult(first), MessagePart::ToolResult(second)] = found.parts.as_slice()
+    else {
+        panic!("{found:?}");
+    };
+    assert_eq!(found.role, Role::Tool);
+    let expected = ToolResult {
+        call_id: "c1".into(),
+        content: format!("o2 output 9 {EXCERPT}"),
+        is_error: false,
+    };
+    assert_eq!(*first, expected);
+    assert_eq!((&*second.call_id, second.is_error), ("c2", true));
+    assert!(!second.content.is_empty());
+    // No text was said, so none is repeated.
+    assert_eq!(wanted.parts, [MessagePart::ToolCall(reading())]);
+    let expected = MessagePart::ToolResult(ToolResult {
+        call_id: "c3".into(),
+        content: "TIMED".into(),
+        is_error: false,
+    });
+    assert_eq!(read.parts, [expected]);
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
+    ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments: arguments.to_owned(),
+    }
+}
+
+/// The second one does not fit its schema.
+fn searches() -> Vec<ToolCall> {
+    vec![
+        call("c1", "search", r#"{"text":"timed \u006fut"}"#),
+        call("c2", "search", r#"{"text":7}"#),
+    ]
+}
+
+fn reading() -> ToolCall {
+    call("c3", "read", r#"{"observation":"o2","offset":9}"#)
+}
+
+/// What the model says next.
+fn said(request: &CompletionRequest) -> Result<Completion, ModelError> {
+    let calling = |text: &str, tool_calls| Completion {
+        finish: FinishReason::ToolCalls,
+        tool_calls,
+        ..Model::completion(request, text)
+    };
+    Ok(match request.messages.len() {
+        2 => calling("Looking.", searches()),
+        4 => calling("", vec![reading()]),
+        6 => Completion {
+            logprobs: vec![no()],
+            ..Model::completion(request, "no")
+        },
+        other => panic!("{other} messages"),
+    })
+}
+
+/// `no` at 60%, `yes` at 20%, and something else.
+fn no() -> TokenLogprob {
+    let alternative = |token: &str, probability: f32| TokenAlternative {
+        token: token.to_owned(),
+        logprob: probability.ln(),
+    };
+    TokenLogprob {
+        token: "no".into(),
+        logprob: 0.6_f32.ln(),
+        alternatives: vec![
+            alternative("no", 0.6),
+            alternative("yes", 0.2),
+            alternative("Well", 0.1),
+        ],
+    }
+}
+
+/// An agent with two tools, one of which failed; the outline comes on two pages.
+fn trace(request: &HostRequest) -> Option<HostReply> {
+    let entry = |id: &str, name: &str, depth, severity| OutlineEntry {
+        id: id.to_owned(),
+        parent_id: (0 < depth).then(|| "o1".to_owned()),
+        depth,
+        kind: if depth == 0 { Kind::Agent } else { Kind::Tool },
+        name: Some(name.to_owned()),
+        severity,
+        start_ms: 1_000,
+        duration_ms: (0 < depth).then_some(20),
+        input_size: 1,
+        output_size: 30,
+        n_children: if depth == 0 { 2 } else { 0 },
+    };
+    Some(match request {
+        HostRequest::Outline {
+            trace_id,
+            parent_id: None,
+            cursor,
+            ..
+        } => {
+            assert_eq!(trace_id, "t1");
+            let (entries, next) = match cursor.as_deref() {
+                None => (
+                    vec![
+                        entry("o1", "agent", 0, Severity::Standard),
+                        entry("o2", "fetch", 1, Severity::Error),
+                    ],
+                    Some("2".to_owned()),
+                ),
+                Some(cursor) => {
+                    assert_eq!(cursor, "2");
+                    (vec![entry("o3", "save", 1, Severity::Debug)], None)
+                }
+            };
+            HostReply::Outline(Ok(OutlinePage {
+                entries,
+                next_cursor: next,
+            }))
+        }
+        HostRequest::Search {
+            trace_id,
+            text,
+            limit,
+        } => {
+            assert_eq!((&**trace_id, &**text, *limit), ("t1", "timed out", 3));
+            HostReply::Search(Ok(vec![Hit {
+                observation_id: "o2".into(),
+                part: Part::Output,
+                offset: 9,
+                excerpt: EXCERPT.into(),
+            }]))
+        }
+        HostRequest::ReadRange {
+            observation_id,
+            part,
+            offset,
+            length,
+            ..
+        } => {
+            let asked = (&**observation_id, *part, *offset, *length);
+            assert_eq!(asked, ("o2", Part::Output, 9, 5));
+            HostReply::ReadRange(Ok(Some(Slice {
+                text: "TIMED".into(),
+                offset: 9,
+                total: 23,
+                is_json: false,
+            })))
+        }
+        _ => return None,
+    })
+}
+
+/// It reads the session that is scored, trace by trace.
+///
+/// # Panics
+/// When it does not.
+pub fn reads_a_session(guest: &Guest) {
+    let model = Model::with_host(|_| Err(ModelError::Cancelled), session);
+    let subject = Item {
+        session: Some("s1".into()),
+        ..item("1")
+    };
+    let config = json!({ "look": "session" });
+    let scores = guest.through(model).scores("detective", &config, &subject);
+    assert_eq!(scores[0].value, PluginScoreValue::Numeric(2.0));
+    let line = "s1 of ann, bob in 60000 ms: t1 chat [a], t2";
+    assert_eq!(scores[0].comment.as_deref(), Some(line));
+    let failure = guest.failure("detective", &config, &subject);
+    assert_eq!(
+        failure.message,
+        "the capability `trace` was not granted"
+    );
+}
+
+fn session(request: &HostRequest) -> Option<HostReply> {
+    let trace = |id: &str, name: Option<&str>, tags: &[&str]| TraceInfo {
+        id: id.to_owned(),
+        name: name.map(str::to_owned),
+        session_id: Some("s1".into()),
+        user_id: None,
+        start_ms: 1_000,
+        tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
+        metadata: None,
+        n_observations: 1,
+    };
+    Some(match request {
+        HostRequest::GetSession { session_id } => HostReply::GetSession(Ok(SessionInfo {
+            id: session_id.clone(),
+            n_traces: 2,
+            start_ms: 1_000,
+            end_ms: 61_000,
+            user_ids: vec!["ann".into(), "bob".into()],
+        })),
+        HostRequest::ListTraces {
+            session_id, cursor, ..
+        } => {
+            assert_eq!(session_id, "s1");
+            let (traces, next) = match cursor {
+                None => (vec![trace("t1", Some("chat"), &["a"])], Some("2".to_owned())),
+                Some(_) => (vec![trace("t2", None, &[])], None),
+            };
+            HostReply::ListTraces(Ok(TracePage {
+                traces,
+                next_cursor: next,
+            }))
+        }
+        _ => return None,
+    })
+}
+
+/// It reads the run that is scored, item by item.
+///
+/// # Panics
+/// When it does not.
+pub fn reads_a_run(guest: &Guest) {
+    let model = Model::with_host(|_| Err(ModelError::Cancelled), run);
+    let subject = Item {
+        run: Some("r1".into()),
+        ..item("1")
+    };
+    let config = json!({ "look": "run" });
+    let scores = guest.through(model).scores("detective", &config, &subject);
+    assert_eq!(scores[0].value, PluginScoreValue::Numeric(0.5));
+    let line = "nightly, 2 items: i1 d1 t1/o1, i2";
+    assert_eq!(scores[0].comment.as_deref(), Some(line));
+}
+
+fn run(request: &HostRequest) -> Option<HostReply> {
+    Some(match request {
+        HostRequest::GetRun { run_id } => HostReply::GetRun(Ok(RunInfo {
+            id: run_id.clone(),
+            name: Some("nightly".into()),
+            dataset_id: None,
+            metadata: None,
+            n_items: 2,
+        })),
+        HostRequest::ListRunItems { run_id, cursor, .. } => {
+            assert_eq!(run_id, "r1");
+            let (items, next) = match cursor {
+                None => (vec![right()], Some("2".to_owned())),
+                Some(_) => (vec![wrong()], None),
+            };
+            HostReply::ListRunItems(Ok(RunPage {
+                items,
+                next_cursor: next,
+            }))
+        }
+        _ => return None,
+    })
+}
+
+fn right() -> RunItem {
+    RunItem {
+        id: "i1".into(),
+        dataset_item_id: Some("d1".into()),
+        trace: Some(TraceRef {
+            trace_id: "t1".into(),
+            observation_id: Some("o1".into()),
+        }),
+        input: Some(Payload::Text("2 + 2".into())),
+        output: Some(Payload::Text("4".into())),
+        expected_output: Some(Payload::Text("4".into())),
+        metadata: Some("{}".into()),
+    }
+}
+
+fn wrong() -> RunItem {
+    RunItem {
+        id: "i2".into(),
+        dataset_item_id: None,
+        trace: None,
+        input: None,
+        output: Some(Payload::Json("4".into())),
+        expected_output: Some(Payload::Text("4".into())),
+        metadata: None,
+    }
+}

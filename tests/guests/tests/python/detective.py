@@ -1,0 +1,111 @@
+"""An evaluator that looks into traces with a model that calls tools, and into sessions and runs."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import perpend_plugin
+from perpend_plugin import Score, model, run, session, trace
+
+
+@dataclass
+class Config:
+    look: Literal["trace", "session", "run"]
+
+
+@dataclass
+class Search:
+    text: str = perpend_plugin.field(description="What to look for.")
+
+
+@dataclass
+class Read:
+    observation: str
+    offset: int
+
+
+SEARCH = model.Tool("search", "Finds a text in the trace.", Search)
+READ = model.Tool("read", "Reads on from a place.", Read)
+
+
+@perpend_plugin.evaluator(
+    "detective",
+    needs=["output", "trace"],
+    slots=[perpend_plugin.slot("judge", "Judges.")],
+    scores=[
+        perpend_plugin.numeric("found", "what was found"),
+        perpend_plugin.share("margin", "how sure the model was"),
+        perpend_plugin.share("coverage", "how much the shares say"),
+    ],
+)
+def detective(item: perpend_plugin.Item, config: Config):
+    if config.look == "trace":
+        return investigated(item)
+    return of_session(item.session) if config.look == "session" else of_run(item.run)
+
+
+def investigated(item: perpend_plugin.Item) -> list[Score]:
+    trace_id = item.trace.trace_id
+    outline = outlined(trace_id)
+    messages = [("system", "Did it work? Say yes or no."), ("user", [item.text(), model.Image("m1")])]
+    choice = SEARCH
+    for _ in range(5):
+        said = model.complete(messages, top_logprobs=5, tools=[SEARCH, READ], tool_choice=choice)
+        if not said.tool_calls:
+            return judged(said, outline)
+        messages += [said.message, ("tool", [carried_out(trace_id, call) for call in said.tool_calls])]
+        choice = "auto"
+    raise perpend_plugin.Internal("the model does not come to an end")
+
+
+def outlined(trace_id: str) -> str:
+    entries = list(trace.outline(trace_id))
+    [failed] = [one for one in entries if (one.severity, one.kind, one.parent_id) == ("error", "tool", "o1")]
+    deep = max(one.depth for one in entries)
+    return f"{len(entries)} steps, {deep} deep, error in {failed.name} after {failed.duration} ms"
+
+
+def carried_out(trace_id: str, call: model.ToolCall) -> model.ToolResult:
+    try:
+        if call.name == "search":
+            hits = trace.search(trace_id, call.read(Search).text, 3)
+            return call.result("\n".join(f"{hit.observation_id} {hit.part} {hit.offset} {hit.excerpt}" for hit in hits))
+        wanted = call.read(Read)
+        found = trace.read_range(trace_id, wanted.observation, "output", wanted.offset, 5)
+        assert (found.offset, found.total, found.is_json) == (wanted.offset, 23, False)
+        return call.result(found.text)
+    except ValueError as error:
+        return call.failed(error)
+
+
+def judged(said: model.Completion, outline: str) -> list[Score]:
+    found = said.probabilities(["yes", "no"])
+    assert said.probabilities(["yes"], "verdict") is None
+    likeliest = max(found.shares, key=lambda choice: found.shares[choice])
+    return [
+        Score("found", found.shares["no"], f"{outline}\n{likeliest} by {said.model}"),
+        Score("margin", found.margin),
+        Score("coverage", found.coverage),
+    ]
+
+
+def of_session(session_id: str) -> Score:
+    try:
+        info = session.get(session_id)
+    except perpend_plugin.TraceError as error:
+        raise perpend_plugin.Upstream(error.detail) from error
+    lines = [
+        f"{one.id} {one.name} [{' '.join(one.tags)}]" if one.name else one.id for one in session.traces(session_id)
+    ]
+    who = ", ".join(info.user_ids)
+    return Score("found", info.trace_count, f"{info.id} of {who} in {info.end - info.start} ms: {', '.join(lines)}")
+
+
+def of_run(run_id: str) -> Score:
+    info, items = run.get(run_id), list(run.items(run_id))
+    lines = [
+        f"{one.id} {one.dataset_item_id} {one.trace.trace_id}/{one.trace.observation_id}" if one.trace else one.id
+        for one in items
+    ]
+    # Text is not the number that it reads as.
+    n_equal = sum(one.output == one.expected_output for one in items)
+    return Score("found", n_equal / info.item_count, f"{info.name}, {info.item_count} items: {', '.join(lines)}")
