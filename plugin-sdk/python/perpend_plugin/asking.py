@@ -83,8 +83,8 @@ def _part(model: Any, part: Part) -> Any:
 def _choice(model: Any, choice: str | Tool) -> Any:
     if isinstance(choice, Tool):
         return model.ToolChoice_Named(choice.name)
-    named = _named(choice, TOOL_CHOICES, "tool_choice")
-    return {"auto": model.ToolChoice_Auto, "required": model.ToolChoice_Required, "none": model.ToolChoice_None_}[named]()
+    cases = (model.ToolChoice_Auto, model.ToolChoice_Required, model.ToolChoice_None_)
+    return dict(zip(TOOL_CHOICES, cases))[_named(choice, TOOL_CHOICES, "tool_choice")]()
 
 
 def _named(value: str, names: Sequence[str], what: str) -> str:

@@ -1,4 +1,4 @@
-"""What is read of traces, sessions and runs, from the words of the generated bindings. Loaded only inside a component."""
+"""What is read of traces, sessions and runs, from the words of the generated bindings. Only inside a component."""
 
 from __future__ import annotations
 

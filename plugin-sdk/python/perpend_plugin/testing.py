@@ -188,9 +188,11 @@ class TestHost(_host.Host):
     def search(self, trace_id: str, text: str, limit: int) -> list[Hit]:
         if not 1 <= len(text.encode(errors="replace")) <= 1000:
             raise TraceError("too-large", "a text of 1 to 1,000 bytes can be searched for")
-        places = ((head.id, part, values[part]) for head, values in self._of(trace_id) for part in PARTS if part in values)
-        found = (hit for id, part, value in places for hit in _hits(id, part, to_raw(value)[1], text))
-        return [hit for hit, _ in zip(found, range(max(1, min(limit, 100))))]
+        found: list[Hit] = []
+        for head, values in self._of(trace_id):
+            for part in (part for part in PARTS if part in values):
+                found += _hits(head.id, part, to_raw(values[part])[1], text)
+        return found[: max(1, min(limit, 100))]
 
     def read_range(self, trace_id: str, observation_id: str, part: str, offset: int, length: int) -> Slice | None:
         raw = self.read(part, trace_id, observation_id)

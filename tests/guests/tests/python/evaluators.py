@@ -114,9 +114,10 @@ ANSWER = perpend_plugin.model.Tool("answer", "Takes the verdict.")
 
 @perpend_plugin.evaluator("choice", scores=perpend_plugin.share("good"), slots=[perpend_plugin.slot("judge")])
 def choice(item: perpend_plugin.Item):
+    asked = {"messages": item.text(), "schema": {"type": "object"}, "tools": [ANSWER]}
     requests = [
-        perpend_plugin.model.Request(item.text(), schema={"type": "object"}, top_logprobs=n, tools=[ANSWER], tool_choice=who)
-        for n, who in ((3, "none"), (None, ANSWER))
+        perpend_plugin.model.Request(**asked, top_logprobs=3, tool_choice="none"),
+        perpend_plugin.model.Request(**asked, tool_choice=ANSWER),
     ]
     sure, unsure = perpend_plugin.model.complete_all(requests)
     inside = sure.probabilities(["good", "bad"], "verdict")
