@@ -5,8 +5,71 @@
 
 // Imported Functions from `perpend:evaluator/model@1.0.0`
 
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[constructor]request")))
+extern int32_t __wasm_import_perpend_evaluator_model_constructor_request(uint8_t *, size_t);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]request.set-slot")))
+extern void __wasm_import_perpend_evaluator_model_method_request_set_slot(int32_t, uint8_t *, size_t);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]request.set-response-schema")))
+extern void __wasm_import_perpend_evaluator_model_method_request_set_response_schema(int32_t, uint8_t *, size_t);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]request.set-temperature")))
+extern void __wasm_import_perpend_evaluator_model_method_request_set_temperature(int32_t, float);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]request.set-top-p")))
+extern void __wasm_import_perpend_evaluator_model_method_request_set_top_p(int32_t, float);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]request.set-max-output-tokens")))
+extern void __wasm_import_perpend_evaluator_model_method_request_set_max_output_tokens(int32_t, int32_t);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]request.set-seed")))
+extern void __wasm_import_perpend_evaluator_model_method_request_set_seed(int32_t, int64_t);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]request.set-stop")))
+extern void __wasm_import_perpend_evaluator_model_method_request_set_stop(int32_t, uint8_t *, size_t);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]request.set-top-logprobs")))
+extern void __wasm_import_perpend_evaluator_model_method_request_set_top_logprobs(int32_t, int32_t);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]request.set-cache")))
+extern void __wasm_import_perpend_evaluator_model_method_request_set_cache(int32_t, int32_t);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]request.set-extra")))
+extern void __wasm_import_perpend_evaluator_model_method_request_set_extra(int32_t, uint8_t *, size_t);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]request.set-tools")))
+extern void __wasm_import_perpend_evaluator_model_method_request_set_tools(int32_t, uint8_t *, size_t, int32_t, uint8_t *, size_t);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]completion.text")))
+extern void __wasm_import_perpend_evaluator_model_method_completion_text(int32_t, uint8_t *);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]completion.structured")))
+extern void __wasm_import_perpend_evaluator_model_method_completion_structured(int32_t, uint8_t *);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]completion.finish")))
+extern int32_t __wasm_import_perpend_evaluator_model_method_completion_finish(int32_t);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]completion.usage")))
+extern void __wasm_import_perpend_evaluator_model_method_completion_usage(int32_t, uint8_t *);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]completion.logprobs")))
+extern void __wasm_import_perpend_evaluator_model_method_completion_logprobs(int32_t, uint8_t *);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]completion.tool-calls")))
+extern void __wasm_import_perpend_evaluator_model_method_completion_tool_calls(int32_t, uint8_t *);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]completion.model")))
+extern void __wasm_import_perpend_evaluator_model_method_completion_model(int32_t, uint8_t *);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]completion.from-cache")))
+extern int32_t __wasm_import_perpend_evaluator_model_method_completion_from_cache(int32_t);
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[method]completion.probabilities")))
+extern void __wasm_import_perpend_evaluator_model_method_completion_probabilities(int32_t, uint8_t *, size_t, int32_t, int64_t, size_t, uint8_t *);
+
 __attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("complete")))
-extern void __wasm_import_perpend_evaluator_model_complete(uint8_t *, uint8_t *);
+extern void __wasm_import_perpend_evaluator_model_complete(int32_t, uint8_t *);
 
 __attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("complete-all")))
 extern void __wasm_import_perpend_evaluator_model_complete_all(uint8_t *, size_t, uint8_t *);
@@ -30,6 +93,31 @@ extern void __wasm_import_perpend_evaluator_trace_reader_read_output(uint8_t *, 
 
 __attribute__((__import_module__("perpend:evaluator/trace-reader@1.0.0"), __import_name__("read-metadata")))
 extern void __wasm_import_perpend_evaluator_trace_reader_read_metadata(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("perpend:evaluator/trace-reader@1.0.0"), __import_name__("outline")))
+extern void __wasm_import_perpend_evaluator_trace_reader_outline(uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, uint8_t *);
+
+__attribute__((__import_module__("perpend:evaluator/trace-reader@1.0.0"), __import_name__("search")))
+extern void __wasm_import_perpend_evaluator_trace_reader_search(uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *);
+
+__attribute__((__import_module__("perpend:evaluator/trace-reader@1.0.0"), __import_name__("read-range")))
+extern void __wasm_import_perpend_evaluator_trace_reader_read_range(uint8_t *, size_t, uint8_t *, size_t, int32_t, int64_t, int32_t, uint8_t *);
+
+// Imported Functions from `perpend:evaluator/session-reader@1.0.0`
+
+__attribute__((__import_module__("perpend:evaluator/session-reader@1.0.0"), __import_name__("get-session")))
+extern void __wasm_import_perpend_evaluator_session_reader_get_session(uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("perpend:evaluator/session-reader@1.0.0"), __import_name__("list-traces")))
+extern void __wasm_import_perpend_evaluator_session_reader_list_traces(uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, uint8_t *);
+
+// Imported Functions from `perpend:evaluator/run-reader@1.0.0`
+
+__attribute__((__import_module__("perpend:evaluator/run-reader@1.0.0"), __import_name__("get-run")))
+extern void __wasm_import_perpend_evaluator_run_reader_get_run(uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("perpend:evaluator/run-reader@1.0.0"), __import_name__("list-items")))
+extern void __wasm_import_perpend_evaluator_run_reader_list_items(uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, uint8_t *);
 
 // Imported Functions from `perpend:evaluator/context@1.0.0`
 
@@ -311,6 +399,8 @@ void perpend_evaluator_types_item_free(perpend_evaluator_types_item_t *ptr) {
   perpend_evaluator_types_option_payload_free(&ptr->expected_output);
   perpend_evaluator_types_option_json_free(&ptr->metadata);
   perpend_evaluator_types_option_trace_ref_free(&ptr->trace);
+  wit_option_string_free(&ptr->session);
+  wit_option_string_free(&ptr->run);
 }
 
 void perpend_evaluator_types_score_value_free(perpend_evaluator_types_score_value_t *ptr) {
@@ -463,58 +553,89 @@ void perpend_evaluator_model_json_free(perpend_evaluator_model_json_t *ptr) {
   perpend_evaluator_types_json_free(ptr);
 }
 
-void perpend_evaluator_model_message_free(perpend_evaluator_model_message_t *ptr) {
+void perpend_evaluator_model_tool_call_free(perpend_evaluator_model_tool_call_t *ptr) {
+  wit_string_free(&ptr->id);
+  wit_string_free(&ptr->name);
+  perpend_evaluator_model_json_free(&ptr->arguments);
+}
+
+void perpend_evaluator_model_tool_result_free(perpend_evaluator_model_tool_result_t *ptr) {
+  wit_string_free(&ptr->call_id);
   wit_string_free(&ptr->content);
 }
 
-void perpend_evaluator_model_list_message_free(perpend_evaluator_model_list_message_t *ptr) {
+void perpend_evaluator_model_part_free(perpend_evaluator_model_part_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 0: {
+      wit_string_free(&ptr->val.text);
+      break;
+    }
+    case 1: {
+      wit_string_free(&ptr->val.image);
+      break;
+    }
+    case 2: {
+      wit_string_free(&ptr->val.audio);
+      break;
+    }
+    case 3: {
+      wit_string_free(&ptr->val.file);
+      break;
+    }
+    case 4: {
+      perpend_evaluator_model_tool_call_free(&ptr->val.tool_call);
+      break;
+    }
+    case 5: {
+      perpend_evaluator_model_tool_result_free(&ptr->val.tool_result);
+      break;
+    }
+  }
+}
+
+void perpend_evaluator_model_list_part_free(perpend_evaluator_model_list_part_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    perpend_evaluator_model_message_t *list_ptr = ptr->ptr;
+    perpend_evaluator_model_part_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      perpend_evaluator_model_message_free(&list_ptr[i]);
+      perpend_evaluator_model_part_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void perpend_evaluator_model_option_json_free(perpend_evaluator_model_option_json_t *ptr) {
-  if (ptr->is_some) {
-    perpend_evaluator_model_json_free(&ptr->val);
+void perpend_evaluator_model_message_free(perpend_evaluator_model_message_t *ptr) {
+  perpend_evaluator_model_list_part_free(&ptr->parts);
+}
+
+void perpend_evaluator_model_tool_free(perpend_evaluator_model_tool_t *ptr) {
+  wit_string_free(&ptr->name);
+  wit_string_free(&ptr->description);
+  perpend_evaluator_model_json_free(&ptr->parameters);
+}
+
+void perpend_evaluator_model_tool_choice_free(perpend_evaluator_model_tool_choice_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 3: {
+      wit_string_free(&ptr->val.named);
+      break;
+    }
   }
 }
 
-void wit_option_f32_free(wit_option_f32_t *ptr) {
-  if (ptr->is_some) {
-  }
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[resource-drop]request")))
+extern void __wasm_import_perpend_evaluator_model_request_drop(int32_t handle);
+
+void perpend_evaluator_model_request_drop_own(perpend_evaluator_model_own_request_t handle) {
+  __wasm_import_perpend_evaluator_model_request_drop(handle.__handle);
 }
 
-void wit_option_u32_free(wit_option_u32_t *ptr) {
-  if (ptr->is_some) {
-  }
+void perpend_evaluator_model_request_drop_borrow(perpend_evaluator_model_borrow_request_t handle) {
+  __wasm_import_perpend_evaluator_model_request_drop(handle.__handle);
 }
 
-void wit_option_u64_free(wit_option_u64_t *ptr) {
-  if (ptr->is_some) {
-  }
-}
-
-void wit_option_u8_free(wit_option_u8_t *ptr) {
-  if (ptr->is_some) {
-  }
-}
-
-void perpend_evaluator_model_completion_request_free(perpend_evaluator_model_completion_request_t *ptr) {
-  wit_option_string_free(&ptr->slot);
-  perpend_evaluator_model_list_message_free(&ptr->messages);
-  perpend_evaluator_model_option_json_free(&ptr->response_schema);
-  wit_option_f32_free(&ptr->temperature);
-  wit_option_f32_free(&ptr->top_p);
-  wit_option_u32_free(&ptr->max_output_tokens);
-  wit_option_u64_free(&ptr->seed);
-  wit_list_string_free(&ptr->stop);
-  wit_option_u8_free(&ptr->top_logprobs);
-  perpend_evaluator_model_option_json_free(&ptr->extra);
+perpend_evaluator_model_borrow_request_t perpend_evaluator_model_borrow_request(perpend_evaluator_model_own_request_t arg) {
+  return (perpend_evaluator_model_borrow_request_t) { arg.__handle };
 }
 
 void perpend_evaluator_model_token_alternative_free(perpend_evaluator_model_token_alternative_t *ptr) {
@@ -537,22 +658,50 @@ void perpend_evaluator_model_token_logprob_free(perpend_evaluator_model_token_lo
   perpend_evaluator_model_list_token_alternative_free(&ptr->alternatives);
 }
 
-void perpend_evaluator_model_list_token_logprob_free(perpend_evaluator_model_list_token_logprob_t *ptr) {
+void perpend_evaluator_model_share_free(perpend_evaluator_model_share_t *ptr) {
+  wit_string_free(&ptr->choice);
+}
+
+void perpend_evaluator_model_place_free(perpend_evaluator_model_place_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 1: {
+      wit_string_free(&ptr->val.member);
+      break;
+    }
+    case 2: {
+      break;
+    }
+  }
+}
+
+void perpend_evaluator_model_list_share_free(perpend_evaluator_model_list_share_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    perpend_evaluator_model_token_logprob_t *list_ptr = ptr->ptr;
+    perpend_evaluator_model_share_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      perpend_evaluator_model_token_logprob_free(&list_ptr[i]);
+      perpend_evaluator_model_share_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void perpend_evaluator_model_completion_free(perpend_evaluator_model_completion_t *ptr) {
-  wit_string_free(&ptr->text);
-  perpend_evaluator_model_option_json_free(&ptr->structured);
-  perpend_evaluator_model_list_token_logprob_free(&ptr->logprobs);
-  wit_string_free(&ptr->model);
+void perpend_evaluator_model_distribution_free(perpend_evaluator_model_distribution_t *ptr) {
+  perpend_evaluator_model_list_share_free(&ptr->shares);
+}
+
+__attribute__((__import_module__("perpend:evaluator/model@1.0.0"), __import_name__("[resource-drop]completion")))
+extern void __wasm_import_perpend_evaluator_model_completion_drop(int32_t handle);
+
+void perpend_evaluator_model_completion_drop_own(perpend_evaluator_model_own_completion_t handle) {
+  __wasm_import_perpend_evaluator_model_completion_drop(handle.__handle);
+}
+
+void perpend_evaluator_model_completion_drop_borrow(perpend_evaluator_model_borrow_completion_t handle) {
+  __wasm_import_perpend_evaluator_model_completion_drop(handle.__handle);
+}
+
+perpend_evaluator_model_borrow_completion_t perpend_evaluator_model_borrow_completion(perpend_evaluator_model_own_completion_t arg) {
+  return (perpend_evaluator_model_borrow_completion_t) { arg.__handle };
 }
 
 void perpend_evaluator_model_model_error_free(perpend_evaluator_model_model_error_t *ptr) {
@@ -592,31 +741,85 @@ void perpend_evaluator_model_model_error_free(perpend_evaluator_model_model_erro
   }
 }
 
-void perpend_evaluator_model_result_completion_model_error_free(perpend_evaluator_model_result_completion_model_error_t *ptr) {
-  if (!ptr->is_err) {
-    perpend_evaluator_model_completion_free(&ptr->val.ok);
-  } else {
-    perpend_evaluator_model_model_error_free(&ptr->val.err);
-  }
-}
-
-void perpend_evaluator_model_list_completion_request_free(perpend_evaluator_model_list_completion_request_t *ptr) {
+void perpend_evaluator_model_list_message_free(perpend_evaluator_model_list_message_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    perpend_evaluator_model_completion_request_t *list_ptr = ptr->ptr;
+    perpend_evaluator_model_message_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      perpend_evaluator_model_completion_request_free(&list_ptr[i]);
+      perpend_evaluator_model_message_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void perpend_evaluator_model_list_result_completion_model_error_free(perpend_evaluator_model_list_result_completion_model_error_t *ptr) {
+void perpend_evaluator_model_list_tool_free(perpend_evaluator_model_list_tool_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    perpend_evaluator_model_result_completion_model_error_t *list_ptr = ptr->ptr;
+    perpend_evaluator_model_tool_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      perpend_evaluator_model_result_completion_model_error_free(&list_ptr[i]);
+      perpend_evaluator_model_tool_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void perpend_evaluator_model_option_json_free(perpend_evaluator_model_option_json_t *ptr) {
+  if (ptr->is_some) {
+    perpend_evaluator_model_json_free(&ptr->val);
+  }
+}
+
+void perpend_evaluator_model_list_token_logprob_free(perpend_evaluator_model_list_token_logprob_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    perpend_evaluator_model_token_logprob_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      perpend_evaluator_model_token_logprob_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void perpend_evaluator_model_list_tool_call_free(perpend_evaluator_model_list_tool_call_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    perpend_evaluator_model_tool_call_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      perpend_evaluator_model_tool_call_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void perpend_evaluator_model_option_distribution_free(perpend_evaluator_model_option_distribution_t *ptr) {
+  if (ptr->is_some) {
+    perpend_evaluator_model_distribution_free(&ptr->val);
+  }
+}
+
+void perpend_evaluator_model_result_own_completion_model_error_free(perpend_evaluator_model_result_own_completion_model_error_t *ptr) {
+  if (!ptr->is_err) {
+  } else {
+    perpend_evaluator_model_model_error_free(&ptr->val.err);
+  }
+}
+
+void perpend_evaluator_model_list_own_request_free(perpend_evaluator_model_list_own_request_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    perpend_evaluator_model_own_request_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+    }
+    free(list_ptr);
+  }
+}
+
+void perpend_evaluator_model_list_result_own_completion_model_error_free(perpend_evaluator_model_list_result_own_completion_model_error_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    perpend_evaluator_model_result_own_completion_model_error_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      perpend_evaluator_model_result_own_completion_model_error_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
@@ -675,6 +878,11 @@ void perpend_evaluator_trace_reader_trace_info_free(perpend_evaluator_trace_read
 }
 
 void perpend_evaluator_trace_reader_option_timestamp_ms_free(perpend_evaluator_trace_reader_option_timestamp_ms_t *ptr) {
+  if (ptr->is_some) {
+  }
+}
+
+void wit_option_u64_free(wit_option_u64_t *ptr) {
   if (ptr->is_some) {
   }
 }
@@ -743,6 +951,38 @@ void perpend_evaluator_trace_reader_trace_error_free(perpend_evaluator_trace_rea
   }
 }
 
+void perpend_evaluator_trace_reader_outline_entry_free(perpend_evaluator_trace_reader_outline_entry_t *ptr) {
+  wit_string_free(&ptr->id);
+  wit_option_string_free(&ptr->parent_id);
+  wit_option_string_free(&ptr->name);
+  wit_option_u64_free(&ptr->duration_ms);
+}
+
+void perpend_evaluator_trace_reader_list_outline_entry_free(perpend_evaluator_trace_reader_list_outline_entry_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    perpend_evaluator_trace_reader_outline_entry_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      perpend_evaluator_trace_reader_outline_entry_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void perpend_evaluator_trace_reader_outline_page_free(perpend_evaluator_trace_reader_outline_page_t *ptr) {
+  perpend_evaluator_trace_reader_list_outline_entry_free(&ptr->entries);
+  wit_option_string_free(&ptr->next_cursor);
+}
+
+void perpend_evaluator_trace_reader_hit_free(perpend_evaluator_trace_reader_hit_t *ptr) {
+  wit_string_free(&ptr->observation_id);
+  wit_string_free(&ptr->excerpt);
+}
+
+void perpend_evaluator_trace_reader_slice_free(perpend_evaluator_trace_reader_slice_t *ptr) {
+  wit_string_free(&ptr->text);
+}
+
 void perpend_evaluator_trace_reader_result_trace_info_trace_error_free(perpend_evaluator_trace_reader_result_trace_info_trace_error_t *ptr) {
   if (!ptr->is_err) {
     perpend_evaluator_trace_reader_trace_info_free(&ptr->val.ok);
@@ -778,6 +1018,175 @@ void perpend_evaluator_trace_reader_result_option_json_trace_error_free(perpend_
     perpend_evaluator_trace_reader_option_json_free(&ptr->val.ok);
   } else {
     perpend_evaluator_trace_reader_trace_error_free(&ptr->val.err);
+  }
+}
+
+void perpend_evaluator_trace_reader_result_outline_page_trace_error_free(perpend_evaluator_trace_reader_result_outline_page_trace_error_t *ptr) {
+  if (!ptr->is_err) {
+    perpend_evaluator_trace_reader_outline_page_free(&ptr->val.ok);
+  } else {
+    perpend_evaluator_trace_reader_trace_error_free(&ptr->val.err);
+  }
+}
+
+void perpend_evaluator_trace_reader_list_hit_free(perpend_evaluator_trace_reader_list_hit_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    perpend_evaluator_trace_reader_hit_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      perpend_evaluator_trace_reader_hit_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void perpend_evaluator_trace_reader_result_list_hit_trace_error_free(perpend_evaluator_trace_reader_result_list_hit_trace_error_t *ptr) {
+  if (!ptr->is_err) {
+    perpend_evaluator_trace_reader_list_hit_free(&ptr->val.ok);
+  } else {
+    perpend_evaluator_trace_reader_trace_error_free(&ptr->val.err);
+  }
+}
+
+void perpend_evaluator_trace_reader_option_slice_free(perpend_evaluator_trace_reader_option_slice_t *ptr) {
+  if (ptr->is_some) {
+    perpend_evaluator_trace_reader_slice_free(&ptr->val);
+  }
+}
+
+void perpend_evaluator_trace_reader_result_option_slice_trace_error_free(perpend_evaluator_trace_reader_result_option_slice_trace_error_t *ptr) {
+  if (!ptr->is_err) {
+    perpend_evaluator_trace_reader_option_slice_free(&ptr->val.ok);
+  } else {
+    perpend_evaluator_trace_reader_trace_error_free(&ptr->val.err);
+  }
+}
+
+void perpend_evaluator_session_reader_trace_info_free(perpend_evaluator_session_reader_trace_info_t *ptr) {
+  perpend_evaluator_trace_reader_trace_info_free(ptr);
+}
+
+void perpend_evaluator_session_reader_trace_error_free(perpend_evaluator_session_reader_trace_error_t *ptr) {
+  perpend_evaluator_trace_reader_trace_error_free(ptr);
+}
+
+void perpend_evaluator_session_reader_session_info_free(perpend_evaluator_session_reader_session_info_t *ptr) {
+  wit_string_free(&ptr->id);
+  wit_list_string_free(&ptr->user_ids);
+}
+
+void perpend_evaluator_session_reader_list_trace_info_free(perpend_evaluator_session_reader_list_trace_info_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    perpend_evaluator_session_reader_trace_info_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      perpend_evaluator_session_reader_trace_info_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void perpend_evaluator_session_reader_trace_page_free(perpend_evaluator_session_reader_trace_page_t *ptr) {
+  perpend_evaluator_session_reader_list_trace_info_free(&ptr->traces);
+  wit_option_string_free(&ptr->next_cursor);
+}
+
+void perpend_evaluator_session_reader_result_session_info_trace_error_free(perpend_evaluator_session_reader_result_session_info_trace_error_t *ptr) {
+  if (!ptr->is_err) {
+    perpend_evaluator_session_reader_session_info_free(&ptr->val.ok);
+  } else {
+    perpend_evaluator_session_reader_trace_error_free(&ptr->val.err);
+  }
+}
+
+void perpend_evaluator_session_reader_result_trace_page_trace_error_free(perpend_evaluator_session_reader_result_trace_page_trace_error_t *ptr) {
+  if (!ptr->is_err) {
+    perpend_evaluator_session_reader_trace_page_free(&ptr->val.ok);
+  } else {
+    perpend_evaluator_session_reader_trace_error_free(&ptr->val.err);
+  }
+}
+
+void perpend_evaluator_run_reader_json_free(perpend_evaluator_run_reader_json_t *ptr) {
+  perpend_evaluator_types_json_free(ptr);
+}
+
+void perpend_evaluator_run_reader_payload_free(perpend_evaluator_run_reader_payload_t *ptr) {
+  perpend_evaluator_types_payload_free(ptr);
+}
+
+void perpend_evaluator_run_reader_trace_ref_free(perpend_evaluator_run_reader_trace_ref_t *ptr) {
+  perpend_evaluator_types_trace_ref_free(ptr);
+}
+
+void perpend_evaluator_run_reader_trace_error_free(perpend_evaluator_run_reader_trace_error_t *ptr) {
+  perpend_evaluator_trace_reader_trace_error_free(ptr);
+}
+
+void perpend_evaluator_run_reader_option_json_free(perpend_evaluator_run_reader_option_json_t *ptr) {
+  if (ptr->is_some) {
+    perpend_evaluator_run_reader_json_free(&ptr->val);
+  }
+}
+
+void perpend_evaluator_run_reader_run_info_free(perpend_evaluator_run_reader_run_info_t *ptr) {
+  wit_string_free(&ptr->id);
+  wit_option_string_free(&ptr->name);
+  wit_option_string_free(&ptr->dataset_id);
+  perpend_evaluator_run_reader_option_json_free(&ptr->metadata);
+}
+
+void perpend_evaluator_run_reader_option_trace_ref_free(perpend_evaluator_run_reader_option_trace_ref_t *ptr) {
+  if (ptr->is_some) {
+    perpend_evaluator_run_reader_trace_ref_free(&ptr->val);
+  }
+}
+
+void perpend_evaluator_run_reader_option_payload_free(perpend_evaluator_run_reader_option_payload_t *ptr) {
+  if (ptr->is_some) {
+    perpend_evaluator_run_reader_payload_free(&ptr->val);
+  }
+}
+
+void perpend_evaluator_run_reader_run_item_free(perpend_evaluator_run_reader_run_item_t *ptr) {
+  wit_string_free(&ptr->id);
+  wit_option_string_free(&ptr->dataset_item_id);
+  perpend_evaluator_run_reader_option_trace_ref_free(&ptr->trace);
+  perpend_evaluator_run_reader_option_payload_free(&ptr->input);
+  perpend_evaluator_run_reader_option_payload_free(&ptr->output);
+  perpend_evaluator_run_reader_option_payload_free(&ptr->expected_output);
+  perpend_evaluator_run_reader_option_json_free(&ptr->metadata);
+}
+
+void perpend_evaluator_run_reader_list_run_item_free(perpend_evaluator_run_reader_list_run_item_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    perpend_evaluator_run_reader_run_item_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      perpend_evaluator_run_reader_run_item_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void perpend_evaluator_run_reader_run_page_free(perpend_evaluator_run_reader_run_page_t *ptr) {
+  perpend_evaluator_run_reader_list_run_item_free(&ptr->items);
+  wit_option_string_free(&ptr->next_cursor);
+}
+
+void perpend_evaluator_run_reader_result_run_info_trace_error_free(perpend_evaluator_run_reader_result_run_info_trace_error_t *ptr) {
+  if (!ptr->is_err) {
+    perpend_evaluator_run_reader_run_info_free(&ptr->val.ok);
+  } else {
+    perpend_evaluator_run_reader_trace_error_free(&ptr->val.err);
+  }
+}
+
+void perpend_evaluator_run_reader_result_run_page_trace_error_free(perpend_evaluator_run_reader_result_run_page_trace_error_t *ptr) {
+  if (!ptr->is_err) {
+    perpend_evaluator_run_reader_run_page_free(&ptr->val.ok);
+  } else {
+    perpend_evaluator_run_reader_trace_error_free(&ptr->val.err);
   }
 }
 
@@ -857,142 +1266,256 @@ void wit_string_free(wit_string_t *ret) {
 
 // Component Adapters
 
-bool perpend_evaluator_model_complete(perpend_evaluator_model_completion_request_t *request, perpend_evaluator_model_completion_t *ret, perpend_evaluator_model_model_error_t *err) {
-  __attribute__((__aligned__(8)))
-  uint8_t ret_area[(40+14*sizeof(void*))];
+perpend_evaluator_model_own_request_t perpend_evaluator_model_constructor_request(perpend_evaluator_model_list_message_t *messages) {
+  int32_t ret = __wasm_import_perpend_evaluator_model_constructor_request((uint8_t *) (*messages).ptr, (*messages).len);
+  return (perpend_evaluator_model_own_request_t) { ret };
+}
+
+void perpend_evaluator_model_method_request_set_slot(perpend_evaluator_model_borrow_request_t self, wit_string_t *name) {
+  __wasm_import_perpend_evaluator_model_method_request_set_slot((self).__handle, (uint8_t *) (*name).ptr, (*name).len);
+}
+
+void perpend_evaluator_model_method_request_set_response_schema(perpend_evaluator_model_borrow_request_t self, perpend_evaluator_model_json_t *schema) {
+  __wasm_import_perpend_evaluator_model_method_request_set_response_schema((self).__handle, (uint8_t *) (*schema).ptr, (*schema).len);
+}
+
+void perpend_evaluator_model_method_request_set_temperature(perpend_evaluator_model_borrow_request_t self, float temperature) {
+  __wasm_import_perpend_evaluator_model_method_request_set_temperature((self).__handle, temperature);
+}
+
+void perpend_evaluator_model_method_request_set_top_p(perpend_evaluator_model_borrow_request_t self, float top_p) {
+  __wasm_import_perpend_evaluator_model_method_request_set_top_p((self).__handle, top_p);
+}
+
+void perpend_evaluator_model_method_request_set_max_output_tokens(perpend_evaluator_model_borrow_request_t self, uint32_t limit) {
+  __wasm_import_perpend_evaluator_model_method_request_set_max_output_tokens((self).__handle, (int32_t) (limit));
+}
+
+void perpend_evaluator_model_method_request_set_seed(perpend_evaluator_model_borrow_request_t self, uint64_t seed) {
+  __wasm_import_perpend_evaluator_model_method_request_set_seed((self).__handle, (int64_t) (seed));
+}
+
+void perpend_evaluator_model_method_request_set_stop(perpend_evaluator_model_borrow_request_t self, wit_list_string_t *texts) {
+  __wasm_import_perpend_evaluator_model_method_request_set_stop((self).__handle, (uint8_t *) (*texts).ptr, (*texts).len);
+}
+
+void perpend_evaluator_model_method_request_set_top_logprobs(perpend_evaluator_model_borrow_request_t self, uint8_t alternatives) {
+  __wasm_import_perpend_evaluator_model_method_request_set_top_logprobs((self).__handle, (int32_t) (alternatives));
+}
+
+void perpend_evaluator_model_method_request_set_cache(perpend_evaluator_model_borrow_request_t self, perpend_evaluator_model_cache_mode_t mode) {
+  __wasm_import_perpend_evaluator_model_method_request_set_cache((self).__handle, (int32_t) mode);
+}
+
+void perpend_evaluator_model_method_request_set_extra(perpend_evaluator_model_borrow_request_t self, perpend_evaluator_model_json_t *settings) {
+  __wasm_import_perpend_evaluator_model_method_request_set_extra((self).__handle, (uint8_t *) (*settings).ptr, (*settings).len);
+}
+
+void perpend_evaluator_model_method_request_set_tools(perpend_evaluator_model_borrow_request_t self, perpend_evaluator_model_list_tool_t *tools, perpend_evaluator_model_tool_choice_t *choice) {
+  int32_t variant;
+  uint8_t * variant3;
+  size_t variant4;
+  switch ((int32_t) (*choice).tag) {
+    case 0: {
+      variant = 0;
+      variant3 = 0;
+      variant4 = 0;
+      break;
+    }
+    case 1: {
+      variant = 1;
+      variant3 = 0;
+      variant4 = 0;
+      break;
+    }
+    case 2: {
+      variant = 2;
+      variant3 = 0;
+      variant4 = 0;
+      break;
+    }
+    case 3: {
+      const wit_string_t *payload2 = &(*choice).val.named;
+      variant = 3;
+      variant3 = (uint8_t *) (*payload2).ptr;
+      variant4 = (*payload2).len;
+      break;
+    }
+  }
+  __wasm_import_perpend_evaluator_model_method_request_set_tools((self).__handle, (uint8_t *) (*tools).ptr, (*tools).len, variant, variant3, variant4);
+}
+
+void perpend_evaluator_model_method_completion_text(perpend_evaluator_model_borrow_completion_t self, wit_string_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(2*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  if (((*request).slot).is_some) {
-    const wit_string_t *payload0 = &((*request).slot).val;
-    *((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload0).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload0).ptr;
-  } else {
-    *((int8_t*)(ptr + 0)) = 0;
+  __wasm_import_perpend_evaluator_model_method_completion_text((self).__handle, ptr);
+  *ret = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
+bool perpend_evaluator_model_method_completion_structured(perpend_evaluator_model_borrow_completion_t self, perpend_evaluator_model_json_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(3*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_perpend_evaluator_model_method_completion_structured((self).__handle, ptr);
+  perpend_evaluator_model_option_json_t option;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      option.is_some = false;
+      break;
+    }
+    case 1: {
+      option.is_some = true;
+      option.val = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
+      break;
+    }
   }
-  *((size_t*)(ptr + (4*sizeof(void*)))) = ((*request).messages).len;
-  *((uint8_t **)(ptr + (3*sizeof(void*)))) = (uint8_t *) ((*request).messages).ptr;
-  if (((*request).response_schema).is_some) {
-    const perpend_evaluator_model_json_t *payload2 = &((*request).response_schema).val;
-    *((int8_t*)(ptr + (5*sizeof(void*)))) = 1;
-    *((size_t*)(ptr + (7*sizeof(void*)))) = (*payload2).len;
-    *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) (*payload2).ptr;
-  } else {
-    *((int8_t*)(ptr + (5*sizeof(void*)))) = 0;
+  *ret = option.val;
+  return option.is_some;
+}
+
+perpend_evaluator_model_finish_reason_t perpend_evaluator_model_method_completion_finish(perpend_evaluator_model_borrow_completion_t self) {
+  int32_t ret = __wasm_import_perpend_evaluator_model_method_completion_finish((self).__handle);
+  return ret;
+}
+
+void perpend_evaluator_model_method_completion_usage(perpend_evaluator_model_borrow_completion_t self, perpend_evaluator_model_token_usage_t *ret) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[16];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_perpend_evaluator_model_method_completion_usage((self).__handle, ptr);
+  *ret = (perpend_evaluator_model_token_usage_t) {
+    (uint64_t) (uint64_t) (*((int64_t*) (ptr + 0))),
+    (uint64_t) (uint64_t) (*((int64_t*) (ptr + 8))),
+  };
+}
+
+void perpend_evaluator_model_method_completion_logprobs(perpend_evaluator_model_borrow_completion_t self, perpend_evaluator_model_list_token_logprob_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_perpend_evaluator_model_method_completion_logprobs((self).__handle, ptr);
+  *ret = (perpend_evaluator_model_list_token_logprob_t) { (perpend_evaluator_model_token_logprob_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
+void perpend_evaluator_model_method_completion_tool_calls(perpend_evaluator_model_borrow_completion_t self, perpend_evaluator_model_list_tool_call_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_perpend_evaluator_model_method_completion_tool_calls((self).__handle, ptr);
+  *ret = (perpend_evaluator_model_list_tool_call_t) { (perpend_evaluator_model_tool_call_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
+void perpend_evaluator_model_method_completion_model(perpend_evaluator_model_borrow_completion_t self, wit_string_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_perpend_evaluator_model_method_completion_model((self).__handle, ptr);
+  *ret = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
+bool perpend_evaluator_model_method_completion_from_cache(perpend_evaluator_model_borrow_completion_t self) {
+  int32_t ret = __wasm_import_perpend_evaluator_model_method_completion_from_cache((self).__handle);
+  return ret;
+}
+
+bool perpend_evaluator_model_method_completion_probabilities(perpend_evaluator_model_borrow_completion_t self, wit_list_string_t *choices, perpend_evaluator_model_place_t *place, perpend_evaluator_model_distribution_t *ret) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(24+2*sizeof(void*))];
+  int32_t variant;
+  int64_t variant2;
+  size_t variant3;
+  switch ((int32_t) (*place).tag) {
+    case 0: {
+      variant = 0;
+      variant2 = 0;
+      variant3 = 0;
+      break;
+    }
+    case 1: {
+      const wit_string_t *payload0 = &(*place).val.member;
+      variant = 1;
+      variant2 = (int64_t) (uint8_t *) (*payload0).ptr;
+      variant3 = (*payload0).len;
+      break;
+    }
+    case 2: {
+      const uint64_t *payload1 = &(*place).val.offset;
+      variant = 2;
+      variant2 = (int64_t) (*payload1);
+      variant3 = 0;
+      break;
+    }
   }
-  if (((*request).temperature).is_some) {
-    const float *payload4 = &((*request).temperature).val;
-    *((int8_t*)(ptr + (8*sizeof(void*)))) = 1;
-    *((float*)(ptr + (4+8*sizeof(void*)))) = *payload4;
-  } else {
-    *((int8_t*)(ptr + (8*sizeof(void*)))) = 0;
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_perpend_evaluator_model_method_completion_probabilities((self).__handle, (uint8_t *) (*choices).ptr, (*choices).len, variant, variant2, variant3, ptr);
+  perpend_evaluator_model_option_distribution_t option;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      option.is_some = false;
+      break;
+    }
+    case 1: {
+      option.is_some = true;
+      option.val = (perpend_evaluator_model_distribution_t) {
+        (perpend_evaluator_model_list_share_t) (perpend_evaluator_model_list_share_t) { (perpend_evaluator_model_share_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) },
+        (double) *((double*) (ptr + (8+2*sizeof(void*)))),
+        (double) *((double*) (ptr + (16+2*sizeof(void*)))),
+      };
+      break;
+    }
   }
-  if (((*request).top_p).is_some) {
-    const float *payload6 = &((*request).top_p).val;
-    *((int8_t*)(ptr + (8+8*sizeof(void*)))) = 1;
-    *((float*)(ptr + (12+8*sizeof(void*)))) = *payload6;
-  } else {
-    *((int8_t*)(ptr + (8+8*sizeof(void*)))) = 0;
-  }
-  if (((*request).max_output_tokens).is_some) {
-    const uint32_t *payload8 = &((*request).max_output_tokens).val;
-    *((int8_t*)(ptr + (16+8*sizeof(void*)))) = 1;
-    *((int32_t*)(ptr + (20+8*sizeof(void*)))) = (int32_t) (*payload8);
-  } else {
-    *((int8_t*)(ptr + (16+8*sizeof(void*)))) = 0;
-  }
-  if (((*request).seed).is_some) {
-    const uint64_t *payload10 = &((*request).seed).val;
-    *((int8_t*)(ptr + (24+8*sizeof(void*)))) = 1;
-    *((int64_t*)(ptr + (32+8*sizeof(void*)))) = (int64_t) (*payload10);
-  } else {
-    *((int8_t*)(ptr + (24+8*sizeof(void*)))) = 0;
-  }
-  *((size_t*)(ptr + (40+9*sizeof(void*)))) = ((*request).stop).len;
-  *((uint8_t **)(ptr + (40+8*sizeof(void*)))) = (uint8_t *) ((*request).stop).ptr;
-  if (((*request).top_logprobs).is_some) {
-    const uint8_t *payload12 = &((*request).top_logprobs).val;
-    *((int8_t*)(ptr + (40+10*sizeof(void*)))) = 1;
-    *((int8_t*)(ptr + (41+10*sizeof(void*)))) = (int32_t) (*payload12);
-  } else {
-    *((int8_t*)(ptr + (40+10*sizeof(void*)))) = 0;
-  }
-  *((int8_t*)(ptr + (42+10*sizeof(void*)))) = (int32_t) (*request).cache;
-  if (((*request).extra).is_some) {
-    const perpend_evaluator_model_json_t *payload14 = &((*request).extra).val;
-    *((int8_t*)(ptr + (40+11*sizeof(void*)))) = 1;
-    *((size_t*)(ptr + (40+13*sizeof(void*)))) = (*payload14).len;
-    *((uint8_t **)(ptr + (40+12*sizeof(void*)))) = (uint8_t *) (*payload14).ptr;
-  } else {
-    *((int8_t*)(ptr + (40+11*sizeof(void*)))) = 0;
-  }
-  uint8_t *ptr15 = (uint8_t *) &ret_area;
-  __wasm_import_perpend_evaluator_model_complete(ptr, ptr15);
-  perpend_evaluator_model_result_completion_model_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr15 + 0))) {
+  *ret = option.val;
+  return option.is_some;
+}
+
+bool perpend_evaluator_model_complete(perpend_evaluator_model_own_request_t request, perpend_evaluator_model_own_completion_t *ret, perpend_evaluator_model_model_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_perpend_evaluator_model_complete((request).__handle, ptr);
+  perpend_evaluator_model_result_own_completion_model_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      perpend_evaluator_model_option_json_t option;
-      switch ((int32_t) *((uint8_t*) (ptr15 + (8+2*sizeof(void*))))) {
-        case 0: {
-          option.is_some = false;
-          break;
-        }
-        case 1: {
-          option.is_some = true;
-          option.val = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+3*sizeof(void*))))), (*((size_t*) (ptr15 + (8+4*sizeof(void*))))) };
-          break;
-        }
-      }
-
-      result.val.ok = (perpend_evaluator_model_completion_t) {
-        (wit_string_t) (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + 8))), (*((size_t*) (ptr15 + (8+1*sizeof(void*))))) },
-        (perpend_evaluator_model_option_json_t) option,
-        (perpend_evaluator_model_finish_reason_t) (int32_t) *((uint8_t*) (ptr15 + (8+5*sizeof(void*)))),
-        (perpend_evaluator_model_token_usage_t) (perpend_evaluator_model_token_usage_t) {
-          (uint64_t) (uint64_t) (*((int64_t*) (ptr15 + (8+6*sizeof(void*))))),
-          (uint64_t) (uint64_t) (*((int64_t*) (ptr15 + (16+6*sizeof(void*))))),
-        },
-        (perpend_evaluator_model_list_token_logprob_t) (perpend_evaluator_model_list_token_logprob_t) { (perpend_evaluator_model_token_logprob_t*)(*((uint8_t **) (ptr15 + (24+6*sizeof(void*))))), (*((size_t*) (ptr15 + (24+7*sizeof(void*))))) },
-        (wit_string_t) (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (24+8*sizeof(void*))))), (*((size_t*) (ptr15 + (24+9*sizeof(void*))))) },
-        (bool) (int32_t) *((uint8_t*) (ptr15 + (24+10*sizeof(void*)))),
-      };
+      result.val.ok = (perpend_evaluator_model_own_completion_t) { *((int32_t*) (ptr + sizeof(void*))) };
       break;
     }
     case 1: {
       result.is_err = true;
       perpend_evaluator_model_model_error_t variant;
-      variant.tag = (int32_t) *((uint8_t*) (ptr15 + 8));
+      variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
       switch ((int32_t) variant.tag) {
         case 0: {
-          variant.val.not_granted = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+1*sizeof(void*))))), (*((size_t*) (ptr15 + (8+2*sizeof(void*))))) };
+          variant.val.not_granted = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 1: {
-          variant.val.invalid_request = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+1*sizeof(void*))))), (*((size_t*) (ptr15 + (8+2*sizeof(void*))))) };
+          variant.val.invalid_request = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 2: {
-          variant.val.budget_exhausted = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+1*sizeof(void*))))), (*((size_t*) (ptr15 + (8+2*sizeof(void*))))) };
+          variant.val.budget_exhausted = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 3: {
-          variant.val.timeout = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+1*sizeof(void*))))), (*((size_t*) (ptr15 + (8+2*sizeof(void*))))) };
+          variant.val.timeout = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 4: {
-          variant.val.rate_limited = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+1*sizeof(void*))))), (*((size_t*) (ptr15 + (8+2*sizeof(void*))))) };
+          variant.val.rate_limited = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 5: {
-          variant.val.refused = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+1*sizeof(void*))))), (*((size_t*) (ptr15 + (8+2*sizeof(void*))))) };
+          variant.val.refused = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 6: {
-          variant.val.invalid_response = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+1*sizeof(void*))))), (*((size_t*) (ptr15 + (8+2*sizeof(void*))))) };
+          variant.val.invalid_response = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 7: {
-          variant.val.unavailable = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr15 + (8+1*sizeof(void*))))), (*((size_t*) (ptr15 + (8+2*sizeof(void*))))) };
+          variant.val.unavailable = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
           break;
         }
         case 8: {
@@ -1013,12 +1536,12 @@ bool perpend_evaluator_model_complete(perpend_evaluator_model_completion_request
   }
 }
 
-void perpend_evaluator_model_complete_all(perpend_evaluator_model_list_completion_request_t *requests, perpend_evaluator_model_list_result_completion_model_error_t *ret) {
+void perpend_evaluator_model_complete_all(perpend_evaluator_model_list_own_request_t *requests, perpend_evaluator_model_list_result_own_completion_model_error_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(2*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_perpend_evaluator_model_complete_all((uint8_t *) (*requests).ptr, (*requests).len, ptr);
-  *ret = (perpend_evaluator_model_list_result_completion_model_error_t) { (perpend_evaluator_model_result_completion_model_error_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+  *ret = (perpend_evaluator_model_list_result_own_completion_model_error_t) { (perpend_evaluator_model_result_own_completion_model_error_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
 }
 
 bool perpend_evaluator_model_embed(wit_string_t *maybe_slot, wit_list_string_t *texts, wit_list_list_f32_t *ret, perpend_evaluator_model_model_error_t *err) {
@@ -1542,6 +2065,546 @@ bool perpend_evaluator_trace_reader_read_metadata(wit_string_t *trace_id, wit_st
   }
 }
 
+bool perpend_evaluator_trace_reader_outline(wit_string_t *trace_id, wit_string_t *maybe_parent_id, wit_string_t *maybe_cursor, uint32_t limit, perpend_evaluator_trace_reader_outline_page_t *ret, perpend_evaluator_trace_reader_trace_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(6*sizeof(void*))];
+  wit_option_string_t parent_id;
+  parent_id.is_some = maybe_parent_id != NULL;if (maybe_parent_id) {
+    parent_id.val = *maybe_parent_id;
+  }
+  wit_option_string_t cursor;
+  cursor.is_some = maybe_cursor != NULL;if (maybe_cursor) {
+    cursor.val = *maybe_cursor;
+  }
+  int32_t option;
+  uint8_t * option1;
+  size_t option2;
+  if ((parent_id).is_some) {
+    const wit_string_t *payload0 = &(parent_id).val;
+    option = 1;
+    option1 = (uint8_t *) (*payload0).ptr;
+    option2 = (*payload0).len;
+  } else {
+    option = 0;
+    option1 = 0;
+    option2 = 0;
+  }
+  int32_t option5;
+  uint8_t * option6;
+  size_t option7;
+  if ((cursor).is_some) {
+    const wit_string_t *payload4 = &(cursor).val;
+    option5 = 1;
+    option6 = (uint8_t *) (*payload4).ptr;
+    option7 = (*payload4).len;
+  } else {
+    option5 = 0;
+    option6 = 0;
+    option7 = 0;
+  }
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_perpend_evaluator_trace_reader_outline((uint8_t *) (*trace_id).ptr, (*trace_id).len, option, option1, option2, option5, option6, option7, (int32_t) (limit), ptr);
+  perpend_evaluator_trace_reader_result_outline_page_trace_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      wit_option_string_t option11;
+      switch ((int32_t) *((uint8_t*) (ptr + (3*sizeof(void*))))) {
+        case 0: {
+          option11.is_some = false;
+          break;
+        }
+        case 1: {
+          option11.is_some = true;
+          option11.val = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (4*sizeof(void*))))), (*((size_t*) (ptr + (5*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.ok = (perpend_evaluator_trace_reader_outline_page_t) {
+        (perpend_evaluator_trace_reader_list_outline_entry_t) (perpend_evaluator_trace_reader_list_outline_entry_t) { (perpend_evaluator_trace_reader_outline_entry_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
+        (wit_option_string_t) option11,
+      };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      perpend_evaluator_trace_reader_trace_error_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.not_granted = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.not_found = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant.val.too_large = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.unavailable = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool perpend_evaluator_trace_reader_search(wit_string_t *trace_id, wit_string_t *text, uint32_t limit, perpend_evaluator_trace_reader_list_hit_t *ret, perpend_evaluator_trace_reader_trace_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_perpend_evaluator_trace_reader_search((uint8_t *) (*trace_id).ptr, (*trace_id).len, (uint8_t *) (*text).ptr, (*text).len, (int32_t) (limit), ptr);
+  perpend_evaluator_trace_reader_result_list_hit_trace_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (perpend_evaluator_trace_reader_list_hit_t) { (perpend_evaluator_trace_reader_hit_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      perpend_evaluator_trace_reader_trace_error_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.not_granted = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.not_found = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant.val.too_large = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.unavailable = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool perpend_evaluator_trace_reader_read_range(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_observation_part_t part, uint64_t offset, uint32_t length, perpend_evaluator_trace_reader_option_slice_t *ret, perpend_evaluator_trace_reader_trace_error_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(40+2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_perpend_evaluator_trace_reader_read_range((uint8_t *) (*trace_id).ptr, (*trace_id).len, (uint8_t *) (*observation_id).ptr, (*observation_id).len, (int32_t) part, (int64_t) (offset), (int32_t) (length), ptr);
+  perpend_evaluator_trace_reader_result_option_slice_trace_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      perpend_evaluator_trace_reader_option_slice_t option;
+      switch ((int32_t) *((uint8_t*) (ptr + 8))) {
+        case 0: {
+          option.is_some = false;
+          break;
+        }
+        case 1: {
+          option.is_some = true;
+          option.val = (perpend_evaluator_trace_reader_slice_t) {
+            (wit_string_t) (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 16))), (*((size_t*) (ptr + (16+1*sizeof(void*))))) },
+            (uint64_t) (uint64_t) (*((int64_t*) (ptr + (16+2*sizeof(void*))))),
+            (uint64_t) (uint64_t) (*((int64_t*) (ptr + (24+2*sizeof(void*))))),
+            (bool) (int32_t) *((uint8_t*) (ptr + (32+2*sizeof(void*)))),
+          };
+          break;
+        }
+      }
+
+      result.val.ok = option;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      perpend_evaluator_trace_reader_trace_error_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.not_granted = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+1*sizeof(void*))))), (*((size_t*) (ptr + (8+2*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.not_found = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+1*sizeof(void*))))), (*((size_t*) (ptr + (8+2*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant.val.too_large = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+1*sizeof(void*))))), (*((size_t*) (ptr + (8+2*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.unavailable = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+1*sizeof(void*))))), (*((size_t*) (ptr + (8+2*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool perpend_evaluator_session_reader_get_session(wit_string_t *session_id, perpend_evaluator_session_reader_session_info_t *ret, perpend_evaluator_session_reader_trace_error_t *err) {
+  __attribute__((__aligned__(8)))
+  uint8_t ret_area[(32+4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_perpend_evaluator_session_reader_get_session((uint8_t *) (*session_id).ptr, (*session_id).len, ptr);
+  perpend_evaluator_session_reader_result_session_info_trace_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (perpend_evaluator_session_reader_session_info_t) {
+        (wit_string_t) (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + 8))), (*((size_t*) (ptr + (8+1*sizeof(void*))))) },
+        (uint32_t) (uint32_t) (*((int32_t*) (ptr + (8+2*sizeof(void*))))),
+        (perpend_evaluator_session_reader_timestamp_ms_t) (uint64_t) (*((int64_t*) (ptr + (16+2*sizeof(void*))))),
+        (perpend_evaluator_session_reader_timestamp_ms_t) (uint64_t) (*((int64_t*) (ptr + (24+2*sizeof(void*))))),
+        (wit_list_string_t) (wit_list_string_t) { (wit_string_t*)(*((uint8_t **) (ptr + (32+2*sizeof(void*))))), (*((size_t*) (ptr + (32+3*sizeof(void*))))) },
+      };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      perpend_evaluator_trace_reader_trace_error_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + 8));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.not_granted = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+1*sizeof(void*))))), (*((size_t*) (ptr + (8+2*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.not_found = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+1*sizeof(void*))))), (*((size_t*) (ptr + (8+2*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant.val.too_large = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+1*sizeof(void*))))), (*((size_t*) (ptr + (8+2*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.unavailable = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+1*sizeof(void*))))), (*((size_t*) (ptr + (8+2*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool perpend_evaluator_session_reader_list_traces(wit_string_t *session_id, wit_string_t *maybe_cursor, uint32_t limit, perpend_evaluator_session_reader_trace_page_t *ret, perpend_evaluator_session_reader_trace_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(6*sizeof(void*))];
+  wit_option_string_t cursor;
+  cursor.is_some = maybe_cursor != NULL;if (maybe_cursor) {
+    cursor.val = *maybe_cursor;
+  }
+  int32_t option;
+  uint8_t * option1;
+  size_t option2;
+  if ((cursor).is_some) {
+    const wit_string_t *payload0 = &(cursor).val;
+    option = 1;
+    option1 = (uint8_t *) (*payload0).ptr;
+    option2 = (*payload0).len;
+  } else {
+    option = 0;
+    option1 = 0;
+    option2 = 0;
+  }
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_perpend_evaluator_session_reader_list_traces((uint8_t *) (*session_id).ptr, (*session_id).len, option, option1, option2, (int32_t) (limit), ptr);
+  perpend_evaluator_session_reader_result_trace_page_trace_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      wit_option_string_t option7;
+      switch ((int32_t) *((uint8_t*) (ptr + (3*sizeof(void*))))) {
+        case 0: {
+          option7.is_some = false;
+          break;
+        }
+        case 1: {
+          option7.is_some = true;
+          option7.val = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (4*sizeof(void*))))), (*((size_t*) (ptr + (5*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.ok = (perpend_evaluator_session_reader_trace_page_t) {
+        (perpend_evaluator_session_reader_list_trace_info_t) (perpend_evaluator_session_reader_list_trace_info_t) { (perpend_evaluator_session_reader_trace_info_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
+        (wit_option_string_t) option7,
+      };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      perpend_evaluator_trace_reader_trace_error_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.not_granted = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.not_found = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant.val.too_large = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.unavailable = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool perpend_evaluator_run_reader_get_run(wit_string_t *run_id, perpend_evaluator_run_reader_run_info_t *ret, perpend_evaluator_run_reader_trace_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(13*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_perpend_evaluator_run_reader_get_run((uint8_t *) (*run_id).ptr, (*run_id).len, ptr);
+  perpend_evaluator_run_reader_result_run_info_trace_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      wit_option_string_t option;
+      switch ((int32_t) *((uint8_t*) (ptr + (3*sizeof(void*))))) {
+        case 0: {
+          option.is_some = false;
+          break;
+        }
+        case 1: {
+          option.is_some = true;
+          option.val = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (4*sizeof(void*))))), (*((size_t*) (ptr + (5*sizeof(void*))))) };
+          break;
+        }
+      }
+      wit_option_string_t option0;
+      switch ((int32_t) *((uint8_t*) (ptr + (6*sizeof(void*))))) {
+        case 0: {
+          option0.is_some = false;
+          break;
+        }
+        case 1: {
+          option0.is_some = true;
+          option0.val = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (7*sizeof(void*))))), (*((size_t*) (ptr + (8*sizeof(void*))))) };
+          break;
+        }
+      }
+      perpend_evaluator_run_reader_option_json_t option1;
+      switch ((int32_t) *((uint8_t*) (ptr + (9*sizeof(void*))))) {
+        case 0: {
+          option1.is_some = false;
+          break;
+        }
+        case 1: {
+          option1.is_some = true;
+          option1.val = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (10*sizeof(void*))))), (*((size_t*) (ptr + (11*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.ok = (perpend_evaluator_run_reader_run_info_t) {
+        (wit_string_t) (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
+        (wit_option_string_t) option,
+        (wit_option_string_t) option0,
+        (perpend_evaluator_run_reader_option_json_t) option1,
+        (uint32_t) (uint32_t) (*((int32_t*) (ptr + (12*sizeof(void*))))),
+      };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      perpend_evaluator_trace_reader_trace_error_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          variant.val.not_granted = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant.val.not_found = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant.val.too_large = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant.val.unavailable = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          break;
+        }
+      }
+
+      result.val.err = variant;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool perpend_evaluator_run_reader_list_items(wit_string_t *run_id, wit_string_t *maybe_cursor, uint32_t limit, perpend_evaluator_run_reader_run_page_t *ret, perpend_evaluator_run_reader_trace_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(6*sizeof(void*))];
+  wit_option_string_t cursor;
+  cursor.is_some = maybe_cursor != NULL;if (maybe_cursor) {
+    cursor.val = *maybe_cursor;
+  }
+  int32_t option;
+  uint8_t * option1;
+  size_t option2;
+  if ((cursor).is_some) {
+    const wit_string_t *payload0 = &(cursor).val;
+    option = 1;
+    option1 = (uint8_t *) (*payload0).ptr;
+    option2 = (*payload0).len;
+  } else {
+    option = 0;
+    option1 = 0;
+    option2 = 0;
+  }
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_perpend_evaluator_run_reader_list_items((uint8_t *) (*run_id).ptr, (*run_id).len, option, option1, option2, (int32_t) (limit), ptr);
+  perpend_evaluator_run_reader_result_run_page_trace_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      wit_option_string_t option12;
+      switch ((int32_t) *((uint8_t*) (ptr + (3*sizeof(void*))))) {
+        case 0: {
+          option12.is_some = false;
+          break;
+        }
+        case 1: {
+          option12.is_some = true;
+          option12.val = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (4*sizeof(void*))))), (*((size_t*) (ptr + (5*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.ok = (perpend_evaluator_run_reader_run_page_t) {
+        (perpend_evaluator_run_reader_list_run_item_t) (perpend_evaluator_run_reader_list_run_item_t) { (perpend_evaluator_run_reader_run_item_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
+        (wit_option_string_t) option12,
+      };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      perpend_evaluator_trace_reader_trace_error_t variant13;
+      variant13.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
+      switch ((int32_t) variant13.tag) {
+        case 0: {
+          variant13.val.not_granted = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant13.val.not_found = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant13.val.too_large = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant13.val.unavailable = (wit_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          break;
+        }
+      }
+
+      result.val.err = variant13;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
 uint64_t perpend_evaluator_context_seed(void) {
   int64_t ret = __wasm_import_perpend_evaluator_context_seed();
   return (uint64_t) (ret);
@@ -1706,20 +2769,46 @@ uint8_t * __wasm_export_exports_perpend_evaluator_evaluator_evaluate(uint8_t * a
       break;
     }
   }
-  wit_string_t arg7 = (wit_string_t) { (uint8_t*)(*((uint8_t **) (arg + 0))), (*((size_t*) (arg + sizeof(void*)))) };
-  exports_perpend_evaluator_evaluator_item_t arg8 = (perpend_evaluator_types_item_t) {
+  wit_option_string_t option7;
+  switch ((int32_t) *((uint8_t*) (arg + (25*sizeof(void*))))) {
+    case 0: {
+      option7.is_some = false;
+      break;
+    }
+    case 1: {
+      option7.is_some = true;
+      option7.val = (wit_string_t) { (uint8_t*)(*((uint8_t **) (arg + (26*sizeof(void*))))), (*((size_t*) (arg + (27*sizeof(void*))))) };
+      break;
+    }
+  }
+  wit_option_string_t option8;
+  switch ((int32_t) *((uint8_t*) (arg + (28*sizeof(void*))))) {
+    case 0: {
+      option8.is_some = false;
+      break;
+    }
+    case 1: {
+      option8.is_some = true;
+      option8.val = (wit_string_t) { (uint8_t*)(*((uint8_t **) (arg + (29*sizeof(void*))))), (*((size_t*) (arg + (30*sizeof(void*))))) };
+      break;
+    }
+  }
+  wit_string_t arg9 = (wit_string_t) { (uint8_t*)(*((uint8_t **) (arg + 0))), (*((size_t*) (arg + sizeof(void*)))) };
+  exports_perpend_evaluator_evaluator_item_t arg10 = (perpend_evaluator_types_item_t) {
     (wit_string_t) (wit_string_t) { (uint8_t*)(*((uint8_t **) (arg + (2*sizeof(void*))))), (*((size_t*) (arg + (3*sizeof(void*))))) },
     (perpend_evaluator_types_option_payload_t) option,
     (perpend_evaluator_types_option_payload_t) option1,
     (perpend_evaluator_types_option_payload_t) option3,
     (perpend_evaluator_types_option_json_t) option4,
     (perpend_evaluator_types_option_trace_ref_t) option6,
+    (wit_option_string_t) option7,
+    (wit_option_string_t) option8,
   };
-  exports_perpend_evaluator_evaluator_json_t arg9 = (wit_string_t) { (uint8_t*)(*((uint8_t **) (arg + (25*sizeof(void*))))), (*((size_t*) (arg + (26*sizeof(void*))))) };
+  exports_perpend_evaluator_evaluator_json_t arg11 = (wit_string_t) { (uint8_t*)(*((uint8_t **) (arg + (31*sizeof(void*))))), (*((size_t*) (arg + (32*sizeof(void*))))) };
   exports_perpend_evaluator_evaluator_result_list_score_eval_error_t ret;
   exports_perpend_evaluator_evaluator_list_score_t ok;
   exports_perpend_evaluator_evaluator_eval_error_t err;
-  ret.is_err = !exports_perpend_evaluator_evaluator_evaluate(&arg7, &arg8, &arg9, &ok, &err);
+  ret.is_err = !exports_perpend_evaluator_evaluator_evaluate(&arg9, &arg10, &arg11, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
@@ -1729,48 +2818,48 @@ uint8_t * __wasm_export_exports_perpend_evaluator_evaluator_evaluate(uint8_t * a
   free(arg);
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const exports_perpend_evaluator_evaluator_eval_error_t *payload19 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    switch ((int32_t) (*payload19).tag) {
+    const exports_perpend_evaluator_evaluator_eval_error_t *payload21 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    switch ((int32_t) (*payload21).tag) {
       case 0: {
-        const wit_string_t *payload20 = &(*payload19).val.invalid_config;
+        const wit_string_t *payload22 = &(*payload21).val.invalid_config;
         *((int8_t*)(ptr + sizeof(void*))) = 0;
-        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload20).len;
-        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload20).ptr;
-        break;
-      }
-      case 1: {
-        const wit_string_t *payload21 = &(*payload19).val.invalid_input;
-        *((int8_t*)(ptr + sizeof(void*))) = 1;
-        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload21).len;
-        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload21).ptr;
-        break;
-      }
-      case 2: {
-        const wit_string_t *payload22 = &(*payload19).val.not_applicable;
-        *((int8_t*)(ptr + sizeof(void*))) = 2;
         *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload22).len;
         *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload22).ptr;
         break;
       }
-      case 3: {
-        const wit_string_t *payload23 = &(*payload19).val.upstream;
-        *((int8_t*)(ptr + sizeof(void*))) = 3;
+      case 1: {
+        const wit_string_t *payload23 = &(*payload21).val.invalid_input;
+        *((int8_t*)(ptr + sizeof(void*))) = 1;
         *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload23).len;
         *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload23).ptr;
         break;
       }
-      case 4: {
-        const wit_string_t *payload24 = &(*payload19).val.transient;
-        *((int8_t*)(ptr + sizeof(void*))) = 4;
+      case 2: {
+        const wit_string_t *payload24 = &(*payload21).val.not_applicable;
+        *((int8_t*)(ptr + sizeof(void*))) = 2;
         *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload24).len;
         *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload24).ptr;
         break;
       }
-      case 5: {
-        const wit_string_t *payload25 = &(*payload19).val.internal;
-        *((int8_t*)(ptr + sizeof(void*))) = 5;
+      case 3: {
+        const wit_string_t *payload25 = &(*payload21).val.upstream;
+        *((int8_t*)(ptr + sizeof(void*))) = 3;
         *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload25).len;
         *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload25).ptr;
+        break;
+      }
+      case 4: {
+        const wit_string_t *payload26 = &(*payload21).val.transient;
+        *((int8_t*)(ptr + sizeof(void*))) = 4;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload26).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload26).ptr;
+        break;
+      }
+      case 5: {
+        const wit_string_t *payload27 = &(*payload21).val.internal;
+        *((int8_t*)(ptr + sizeof(void*))) = 5;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload27).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload27).ptr;
         break;
       }
     }

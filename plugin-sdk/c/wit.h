@@ -84,6 +84,12 @@ typedef struct perpend_evaluator_types_item_t {
   perpend_evaluator_types_option_json_t   metadata;
   // Present when `needs` has `trace` and the item has a trace.
   perpend_evaluator_types_option_trace_ref_t   trace;
+  // The session that is being scored, for `session-reader`. Present when
+  // `needs` has `trace` and the subject is a whole session.
+  wit_option_string_t   session;
+  // The run that is being scored, for `run-reader`. Present when `needs`
+  // has `trace` and the subject is a whole run of an experiment.
+  wit_option_string_t   run;
 } perpend_evaluator_types_item_t;
 
 // The value of one score.
@@ -141,7 +147,7 @@ typedef struct perpend_evaluator_types_eval_error_t {
 // There is nothing to measure for this item. Recorded as 'skipped',
 // never counted as a failure and never as zero.
 #define PERPEND_EVALUATOR_TYPES_EVAL_ERROR_NOT_APPLICABLE 2
-// A host call (`model`, `trace-reader`, outgoing HTTP) failed and the
+// A host call (`model`, a reader, outgoing HTTP) failed and the
 // evaluator cannot go on without it. The host remembers the failure
 // it returned last and decides by that one whether to retry.
 #define PERPEND_EVALUATOR_TYPES_EVAL_ERROR_UPSTREAM 3
@@ -278,11 +284,98 @@ typedef uint8_t perpend_evaluator_model_role_t;
 #define PERPEND_EVALUATOR_MODEL_ROLE_SYSTEM 0
 #define PERPEND_EVALUATOR_MODEL_ROLE_USER 1
 #define PERPEND_EVALUATOR_MODEL_ROLE_ASSISTANT 2
+// Carries the results of tools.
+#define PERPEND_EVALUATOR_MODEL_ROLE_TOOL 3
 
+// The model asks for a tool of `set-tools` to be used.
+typedef struct perpend_evaluator_model_tool_call_t {
+  // Set by the provider, or by the host where the provider has none.
+  // The result names it.
+  wit_string_t   id;
+  wit_string_t   name;
+  // A JSON object, written by a model: it need not fit the schema of
+  // the tool.
+  perpend_evaluator_model_json_t   arguments;
+} perpend_evaluator_model_tool_call_t;
+
+// What came of a tool call.
+typedef struct perpend_evaluator_model_tool_result_t {
+  // `tool-call.id` of an earlier message of the same request.
+  wit_string_t   call_id;
+  // What the model is to read, as text or as JSON text.
+  wit_string_t   content;
+  // The tool failed, and `content` says why.
+  bool   is_error;
+} perpend_evaluator_model_tool_result_t;
+
+// A piece of a message.
+// 
+// `image`, `audio` and `file` are identifiers of stored media of the
+// project, as they stand in the recorded data
+// (`@@@langfuseMedia:type=..|id=..|source=..@@@`). The host loads them and
+// sends them in the form of the provider; the bytes never enter the
+// plug-in. Only media that a trace which this call may read refers to can
+// be named, at most 16 in a request, 5 MiB together; anything else,
+// and a kind that the provider cannot take, is `invalid-request`.
+typedef struct perpend_evaluator_model_part_t {
+  uint8_t tag;
+  union {
+    wit_string_t     text;
+    wit_string_t     image;
+    wit_string_t     audio;
+    wit_string_t     file;
+    perpend_evaluator_model_tool_call_t     tool_call;
+    perpend_evaluator_model_tool_result_t     tool_result;
+  } val;
+} perpend_evaluator_model_part_t;
+
+#define PERPEND_EVALUATOR_MODEL_PART_TEXT 0
+#define PERPEND_EVALUATOR_MODEL_PART_IMAGE 1
+#define PERPEND_EVALUATOR_MODEL_PART_AUDIO 2
+#define PERPEND_EVALUATOR_MODEL_PART_FILE 3
+// In messages of the assistant.
+#define PERPEND_EVALUATOR_MODEL_PART_TOOL_CALL 4
+// In messages of the role `tool`.
+#define PERPEND_EVALUATOR_MODEL_PART_TOOL_RESULT 5
+
+typedef struct {
+  perpend_evaluator_model_part_t *ptr;
+  size_t len;
+} perpend_evaluator_model_list_part_t;
+
+// At most 1,000 messages make a request, of 10,000 parts together.
 typedef struct perpend_evaluator_model_message_t {
   perpend_evaluator_model_role_t   role;
-  wit_string_t   content;
+  perpend_evaluator_model_list_part_t   parts;
 } perpend_evaluator_model_message_t;
+
+// A function that the model may ask the plug-in to carry out.
+typedef struct perpend_evaluator_model_tool_t {
+  // 1 to 64 of `a-z`, `A-Z`, `0-9`, `_` and `-`, unique in the request.
+  wit_string_t   name;
+  // Tells the model when and how to use it.
+  wit_string_t   description;
+  // JSON Schema of the arguments, an object at its top.
+  perpend_evaluator_model_json_t   parameters;
+} perpend_evaluator_model_tool_t;
+
+// Whether the model has to use a tool.
+typedef struct perpend_evaluator_model_tool_choice_t {
+  uint8_t tag;
+  union {
+    wit_string_t     named;
+  } val;
+} perpend_evaluator_model_tool_choice_t;
+
+// The model decides.
+#define PERPEND_EVALUATOR_MODEL_TOOL_CHOICE_AUTO 0
+// It has to call one of them.
+#define PERPEND_EVALUATOR_MODEL_TOOL_CHOICE_REQUIRED 1
+// It must not call any; results of earlier calls may still stand in
+// the messages.
+#define PERPEND_EVALUATOR_MODEL_TOOL_CHOICE_NONE 2
+// It has to call the one of this name.
+#define PERPEND_EVALUATOR_MODEL_TOOL_CHOICE_NAMED 3
 
 // How the response cache takes part.
 typedef uint8_t perpend_evaluator_model_cache_mode_t;
@@ -294,69 +387,22 @@ typedef uint8_t perpend_evaluator_model_cache_mode_t;
 // Neither read nor write.
 #define PERPEND_EVALUATOR_MODEL_CACHE_MODE_BYPASS 2
 
-typedef struct {
-  perpend_evaluator_model_message_t *ptr;
-  size_t len;
-} perpend_evaluator_model_list_message_t;
+typedef struct perpend_evaluator_model_own_request_t {
+  int32_t __handle;
+} perpend_evaluator_model_own_request_t;
 
-typedef struct {
-  bool is_some;
-  perpend_evaluator_model_json_t val;
-} perpend_evaluator_model_option_json_t;
-
-typedef struct {
-  bool is_some;
-  float val;
-} wit_option_f32_t;
-
-typedef struct {
-  bool is_some;
-  uint32_t val;
-} wit_option_u32_t;
-
-typedef struct {
-  bool is_some;
-  uint64_t val;
-} wit_option_u64_t;
-
-typedef struct {
-  bool is_some;
-  uint8_t val;
-} wit_option_u8_t;
-
-typedef struct perpend_evaluator_model_completion_request_t {
-  // A slot declared in `evaluator-info.slots`, for example `judge`.
-  // `none` means the default slot.
-  wit_option_string_t   slot;
-  perpend_evaluator_model_list_message_t   messages;
-  // JSON Schema of the wanted answer. With it, `structured` in the
-  // response is a document that was checked against the schema; the
-  // host uses the provider's own structured output where there is one,
-  // else asks for JSON, checks, and asks again a limited number of times.
-  perpend_evaluator_model_option_json_t   response_schema;
-  wit_option_f32_t   temperature;
-  wit_option_f32_t   top_p;
-  wit_option_u32_t   max_output_tokens;
-  // Passed on where the provider has such a thing. Not defaulted: use
-  // `context.seed` for a stable one.
-  wit_option_u64_t   seed;
-  wit_list_string_t   stop;
-  // Ask for log-probabilities with this many alternatives per token.
-  // The answer has none when the provider offers none.
-  wit_option_u8_t   top_logprobs;
-  perpend_evaluator_model_cache_mode_t   cache;
-  // Provider-specific settings, a JSON object merged into the request
-  // after the fields above. The host drops members that would change
-  // the model, the credentials or the address.
-  perpend_evaluator_model_option_json_t   extra;
-} perpend_evaluator_model_completion_request_t;
+typedef struct perpend_evaluator_model_borrow_request_t {
+  int32_t __handle;
+} perpend_evaluator_model_borrow_request_t;
 
 typedef uint8_t perpend_evaluator_model_finish_reason_t;
 
 #define PERPEND_EVALUATOR_MODEL_FINISH_REASON_STOP 0
 #define PERPEND_EVALUATOR_MODEL_FINISH_REASON_LENGTH 1
 #define PERPEND_EVALUATOR_MODEL_FINISH_REASON_CONTENT_FILTER 2
-#define PERPEND_EVALUATOR_MODEL_FINISH_REASON_OTHER 3
+// The model waits for the results of `completion.tool-calls`.
+#define PERPEND_EVALUATOR_MODEL_FINISH_REASON_TOOL_CALLS 3
+#define PERPEND_EVALUATOR_MODEL_FINISH_REASON_OTHER 4
 
 typedef struct perpend_evaluator_model_token_usage_t {
   uint64_t   input_tokens;
@@ -380,24 +426,52 @@ typedef struct perpend_evaluator_model_token_logprob_t {
   perpend_evaluator_model_list_token_alternative_t   alternatives;
 } perpend_evaluator_model_token_logprob_t;
 
-typedef struct {
-  perpend_evaluator_model_token_logprob_t *ptr;
-  size_t len;
-} perpend_evaluator_model_list_token_logprob_t;
+// How probable one choice was.
+typedef struct perpend_evaluator_model_share_t {
+  wit_string_t   choice;
+  // 0 to 1; those of a distribution sum up to 1.
+  double   probability;
+} perpend_evaluator_model_share_t;
 
-typedef struct perpend_evaluator_model_completion_t {
-  wit_string_t   text;
-  // Present exactly when `response-schema` was given.
-  perpend_evaluator_model_option_json_t   structured;
-  perpend_evaluator_model_finish_reason_t   finish;
-  perpend_evaluator_model_token_usage_t   usage;
-  // Empty unless asked for and offered.
-  perpend_evaluator_model_list_token_logprob_t   logprobs;
-  // Identifier of the model that answered, for rationale and metadata.
-  wit_string_t   model;
-  // True when no provider was called.
-  bool   from_cache;
-} perpend_evaluator_model_completion_t;
+// Where in an answer the choice stands.
+typedef struct perpend_evaluator_model_place_t {
+  uint8_t tag;
+  union {
+    wit_string_t     member;
+    uint64_t     offset;
+  } val;
+} perpend_evaluator_model_place_t;
+
+// The answer is the choice, and white space around it.
+#define PERPEND_EVALUATOR_MODEL_PLACE_WHOLE 0
+// In the member of this name of a JSON object, the last one of the
+// name; a string, a boolean or a number.
+#define PERPEND_EVALUATOR_MODEL_PLACE_MEMBER 1
+// From this byte of `completion.text` on.
+#define PERPEND_EVALUATOR_MODEL_PLACE_OFFSET 2
+
+typedef struct {
+  perpend_evaluator_model_share_t *ptr;
+  size_t len;
+} perpend_evaluator_model_list_share_t;
+
+typedef struct perpend_evaluator_model_distribution_t {
+  // One for each choice, in the order they were asked in.
+  perpend_evaluator_model_list_share_t   shares;
+  // How far the most probable choice is ahead of the next one, 0 to 1.
+  double   margin;
+  // The probability of all that was seen to begin one of the choices,
+  // 0 to 1. Below about 0.9 the shares say little.
+  double   coverage;
+} perpend_evaluator_model_distribution_t;
+
+typedef struct perpend_evaluator_model_own_completion_t {
+  int32_t __handle;
+} perpend_evaluator_model_own_completion_t;
+
+typedef struct perpend_evaluator_model_borrow_completion_t {
+  int32_t __handle;
+} perpend_evaluator_model_borrow_completion_t;
 
 typedef struct perpend_evaluator_model_model_error_t {
   uint8_t tag;
@@ -434,22 +508,52 @@ typedef struct perpend_evaluator_model_model_error_t {
 #define PERPEND_EVALUATOR_MODEL_MODEL_ERROR_CANCELLED 8
 
 typedef struct {
+  perpend_evaluator_model_message_t *ptr;
+  size_t len;
+} perpend_evaluator_model_list_message_t;
+
+typedef struct {
+  perpend_evaluator_model_tool_t *ptr;
+  size_t len;
+} perpend_evaluator_model_list_tool_t;
+
+typedef struct {
+  bool is_some;
+  perpend_evaluator_model_json_t val;
+} perpend_evaluator_model_option_json_t;
+
+typedef struct {
+  perpend_evaluator_model_token_logprob_t *ptr;
+  size_t len;
+} perpend_evaluator_model_list_token_logprob_t;
+
+typedef struct {
+  perpend_evaluator_model_tool_call_t *ptr;
+  size_t len;
+} perpend_evaluator_model_list_tool_call_t;
+
+typedef struct {
+  bool is_some;
+  perpend_evaluator_model_distribution_t val;
+} perpend_evaluator_model_option_distribution_t;
+
+typedef struct {
   bool is_err;
   union {
-    perpend_evaluator_model_completion_t ok;
+    perpend_evaluator_model_own_completion_t ok;
     perpend_evaluator_model_model_error_t err;
   } val;
-} perpend_evaluator_model_result_completion_model_error_t;
+} perpend_evaluator_model_result_own_completion_model_error_t;
 
 typedef struct {
-  perpend_evaluator_model_completion_request_t *ptr;
+  perpend_evaluator_model_own_request_t *ptr;
   size_t len;
-} perpend_evaluator_model_list_completion_request_t;
+} perpend_evaluator_model_list_own_request_t;
 
 typedef struct {
-  perpend_evaluator_model_result_completion_model_error_t *ptr;
+  perpend_evaluator_model_result_own_completion_model_error_t *ptr;
   size_t len;
-} perpend_evaluator_model_list_result_completion_model_error_t;
+} perpend_evaluator_model_list_result_own_completion_model_error_t;
 
 typedef struct {
   float *ptr;
@@ -516,6 +620,11 @@ typedef struct {
   perpend_evaluator_trace_reader_timestamp_ms_t val;
 } perpend_evaluator_trace_reader_option_timestamp_ms_t;
 
+typedef struct {
+  bool is_some;
+  uint64_t val;
+} wit_option_u64_t;
+
 // An observation without its bulky parts.
 typedef struct perpend_evaluator_trace_reader_observation_head_t {
   wit_string_t   id;
@@ -573,10 +682,71 @@ typedef struct perpend_evaluator_trace_reader_trace_error_t {
 // Not a trace of this call, or the capability was not granted.
 #define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_NOT_GRANTED 0
 #define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_NOT_FOUND 1
-// The per-call allowance of bytes read is spent.
+// The per-call allowance of bytes read is spent, or an argument is
+// over its limit.
 #define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_TOO_LARGE 2
 #define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_UNAVAILABLE 3
 #define PERPEND_EVALUATOR_TRACE_READER_TRACE_ERROR_CANCELLED 4
+
+// The parts of an observation that can be large.
+typedef uint8_t perpend_evaluator_trace_reader_observation_part_t;
+
+#define PERPEND_EVALUATOR_TRACE_READER_OBSERVATION_PART_INPUT 0
+#define PERPEND_EVALUATOR_TRACE_READER_OBSERVATION_PART_OUTPUT 1
+#define PERPEND_EVALUATOR_TRACE_READER_OBSERVATION_PART_METADATA 2
+
+// One line of the outline of a trace.
+typedef struct perpend_evaluator_trace_reader_outline_entry_t {
+  wit_string_t   id;
+  wit_option_string_t   parent_id;
+  // 0 for the observations at the top of what was asked for.
+  uint32_t   depth;
+  perpend_evaluator_trace_reader_observation_kind_t   kind;
+  wit_option_string_t   name;
+  perpend_evaluator_trace_reader_severity_t   severity;
+  perpend_evaluator_trace_reader_timestamp_ms_t   start;
+  // Absent while it has no end.
+  wit_option_u64_t   duration_ms;
+  // Sizes in bytes of what `read-*` would return.
+  uint64_t   input_size;
+  uint64_t   output_size;
+  // Direct children.
+  uint32_t   child_count;
+} perpend_evaluator_trace_reader_outline_entry_t;
+
+typedef struct {
+  perpend_evaluator_trace_reader_outline_entry_t *ptr;
+  size_t len;
+} perpend_evaluator_trace_reader_list_outline_entry_t;
+
+typedef struct perpend_evaluator_trace_reader_outline_page_t {
+  perpend_evaluator_trace_reader_list_outline_entry_t   entries;
+  // Hand this to the next call; absent on the last page.
+  wit_option_string_t   next_cursor;
+} perpend_evaluator_trace_reader_outline_page_t;
+
+// A place where a text was found.
+typedef struct perpend_evaluator_trace_reader_hit_t {
+  wit_string_t   observation_id;
+  perpend_evaluator_trace_reader_observation_part_t   part;
+  // Byte of the place in what `read-*` and `read-range` give.
+  uint64_t   offset;
+  // The place with about 100 bytes around it on each side, cut between
+  // characters.
+  wit_string_t   excerpt;
+} perpend_evaluator_trace_reader_hit_t;
+
+// A range of one part.
+typedef struct perpend_evaluator_trace_reader_slice_t {
+  wit_string_t   text;
+  // Where it begins: the offset that was asked for, or a little before
+  // it, at the beginning of a character.
+  uint64_t   offset;
+  // Bytes of the whole part.
+  uint64_t   total;
+  // The whole part is JSON, and not the text of a JSON string.
+  bool   is_json;
+} perpend_evaluator_trace_reader_slice_t;
 
 typedef struct {
   bool is_err;
@@ -614,6 +784,159 @@ typedef struct {
     perpend_evaluator_trace_reader_trace_error_t err;
   } val;
 } perpend_evaluator_trace_reader_result_option_json_trace_error_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    perpend_evaluator_trace_reader_outline_page_t ok;
+    perpend_evaluator_trace_reader_trace_error_t err;
+  } val;
+} perpend_evaluator_trace_reader_result_outline_page_trace_error_t;
+
+typedef struct {
+  perpend_evaluator_trace_reader_hit_t *ptr;
+  size_t len;
+} perpend_evaluator_trace_reader_list_hit_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    perpend_evaluator_trace_reader_list_hit_t ok;
+    perpend_evaluator_trace_reader_trace_error_t err;
+  } val;
+} perpend_evaluator_trace_reader_result_list_hit_trace_error_t;
+
+typedef struct {
+  bool is_some;
+  perpend_evaluator_trace_reader_slice_t val;
+} perpend_evaluator_trace_reader_option_slice_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    perpend_evaluator_trace_reader_option_slice_t ok;
+    perpend_evaluator_trace_reader_trace_error_t err;
+  } val;
+} perpend_evaluator_trace_reader_result_option_slice_trace_error_t;
+
+typedef perpend_evaluator_types_timestamp_ms_t perpend_evaluator_session_reader_timestamp_ms_t;
+
+typedef perpend_evaluator_trace_reader_trace_info_t perpend_evaluator_session_reader_trace_info_t;
+
+typedef perpend_evaluator_trace_reader_trace_error_t perpend_evaluator_session_reader_trace_error_t;
+
+typedef struct perpend_evaluator_session_reader_session_info_t {
+  wit_string_t   id;
+  uint32_t   trace_count;
+  // Start of the first trace.
+  perpend_evaluator_session_reader_timestamp_ms_t   start;
+  // When the last of its traces began.
+  perpend_evaluator_session_reader_timestamp_ms_t   end;
+  // Whose it was, sorted; the first 100.
+  wit_list_string_t   user_ids;
+} perpend_evaluator_session_reader_session_info_t;
+
+typedef struct {
+  perpend_evaluator_session_reader_trace_info_t *ptr;
+  size_t len;
+} perpend_evaluator_session_reader_list_trace_info_t;
+
+typedef struct perpend_evaluator_session_reader_trace_page_t {
+  // Ordered by start, then by identifier.
+  perpend_evaluator_session_reader_list_trace_info_t   traces;
+  // Hand this to the next call; absent on the last page.
+  wit_option_string_t   next_cursor;
+} perpend_evaluator_session_reader_trace_page_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    perpend_evaluator_session_reader_session_info_t ok;
+    perpend_evaluator_session_reader_trace_error_t err;
+  } val;
+} perpend_evaluator_session_reader_result_session_info_trace_error_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    perpend_evaluator_session_reader_trace_page_t ok;
+    perpend_evaluator_session_reader_trace_error_t err;
+  } val;
+} perpend_evaluator_session_reader_result_trace_page_trace_error_t;
+
+typedef perpend_evaluator_types_json_t perpend_evaluator_run_reader_json_t;
+
+typedef perpend_evaluator_types_payload_t perpend_evaluator_run_reader_payload_t;
+
+typedef perpend_evaluator_types_trace_ref_t perpend_evaluator_run_reader_trace_ref_t;
+
+typedef perpend_evaluator_trace_reader_trace_error_t perpend_evaluator_run_reader_trace_error_t;
+
+typedef struct {
+  bool is_some;
+  perpend_evaluator_run_reader_json_t val;
+} perpend_evaluator_run_reader_option_json_t;
+
+typedef struct perpend_evaluator_run_reader_run_info_t {
+  wit_string_t   id;
+  wit_option_string_t   name;
+  wit_option_string_t   dataset_id;
+  perpend_evaluator_run_reader_option_json_t   metadata;
+  uint32_t   item_count;
+} perpend_evaluator_run_reader_run_info_t;
+
+typedef struct {
+  bool is_some;
+  perpend_evaluator_run_reader_trace_ref_t val;
+} perpend_evaluator_run_reader_option_trace_ref_t;
+
+typedef struct {
+  bool is_some;
+  perpend_evaluator_run_reader_payload_t val;
+} perpend_evaluator_run_reader_option_payload_t;
+
+// What was recorded for one item of the dataset.
+typedef struct perpend_evaluator_run_reader_run_item_t {
+  wit_string_t   id;
+  wit_option_string_t   dataset_item_id;
+  perpend_evaluator_run_reader_option_trace_ref_t   trace;
+  // What the dataset says, else what was recorded.
+  perpend_evaluator_run_reader_option_payload_t   input;
+  // What was recorded: of the observation that stands for the item, or
+  // of the root of its trace.
+  perpend_evaluator_run_reader_option_payload_t   output;
+  perpend_evaluator_run_reader_option_payload_t   expected_output;
+  // Of the item of the dataset.
+  perpend_evaluator_run_reader_option_json_t   metadata;
+} perpend_evaluator_run_reader_run_item_t;
+
+typedef struct {
+  perpend_evaluator_run_reader_run_item_t *ptr;
+  size_t len;
+} perpend_evaluator_run_reader_list_run_item_t;
+
+typedef struct perpend_evaluator_run_reader_run_page_t {
+  // The newest first.
+  perpend_evaluator_run_reader_list_run_item_t   items;
+  // Hand this to the next call; absent on the last page.
+  wit_option_string_t   next_cursor;
+} perpend_evaluator_run_reader_run_page_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    perpend_evaluator_run_reader_run_info_t ok;
+    perpend_evaluator_run_reader_trace_error_t err;
+  } val;
+} perpend_evaluator_run_reader_result_run_info_trace_error_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    perpend_evaluator_run_reader_run_page_t ok;
+    perpend_evaluator_run_reader_trace_error_t err;
+  } val;
+} perpend_evaluator_run_reader_result_run_page_trace_error_t;
 
 typedef perpend_evaluator_types_timestamp_ms_t perpend_evaluator_context_timestamp_ms_t;
 
@@ -655,12 +978,66 @@ typedef struct {
 } exports_perpend_evaluator_evaluator_result_list_score_eval_error_t;
 
 // Imported Functions from `perpend:evaluator/model@1.0.0`
+extern perpend_evaluator_model_own_request_t perpend_evaluator_model_constructor_request(perpend_evaluator_model_list_message_t *messages);
+// A slot declared in `evaluator-info.slots`, for example `judge`.
+// Without it the default slot is used.
+extern void perpend_evaluator_model_method_request_set_slot(perpend_evaluator_model_borrow_request_t self, wit_string_t *name);
+// JSON Schema of the wanted answer. With it, `completion.structured`
+// is a document that was checked against the schema; the host uses
+// the provider's own structured output where there is one, else asks
+// for JSON, checks, and asks again a limited number of times. An
+// answer that calls tools instead is handed over unchecked.
+extern void perpend_evaluator_model_method_request_set_response_schema(perpend_evaluator_model_borrow_request_t self, perpend_evaluator_model_json_t *schema);
+extern void perpend_evaluator_model_method_request_set_temperature(perpend_evaluator_model_borrow_request_t self, float temperature);
+extern void perpend_evaluator_model_method_request_set_top_p(perpend_evaluator_model_borrow_request_t self, float top_p);
+extern void perpend_evaluator_model_method_request_set_max_output_tokens(perpend_evaluator_model_borrow_request_t self, uint32_t limit);
+// Passed on where the provider has such a thing. Not defaulted: use
+// `context.seed` for a stable one.
+extern void perpend_evaluator_model_method_request_set_seed(perpend_evaluator_model_borrow_request_t self, uint64_t seed);
+// Texts that end the answer.
+extern void perpend_evaluator_model_method_request_set_stop(perpend_evaluator_model_borrow_request_t self, wit_list_string_t *texts);
+// Ask for log-probabilities with this many alternatives per token.
+// The answer has none when the provider offers none.
+extern void perpend_evaluator_model_method_request_set_top_logprobs(perpend_evaluator_model_borrow_request_t self, uint8_t alternatives);
+extern void perpend_evaluator_model_method_request_set_cache(perpend_evaluator_model_borrow_request_t self, perpend_evaluator_model_cache_mode_t mode);
+// Provider-specific settings, a JSON object merged into the request
+// after everything else. The host drops members that would change the
+// model, the credentials, the address or the conversation.
+extern void perpend_evaluator_model_method_request_set_extra(perpend_evaluator_model_borrow_request_t self, perpend_evaluator_model_json_t *settings);
+// What the model may ask for, at most 128 tools. The host carries out
+// none of it: answer `completion.tool-calls` with a further request
+// that has the calls in a message of the assistant, and a
+// `tool-result` for each in messages of the role `tool`.
+extern void perpend_evaluator_model_method_request_set_tools(perpend_evaluator_model_borrow_request_t self, perpend_evaluator_model_list_tool_t *tools, perpend_evaluator_model_tool_choice_t *choice);
+// May be empty when the model calls tools.
+extern void perpend_evaluator_model_method_completion_text(perpend_evaluator_model_borrow_completion_t self, wit_string_t *ret);
+// Present when a response schema was set and the model did not call
+// tools instead.
+extern bool perpend_evaluator_model_method_completion_structured(perpend_evaluator_model_borrow_completion_t self, perpend_evaluator_model_json_t *ret);
+extern perpend_evaluator_model_finish_reason_t perpend_evaluator_model_method_completion_finish(perpend_evaluator_model_borrow_completion_t self);
+// Of all requests to the provider that this answer took.
+extern void perpend_evaluator_model_method_completion_usage(perpend_evaluator_model_borrow_completion_t self, perpend_evaluator_model_token_usage_t *ret);
+// Empty unless asked for and offered.
+extern void perpend_evaluator_model_method_completion_logprobs(perpend_evaluator_model_borrow_completion_t self, perpend_evaluator_model_list_token_logprob_t *ret);
+// In the order of the model; empty unless `set-tools` was called.
+extern void perpend_evaluator_model_method_completion_tool_calls(perpend_evaluator_model_borrow_completion_t self, perpend_evaluator_model_list_tool_call_t *ret);
+// Identifier of the model that answered, for rationale and metadata.
+extern void perpend_evaluator_model_method_completion_model(perpend_evaluator_model_borrow_completion_t self, wit_string_t *ret);
+// True when no provider was called.
+extern bool perpend_evaluator_model_method_completion_from_cache(perpend_evaluator_model_borrow_completion_t self);
+// How probable each of `choices` was, from the log-probabilities of
+// the tokens that tell them apart. Choices are plain text: `yes` and
+// not `"yes"`, `true` for a boolean. Absent when the answer has no
+// log-probabilities or when none of the choices was begun there.
+// At most 256 choices of 1,024 bytes; more of either gives nothing.
+extern bool perpend_evaluator_model_method_completion_probabilities(perpend_evaluator_model_borrow_completion_t self, wit_list_string_t *choices, perpend_evaluator_model_place_t *place, perpend_evaluator_model_distribution_t *ret);
 // One chat completion. Suspends the plug-in until the answer is there.
-extern bool perpend_evaluator_model_complete(perpend_evaluator_model_completion_request_t *request, perpend_evaluator_model_completion_t *ret, perpend_evaluator_model_model_error_t *err);
+// The request is used up; for another try make another one.
+extern bool perpend_evaluator_model_complete(perpend_evaluator_model_own_request_t request, perpend_evaluator_model_own_completion_t *ret, perpend_evaluator_model_model_error_t *err);
 // Many chat completions at once, for panels of judges and for repeated
 // sampling. The host runs them concurrently within its limits; answers
 // stand in the order of the requests. At most 64 requests.
-extern void perpend_evaluator_model_complete_all(perpend_evaluator_model_list_completion_request_t *requests, perpend_evaluator_model_list_result_completion_model_error_t *ret);
+extern void perpend_evaluator_model_complete_all(perpend_evaluator_model_list_own_request_t *requests, perpend_evaluator_model_list_result_own_completion_model_error_t *ret);
 // One embedding vector per text, in order. At most 256 texts.
 extern bool perpend_evaluator_model_embed(wit_string_t *maybe_slot, wit_list_string_t *texts, wit_list_list_f32_t *ret, perpend_evaluator_model_model_error_t *err);
 
@@ -671,6 +1048,34 @@ extern bool perpend_evaluator_trace_reader_list_observations(wit_string_t *trace
 extern bool perpend_evaluator_trace_reader_read_input(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_option_payload_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
 extern bool perpend_evaluator_trace_reader_read_output(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_option_payload_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
 extern bool perpend_evaluator_trace_reader_read_metadata(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_option_json_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
+// The tree of a trace, or what is below one observation of it: depth
+// first, the children of one parent by start, then by identifier. An
+// observation whose parent is not in the trace stands at the top; parents
+// that form a circle are broken at its earliest member. `limit` is
+// 1 to 500 and capped there. A trace of more than 50,000 observations has
+// no outline: `too-large`.
+extern bool perpend_evaluator_trace_reader_outline(wit_string_t *trace_id, wit_string_t *maybe_parent_id, wit_string_t *maybe_cursor, uint32_t limit, perpend_evaluator_trace_reader_outline_page_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
+// Where a text stands in the inputs, outputs and metadata of a trace:
+// literally, in upper or lower case, observation by observation in order
+// of start. `text` has 1 to 1,000 bytes; `limit` is 1 to 100 and capped
+// there. Where 256 MiB were looked through and more is left: `too-large`.
+extern bool perpend_evaluator_trace_reader_search(wit_string_t *trace_id, wit_string_t *text, uint32_t limit, perpend_evaluator_trace_reader_list_hit_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
+// `length` bytes of a part from byte `offset` on; both ends move back to
+// the beginning of a character. `length` is capped at 1 MiB. Empty text
+// from the end of the part on; `none` when the observation has no such
+// part.
+extern bool perpend_evaluator_trace_reader_read_range(wit_string_t *trace_id, wit_string_t *observation_id, perpend_evaluator_trace_reader_observation_part_t part, uint64_t offset, uint32_t length, perpend_evaluator_trace_reader_option_slice_t *ret, perpend_evaluator_trace_reader_trace_error_t *err);
+
+// Imported Functions from `perpend:evaluator/session-reader@1.0.0`
+extern bool perpend_evaluator_session_reader_get_session(wit_string_t *session_id, perpend_evaluator_session_reader_session_info_t *ret, perpend_evaluator_session_reader_trace_error_t *err);
+// One page of its traces; `limit` is 1 to 100 and capped there.
+extern bool perpend_evaluator_session_reader_list_traces(wit_string_t *session_id, wit_string_t *maybe_cursor, uint32_t limit, perpend_evaluator_session_reader_trace_page_t *ret, perpend_evaluator_session_reader_trace_error_t *err);
+
+// Imported Functions from `perpend:evaluator/run-reader@1.0.0`
+extern bool perpend_evaluator_run_reader_get_run(wit_string_t *run_id, perpend_evaluator_run_reader_run_info_t *ret, perpend_evaluator_run_reader_trace_error_t *err);
+// One page of its items; `limit` is 1 to 20 and capped there. The pages of
+// one list are as long as the first one, whatever later calls ask for.
+extern bool perpend_evaluator_run_reader_list_items(wit_string_t *run_id, wit_string_t *maybe_cursor, uint32_t limit, perpend_evaluator_run_reader_run_page_t *ret, perpend_evaluator_run_reader_trace_error_t *err);
 
 // Imported Functions from `perpend:evaluator/context@1.0.0`
 // A number derived from the plug-in digest, the evaluator, the
@@ -739,21 +1144,25 @@ void perpend_evaluator_types_plugin_info_free(perpend_evaluator_types_plugin_inf
 
 void perpend_evaluator_model_json_free(perpend_evaluator_model_json_t *ptr);
 
+void perpend_evaluator_model_tool_call_free(perpend_evaluator_model_tool_call_t *ptr);
+
+void perpend_evaluator_model_tool_result_free(perpend_evaluator_model_tool_result_t *ptr);
+
+void perpend_evaluator_model_part_free(perpend_evaluator_model_part_t *ptr);
+
+void perpend_evaluator_model_list_part_free(perpend_evaluator_model_list_part_t *ptr);
+
 void perpend_evaluator_model_message_free(perpend_evaluator_model_message_t *ptr);
 
-void perpend_evaluator_model_list_message_free(perpend_evaluator_model_list_message_t *ptr);
+void perpend_evaluator_model_tool_free(perpend_evaluator_model_tool_t *ptr);
 
-void perpend_evaluator_model_option_json_free(perpend_evaluator_model_option_json_t *ptr);
+void perpend_evaluator_model_tool_choice_free(perpend_evaluator_model_tool_choice_t *ptr);
 
-void wit_option_f32_free(wit_option_f32_t *ptr);
+extern void perpend_evaluator_model_request_drop_own(perpend_evaluator_model_own_request_t handle);
 
-void wit_option_u32_free(wit_option_u32_t *ptr);
+extern void perpend_evaluator_model_request_drop_borrow(perpend_evaluator_model_borrow_request_t handle);
 
-void wit_option_u64_free(wit_option_u64_t *ptr);
-
-void wit_option_u8_free(wit_option_u8_t *ptr);
-
-void perpend_evaluator_model_completion_request_free(perpend_evaluator_model_completion_request_t *ptr);
+extern perpend_evaluator_model_borrow_request_t perpend_evaluator_model_borrow_request(perpend_evaluator_model_own_request_t handle);
 
 void perpend_evaluator_model_token_alternative_free(perpend_evaluator_model_token_alternative_t *ptr);
 
@@ -761,17 +1170,39 @@ void perpend_evaluator_model_list_token_alternative_free(perpend_evaluator_model
 
 void perpend_evaluator_model_token_logprob_free(perpend_evaluator_model_token_logprob_t *ptr);
 
-void perpend_evaluator_model_list_token_logprob_free(perpend_evaluator_model_list_token_logprob_t *ptr);
+void perpend_evaluator_model_share_free(perpend_evaluator_model_share_t *ptr);
 
-void perpend_evaluator_model_completion_free(perpend_evaluator_model_completion_t *ptr);
+void perpend_evaluator_model_place_free(perpend_evaluator_model_place_t *ptr);
+
+void perpend_evaluator_model_list_share_free(perpend_evaluator_model_list_share_t *ptr);
+
+void perpend_evaluator_model_distribution_free(perpend_evaluator_model_distribution_t *ptr);
+
+extern void perpend_evaluator_model_completion_drop_own(perpend_evaluator_model_own_completion_t handle);
+
+extern void perpend_evaluator_model_completion_drop_borrow(perpend_evaluator_model_borrow_completion_t handle);
+
+extern perpend_evaluator_model_borrow_completion_t perpend_evaluator_model_borrow_completion(perpend_evaluator_model_own_completion_t handle);
 
 void perpend_evaluator_model_model_error_free(perpend_evaluator_model_model_error_t *ptr);
 
-void perpend_evaluator_model_result_completion_model_error_free(perpend_evaluator_model_result_completion_model_error_t *ptr);
+void perpend_evaluator_model_list_message_free(perpend_evaluator_model_list_message_t *ptr);
 
-void perpend_evaluator_model_list_completion_request_free(perpend_evaluator_model_list_completion_request_t *ptr);
+void perpend_evaluator_model_list_tool_free(perpend_evaluator_model_list_tool_t *ptr);
 
-void perpend_evaluator_model_list_result_completion_model_error_free(perpend_evaluator_model_list_result_completion_model_error_t *ptr);
+void perpend_evaluator_model_option_json_free(perpend_evaluator_model_option_json_t *ptr);
+
+void perpend_evaluator_model_list_token_logprob_free(perpend_evaluator_model_list_token_logprob_t *ptr);
+
+void perpend_evaluator_model_list_tool_call_free(perpend_evaluator_model_list_tool_call_t *ptr);
+
+void perpend_evaluator_model_option_distribution_free(perpend_evaluator_model_option_distribution_t *ptr);
+
+void perpend_evaluator_model_result_own_completion_model_error_free(perpend_evaluator_model_result_own_completion_model_error_t *ptr);
+
+void perpend_evaluator_model_list_own_request_free(perpend_evaluator_model_list_own_request_t *ptr);
+
+void perpend_evaluator_model_list_result_own_completion_model_error_free(perpend_evaluator_model_list_result_own_completion_model_error_t *ptr);
 
 void wit_list_f32_free(wit_list_f32_t *ptr);
 
@@ -789,6 +1220,8 @@ void perpend_evaluator_trace_reader_trace_info_free(perpend_evaluator_trace_read
 
 void perpend_evaluator_trace_reader_option_timestamp_ms_free(perpend_evaluator_trace_reader_option_timestamp_ms_t *ptr);
 
+void wit_option_u64_free(wit_option_u64_t *ptr);
+
 void perpend_evaluator_trace_reader_observation_head_free(perpend_evaluator_trace_reader_observation_head_t *ptr);
 
 void perpend_evaluator_trace_reader_list_observation_kind_free(perpend_evaluator_trace_reader_list_observation_kind_t *ptr);
@@ -801,6 +1234,16 @@ void perpend_evaluator_trace_reader_observation_page_free(perpend_evaluator_trac
 
 void perpend_evaluator_trace_reader_trace_error_free(perpend_evaluator_trace_reader_trace_error_t *ptr);
 
+void perpend_evaluator_trace_reader_outline_entry_free(perpend_evaluator_trace_reader_outline_entry_t *ptr);
+
+void perpend_evaluator_trace_reader_list_outline_entry_free(perpend_evaluator_trace_reader_list_outline_entry_t *ptr);
+
+void perpend_evaluator_trace_reader_outline_page_free(perpend_evaluator_trace_reader_outline_page_t *ptr);
+
+void perpend_evaluator_trace_reader_hit_free(perpend_evaluator_trace_reader_hit_t *ptr);
+
+void perpend_evaluator_trace_reader_slice_free(perpend_evaluator_trace_reader_slice_t *ptr);
+
 void perpend_evaluator_trace_reader_result_trace_info_trace_error_free(perpend_evaluator_trace_reader_result_trace_info_trace_error_t *ptr);
 
 void perpend_evaluator_trace_reader_result_observation_page_trace_error_free(perpend_evaluator_trace_reader_result_observation_page_trace_error_t *ptr);
@@ -810,6 +1253,56 @@ void perpend_evaluator_trace_reader_option_payload_free(perpend_evaluator_trace_
 void perpend_evaluator_trace_reader_result_option_payload_trace_error_free(perpend_evaluator_trace_reader_result_option_payload_trace_error_t *ptr);
 
 void perpend_evaluator_trace_reader_result_option_json_trace_error_free(perpend_evaluator_trace_reader_result_option_json_trace_error_t *ptr);
+
+void perpend_evaluator_trace_reader_result_outline_page_trace_error_free(perpend_evaluator_trace_reader_result_outline_page_trace_error_t *ptr);
+
+void perpend_evaluator_trace_reader_list_hit_free(perpend_evaluator_trace_reader_list_hit_t *ptr);
+
+void perpend_evaluator_trace_reader_result_list_hit_trace_error_free(perpend_evaluator_trace_reader_result_list_hit_trace_error_t *ptr);
+
+void perpend_evaluator_trace_reader_option_slice_free(perpend_evaluator_trace_reader_option_slice_t *ptr);
+
+void perpend_evaluator_trace_reader_result_option_slice_trace_error_free(perpend_evaluator_trace_reader_result_option_slice_trace_error_t *ptr);
+
+void perpend_evaluator_session_reader_trace_info_free(perpend_evaluator_session_reader_trace_info_t *ptr);
+
+void perpend_evaluator_session_reader_trace_error_free(perpend_evaluator_session_reader_trace_error_t *ptr);
+
+void perpend_evaluator_session_reader_session_info_free(perpend_evaluator_session_reader_session_info_t *ptr);
+
+void perpend_evaluator_session_reader_list_trace_info_free(perpend_evaluator_session_reader_list_trace_info_t *ptr);
+
+void perpend_evaluator_session_reader_trace_page_free(perpend_evaluator_session_reader_trace_page_t *ptr);
+
+void perpend_evaluator_session_reader_result_session_info_trace_error_free(perpend_evaluator_session_reader_result_session_info_trace_error_t *ptr);
+
+void perpend_evaluator_session_reader_result_trace_page_trace_error_free(perpend_evaluator_session_reader_result_trace_page_trace_error_t *ptr);
+
+void perpend_evaluator_run_reader_json_free(perpend_evaluator_run_reader_json_t *ptr);
+
+void perpend_evaluator_run_reader_payload_free(perpend_evaluator_run_reader_payload_t *ptr);
+
+void perpend_evaluator_run_reader_trace_ref_free(perpend_evaluator_run_reader_trace_ref_t *ptr);
+
+void perpend_evaluator_run_reader_trace_error_free(perpend_evaluator_run_reader_trace_error_t *ptr);
+
+void perpend_evaluator_run_reader_option_json_free(perpend_evaluator_run_reader_option_json_t *ptr);
+
+void perpend_evaluator_run_reader_run_info_free(perpend_evaluator_run_reader_run_info_t *ptr);
+
+void perpend_evaluator_run_reader_option_trace_ref_free(perpend_evaluator_run_reader_option_trace_ref_t *ptr);
+
+void perpend_evaluator_run_reader_option_payload_free(perpend_evaluator_run_reader_option_payload_t *ptr);
+
+void perpend_evaluator_run_reader_run_item_free(perpend_evaluator_run_reader_run_item_t *ptr);
+
+void perpend_evaluator_run_reader_list_run_item_free(perpend_evaluator_run_reader_list_run_item_t *ptr);
+
+void perpend_evaluator_run_reader_run_page_free(perpend_evaluator_run_reader_run_page_t *ptr);
+
+void perpend_evaluator_run_reader_result_run_info_trace_error_free(perpend_evaluator_run_reader_result_run_info_trace_error_t *ptr);
+
+void perpend_evaluator_run_reader_result_run_page_trace_error_free(perpend_evaluator_run_reader_result_run_page_trace_error_t *ptr);
 
 void perpend_evaluator_log_json_free(perpend_evaluator_log_json_t *ptr);
 

@@ -69,10 +69,7 @@ func evaluate(plugin *Plugin, id string, given types.Item, config string) ([]typ
 	item := Item{
 		ID: given.Id, Input: payload(given.Input), Output: payload(given.Output),
 		ExpectedOutput: payload(given.ExpectedOutput), Metadata: or(given.Metadata, ""),
-	}
-	if given.Trace.Tag() == wit.OptionSome {
-		trace := given.Trace.Some()
-		item.Trace = &TraceRef{TraceID: trace.TraceId, ObservationID: or(trace.ObservationId, "")}
+		Trace: traceRef(given.Trace), Session: or(given.Session, ""), Run: or(given.Run, ""),
 	}
 	scores, err := plugin.Evaluate(id, &item, config)
 	if err != nil {

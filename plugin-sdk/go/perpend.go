@@ -177,6 +177,10 @@ type Item struct {
 	// Metadata is the text of a JSON object, or empty.
 	Metadata string
 	Trace    *TraceRef
+	// Session is the id of the session that is scored, for GetSession and SessionTraces; else empty.
+	Session string
+	// Run is the id of the run of an experiment that is scored, for GetRun and RunItems; else empty.
+	Run string
 }
 
 // TraceRef says where the recorded execution can be read from.

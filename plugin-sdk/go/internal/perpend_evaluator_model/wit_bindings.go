@@ -18,13 +18,178 @@ const (
         RoleSystem uint8 = 0
 RoleUser uint8 = 1
 RoleAssistant uint8 = 2
+// Carries the results of tools.
+RoleTool uint8 = 3
 )
 type Role = uint8
 
+// The model asks for a tool of `set-tools` to be used.
+type ToolCall struct {
+        // Set by the provider, or by the host where the provider has none.
+// The result names it.
+Id string
+Name string
+// A JSON object, written by a model: it need not fit the schema of
+// the tool.
+Arguments string
+}
+
+// What came of a tool call.
+type ToolResult struct {
+        // `tool-call.id` of an earlier message of the same request.
+CallId string
+// What the model is to read, as text or as JSON text.
+Content string
+// The tool failed, and `content` says why.
+IsError bool
+}
+
+const (
+PartText uint8 = 0
+PartImage uint8 = 1
+PartAudio uint8 = 2
+PartFile uint8 = 3
+// In messages of the assistant.
+PartToolCall uint8 = 4
+// In messages of the role `tool`.
+PartToolResult uint8 = 5
+)
+
+// A piece of a message.
+// 
+// `image`, `audio` and `file` are identifiers of stored media of the
+// project, as they stand in the recorded data
+// (`@@@langfuseMedia:type=..|id=..|source=..@@@`). The host loads them and
+// sends them in the form of the provider; the bytes never enter the
+// plug-in. Only media that a trace which this call may read refers to can
+// be named, at most 16 in a request, 5 MiB together; anything else,
+// and a kind that the provider cannot take, is `invalid-request`.
+type Part struct {
+        tag uint8
+        value any
+}
+
+func (self Part) Tag() uint8 {
+        return self.tag
+}
+
+func (self Part) Text() string {
+        if self.tag != PartText {
+                panic("tag mismatch")
+        }
+        return self.value.(string)
+}
+func (self Part) Image() string {
+        if self.tag != PartImage {
+                panic("tag mismatch")
+        }
+        return self.value.(string)
+}
+func (self Part) Audio() string {
+        if self.tag != PartAudio {
+                panic("tag mismatch")
+        }
+        return self.value.(string)
+}
+func (self Part) File() string {
+        if self.tag != PartFile {
+                panic("tag mismatch")
+        }
+        return self.value.(string)
+}
+func (self Part) ToolCall() ToolCall {
+        if self.tag != PartToolCall {
+                panic("tag mismatch")
+        }
+        return self.value.(ToolCall)
+}
+func (self Part) ToolResult() ToolResult {
+        if self.tag != PartToolResult {
+                panic("tag mismatch")
+        }
+        return self.value.(ToolResult)
+}
+
+func MakePartText(value string) Part {
+        return Part{PartText, value}
+}
+func MakePartImage(value string) Part {
+        return Part{PartImage, value}
+}
+func MakePartAudio(value string) Part {
+        return Part{PartAudio, value}
+}
+func MakePartFile(value string) Part {
+        return Part{PartFile, value}
+}
+func MakePartToolCall(value ToolCall) Part {
+        return Part{PartToolCall, value}
+}
+func MakePartToolResult(value ToolResult) Part {
+        return Part{PartToolResult, value}
+}
+
+
+
+// At most 1,000 messages make a request, of 10,000 parts together.
 type Message struct {
         Role Role
-Content string
+Parts []Part
 }
+
+// A function that the model may ask the plug-in to carry out.
+type Tool struct {
+        // 1 to 64 of `a-z`, `A-Z`, `0-9`, `_` and `-`, unique in the request.
+Name string
+// Tells the model when and how to use it.
+Description string
+// JSON Schema of the arguments, an object at its top.
+Parameters string
+}
+
+const (
+// The model decides.
+ToolChoiceAuto uint8 = 0
+// It has to call one of them.
+ToolChoiceRequired uint8 = 1
+// It must not call any; results of earlier calls may still stand in
+// the messages.
+ToolChoiceNone uint8 = 2
+// It has to call the one of this name.
+ToolChoiceNamed uint8 = 3
+)
+
+// Whether the model has to use a tool.
+type ToolChoice struct {
+        tag uint8
+        value any
+}
+
+func (self ToolChoice) Tag() uint8 {
+        return self.tag
+}
+
+func (self ToolChoice) Named() string {
+        if self.tag != ToolChoiceNamed {
+                panic("tag mismatch")
+        }
+        return self.value.(string)
+}
+
+func MakeToolChoiceAuto() ToolChoice {
+        return ToolChoice{ToolChoiceAuto, nil}
+}
+func MakeToolChoiceRequired() ToolChoice {
+        return ToolChoice{ToolChoiceRequired, nil}
+}
+func MakeToolChoiceNone() ToolChoice {
+        return ToolChoice{ToolChoiceNone, nil}
+}
+func MakeToolChoiceNamed(value string) ToolChoice {
+        return ToolChoice{ToolChoiceNamed, value}
+}
+
+
 
 const (
         // As the run is set up; this is the one to use.
@@ -37,38 +202,67 @@ CacheModeBypass uint8 = 2
 // How the response cache takes part.
 type CacheMode = uint8
 
-type CompletionRequest struct {
-        // A slot declared in `evaluator-info.slots`, for example `judge`.
-// `none` means the default slot.
-Slot witTypes.Option[string]
-Messages []Message
-// JSON Schema of the wanted answer. With it, `structured` in the
-// response is a document that was checked against the schema; the
-// host uses the provider's own structured output where there is one,
-// else asks for JSON, checks, and asks again a limited number of times.
-ResponseSchema witTypes.Option[string]
-Temperature witTypes.Option[float32]
-TopP witTypes.Option[float32]
-MaxOutputTokens witTypes.Option[uint32]
-// Passed on where the provider has such a thing. Not defaulted: use
-// `context.seed` for a stable one.
-Seed witTypes.Option[uint64]
-Stop []string
-// Ask for log-probabilities with this many alternatives per token.
-// The answer has none when the provider offers none.
-TopLogprobs witTypes.Option[uint8]
-Cache CacheMode
-// Provider-specific settings, a JSON object merged into the request
-// after the fields above. The host drops members that would change
-// the model, the credentials or the address.
-Extra witTypes.Option[string]
+//go:wasmimport perpend:evaluator/model@1.0.0 [resource-drop]request
+func resourceDropRequest(handle int32)
+
+// A chat completion that is wanted. What is not set is left to the model
+// that the slot was mapped to. A setter called again replaces what was
+// set; what is wrong with a value is said by `complete`.
+// 
+// A resource, because a request will get further settings: a new method
+// breaks no plug-in, a new field of a record would break each of them.
+// All requests and completions that a plug-in holds at a time, 500 at
+// most, take at most 32 MiB of the host. A request that goes over it
+// fails with `invalid-request` when it is completed, and an answer that
+// goes over it is `invalid-response`.
+type Request struct {
+        handle *witRuntime.Handle
 }
+
+func (self *Request) TakeHandle() int32 {
+        return self.handle.Take()
+}
+
+func (self *Request) SetHandle(handle int32) {
+        self.handle.Set(handle)
+}
+
+func (self *Request) Handle() int32 {
+        return self.handle.Use()
+}
+
+func (self *Request) Drop() {
+	handle := self.handle.TakeOrNil()
+	if handle != 0 {
+		resourceDropRequest(handle)
+	}
+}
+
+func RequestFromOwnHandle(handleValue int32) *Request {
+        handle := witRuntime.MakeHandle(handleValue)
+        value := &Request{handle}
+        runtime.AddCleanup(value, func(_ int) {
+                handleValue := handle.TakeOrNil()
+                if handleValue != 0 {
+                        resourceDropRequest(handleValue)
+                }
+        }, 0)
+        return value
+}
+
+func RequestFromBorrowHandle(handleValue int32) *Request {
+	handle := witRuntime.MakeHandle(handleValue)
+	return &Request{handle}
+}
+
 
 const (
         FinishReasonStop uint8 = 0
 FinishReasonLength uint8 = 1
 FinishReasonContentFilter uint8 = 2
-FinishReasonOther uint8 = 3
+// The model waits for the results of `completion.tool-calls`.
+FinishReasonToolCalls uint8 = 3
+FinishReasonOther uint8 = 4
 )
 type FinishReason = uint8
 
@@ -89,19 +283,113 @@ Logprob float32
 Alternatives []TokenAlternative
 }
 
-type Completion struct {
-        Text string
-// Present exactly when `response-schema` was given.
-Structured witTypes.Option[string]
-Finish FinishReason
-Usage TokenUsage
-// Empty unless asked for and offered.
-Logprobs []TokenLogprob
-// Identifier of the model that answered, for rationale and metadata.
-Model string
-// True when no provider was called.
-FromCache bool
+// How probable one choice was.
+type Share struct {
+        Choice string
+// 0 to 1; those of a distribution sum up to 1.
+Probability float64
 }
+
+const (
+// The answer is the choice, and white space around it.
+PlaceWhole uint8 = 0
+// In the member of this name of a JSON object, the last one of the
+// name; a string, a boolean or a number.
+PlaceMember uint8 = 1
+// From this byte of `completion.text` on.
+PlaceOffset uint8 = 2
+)
+
+// Where in an answer the choice stands.
+type Place struct {
+        tag uint8
+        value any
+}
+
+func (self Place) Tag() uint8 {
+        return self.tag
+}
+
+func (self Place) Member() string {
+        if self.tag != PlaceMember {
+                panic("tag mismatch")
+        }
+        return self.value.(string)
+}
+func (self Place) Offset() uint64 {
+        if self.tag != PlaceOffset {
+                panic("tag mismatch")
+        }
+        return self.value.(uint64)
+}
+
+func MakePlaceWhole() Place {
+        return Place{PlaceWhole, nil}
+}
+func MakePlaceMember(value string) Place {
+        return Place{PlaceMember, value}
+}
+func MakePlaceOffset(value uint64) Place {
+        return Place{PlaceOffset, value}
+}
+
+
+
+type Distribution struct {
+        // One for each choice, in the order they were asked in.
+Shares []Share
+// How far the most probable choice is ahead of the next one, 0 to 1.
+Margin float64
+// The probability of all that was seen to begin one of the choices,
+// 0 to 1. Below about 0.9 the shares say little.
+Coverage float64
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [resource-drop]completion
+func resourceDropCompletion(handle int32)
+
+// What a model answered. A resource for the reason that `request` is one.
+// Equal calls of its methods give equal answers.
+type Completion struct {
+        handle *witRuntime.Handle
+}
+
+func (self *Completion) TakeHandle() int32 {
+        return self.handle.Take()
+}
+
+func (self *Completion) SetHandle(handle int32) {
+        self.handle.Set(handle)
+}
+
+func (self *Completion) Handle() int32 {
+        return self.handle.Use()
+}
+
+func (self *Completion) Drop() {
+	handle := self.handle.TakeOrNil()
+	if handle != 0 {
+		resourceDropCompletion(handle)
+	}
+}
+
+func CompletionFromOwnHandle(handleValue int32) *Completion {
+        handle := witRuntime.MakeHandle(handleValue)
+        value := &Completion{handle}
+        runtime.AddCleanup(value, func(_ int) {
+                handleValue := handle.TakeOrNil()
+                if handleValue != 0 {
+                        resourceDropCompletion(handleValue)
+                }
+        }, 0)
+        return value
+}
+
+func CompletionFromBorrowHandle(handleValue int32) *Completion {
+	handle := witRuntime.MakeHandle(handleValue)
+	return &Completion{handle}
+}
+
 
 const (
 // The slot is unknown or not granted to this evaluator.
@@ -213,525 +501,594 @@ func MakeModelErrorCancelled() ModelError {
 
 
 
-//go:wasmimport perpend:evaluator/model@1.0.0 complete
-func wasm_import_complete(arg0 uintptr, arg1 uintptr) 
+//go:wasmimport perpend:evaluator/model@1.0.0 [constructor]request
+func wasm_import_constructor_request(arg0 uintptr, arg1 uint32) int32
 
-func Complete(request CompletionRequest) witTypes.Result[Completion, ModelError] {
+func MakeRequest(messages []Message) *Request {
         pinner := &runtime.Pinner{}
 defer pinner.Unpin()
 
-        returnArea := uintptr(witRuntime.Allocate(pinner, (40+14*4), 8))
         
-switch (request).Slot.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = int8(int32(0))
-
-        
-case witTypes.OptionSome:
-        payload := (request).Slot.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), 0)) = int8(int32(1))
-utf8 := unsafe.Pointer(unsafe.StringData(payload))
-pinner.Pin(utf8)
-*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))) = uint32(uint32(len(payload)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)) = uint32(uintptr(uintptr(utf8)))
-
-        
-default:
-        panic("unreachable")
-}
-slice := (request).Messages
-length := uint32(len(slice))
-result := witRuntime.Allocate(pinner, uintptr(length * (3*4)), 4)
-for index, element := range slice {
-        base := unsafe.Add(result, index * (3*4))
+        slice9 := messages
+length11 := uint32(len(slice9))
+result10 := witRuntime.Allocate(pinner, uintptr(length11 * (3*4)), 4)
+for index, element := range slice9 {
+        base := unsafe.Add(result10, index * (3*4))
         *(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32((element).Role))
-utf80 := unsafe.Pointer(unsafe.StringData((element).Content))
-pinner.Pin(utf80)
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))) = uint32(uint32(len((element).Content)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf80)))
-
-}
-
-*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4))) = uint32(length)
-*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))) = uint32(uintptr(uintptr(result)))
-
-switch (request).ResponseSchema.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))) = int8(int32(0))
-
+slice := (element).Parts
+length := uint32(len(slice))
+result8 := witRuntime.Allocate(pinner, uintptr(length * (7*4)), 4)
+for index, element := range slice {
+        base := unsafe.Add(result8, index * (7*4))
         
-case witTypes.OptionSome:
-        payload := (request).ResponseSchema.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))) = int8(int32(1))
-utf81 := unsafe.Pointer(unsafe.StringData(payload))
-pinner.Pin(utf81)
-*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (7*4))) = uint32(uint32(len(payload)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (6*4))) = uint32(uintptr(uintptr(utf81)))
-
-        
-default:
-        panic("unreachable")
-}
-
-switch (request).Temperature.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (8*4))) = int8(int32(0))
-
-        
-case witTypes.OptionSome:
-        payload := (request).Temperature.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (8*4))) = int8(int32(1))
-*(*float32)(unsafe.Add(unsafe.Pointer(returnArea), (4+8*4))) = payload
-
-        
-default:
-        panic("unreachable")
-}
-
-switch (request).TopP.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (8+8*4))) = int8(int32(0))
-
-        
-case witTypes.OptionSome:
-        payload := (request).TopP.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (8+8*4))) = int8(int32(1))
-*(*float32)(unsafe.Add(unsafe.Pointer(returnArea), (12+8*4))) = payload
-
-        
-default:
-        panic("unreachable")
-}
-
-switch (request).MaxOutputTokens.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (16+8*4))) = int8(int32(0))
-
-        
-case witTypes.OptionSome:
-        payload := (request).MaxOutputTokens.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (16+8*4))) = int8(int32(1))
-*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (20+8*4))) = int32(payload)
-
-        
-default:
-        panic("unreachable")
-}
-
-switch (request).Seed.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (24+8*4))) = int8(int32(0))
-
-        
-case witTypes.OptionSome:
-        payload := (request).Seed.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (24+8*4))) = int8(int32(1))
-*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (32+8*4))) = int64(payload)
-
-        
-default:
-        panic("unreachable")
-}
-slice3 := (request).Stop
-length5 := uint32(len(slice3))
-result4 := witRuntime.Allocate(pinner, uintptr(length5 * (2*4)), 4)
-for index, element := range slice3 {
-        base := unsafe.Add(result4, index * (2*4))
-        utf82 := unsafe.Pointer(unsafe.StringData(element))
-pinner.Pin(utf82)
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf82)))
-
-}
-
-*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+9*4))) = uint32(length5)
-*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+8*4))) = uint32(uintptr(uintptr(result4)))
-
-switch (request).TopLogprobs.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (40+10*4))) = int8(int32(0))
-
-        
-case witTypes.OptionSome:
-        payload := (request).TopLogprobs.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (40+10*4))) = int8(int32(1))
-*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (41+10*4))) = int8(int32(payload))
-
-        
-default:
-        panic("unreachable")
-}
-*(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (42+10*4))) = int8(int32((request).Cache))
-
-switch (request).Extra.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (40+11*4))) = int8(int32(0))
-
-        
-case witTypes.OptionSome:
-        payload := (request).Extra.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(returnArea), (40+11*4))) = int8(int32(1))
-utf86 := unsafe.Pointer(unsafe.StringData(payload))
-pinner.Pin(utf86)
-*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+13*4))) = uint32(uint32(len(payload)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (40+12*4))) = uint32(uintptr(uintptr(utf86)))
-
-        
-default:
-        panic("unreachable")
-}
-wasm_import_complete(returnArea, returnArea)
-var result21 witTypes.Result[Completion, ModelError]
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
-case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
-var option witTypes.Option[string]
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4)))) {
-case 0:
-        
-        option = witTypes.None[string]()
-case 1:
-        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+4*4))))
-
-        option = witTypes.Some[string](value7)
-default:
-        panic("unreachable")
-}
-result11 := make([]TokenLogprob, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+7*4))))
-for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+7*4)))); index++ {
-        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+6*4))))), index * (5*4))
-        value8 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-result10 := make([]TokenAlternative, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4))))
-for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))); index++ {
-        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))), index * (3*4))
-        value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-
-        result10 = append(result10, TokenAlternative{Token: value9, Logprob: *(*float32)(unsafe.Add(unsafe.Pointer(base), (2*4)))})
-}
-
-
-        result11 = append(result11, TokenLogprob{Token: value8, Logprob: *(*float32)(unsafe.Add(unsafe.Pointer(base), (2*4))), Alternatives: result10})
-}
-
-value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+9*4))))
-
-        result21 = witTypes.Ok[Completion, ModelError](Completion{Text: value, Structured: option, Finish: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+5*4))))), Usage: TokenUsage{InputTokens: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (8+6*4)))), OutputTokens: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (16+6*4))))}, Logprobs: result11, Model: value12, FromCache: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (24+10*4)))) != 0)})
-case 1:
-        var variant ModelError
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
-case 0:
-        value13 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
-
-        variant = MakeModelErrorNotGranted(value13)
-
-case 1:
-        value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
-
-        variant = MakeModelErrorInvalidRequest(value14)
-
-case 2:
-        value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
-
-        variant = MakeModelErrorBudgetExhausted(value15)
-
-case 3:
-        value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
-
-        variant = MakeModelErrorTimeout(value16)
-
-case 4:
-        value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
-
-        variant = MakeModelErrorRateLimited(value17)
-
-case 5:
-        value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
-
-        variant = MakeModelErrorRefused(value18)
-
-case 6:
-        value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
-
-        variant = MakeModelErrorInvalidResponse(value19)
-
-case 7:
-        value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
-
-        variant = MakeModelErrorUnavailable(value20)
-
-case 8:
-        
-        variant = MakeModelErrorCancelled()
-
-default:
-        panic("unreachable")
-}
-
-        result21 = witTypes.Err[Completion, ModelError](variant)
-default:
-        panic("unreachable")
-}
-result22 := result21;
-return result22
-
-}
-
-//go:wasmimport perpend:evaluator/model@1.0.0 complete-all
-func wasm_import_complete_all(arg0 uintptr, arg1 uint32, arg2 uintptr) 
-
-func CompleteAll(requests []CompletionRequest) []witTypes.Result[Completion, ModelError] {
-        pinner := &runtime.Pinner{}
-defer pinner.Unpin()
-
-        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
-        slice7 := requests
-length9 := uint32(len(slice7))
-result8 := witRuntime.Allocate(pinner, uintptr(length9 * (40+14*4)), 8)
-for index, element := range slice7 {
-        base := unsafe.Add(result8, index * (40+14*4))
-        
-switch (element).Slot.Tag() {
-case witTypes.OptionNone:
+switch element.Tag() {
+case PartText:
+        payload := element.Text()
         *(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(0))
-
-        
-case witTypes.OptionSome:
-        payload := (element).Slot.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(1))
 utf8 := unsafe.Pointer(unsafe.StringData(payload))
 pinner.Pin(utf8)
 *(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))) = uint32(uint32(len(payload)))
 *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf8)))
 
         
-default:
-        panic("unreachable")
-}
-slice := (element).Messages
-length := uint32(len(slice))
-result := witRuntime.Allocate(pinner, uintptr(length * (3*4)), 4)
-for index, element := range slice {
-        base := unsafe.Add(result, index * (3*4))
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32((element).Role))
-utf80 := unsafe.Pointer(unsafe.StringData((element).Content))
+
+case PartImage:
+        payload := element.Image()
+        *(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(1))
+utf80 := unsafe.Pointer(unsafe.StringData(payload))
 pinner.Pin(utf80)
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))) = uint32(uint32(len((element).Content)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))) = uint32(uint32(len(payload)))
 *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf80)))
 
-}
-
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4))) = uint32(length)
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))) = uint32(uintptr(uintptr(result)))
-
-switch (element).ResponseSchema.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), (5*4))) = int8(int32(0))
-
         
-case witTypes.OptionSome:
-        payload := (element).ResponseSchema.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), (5*4))) = int8(int32(1))
+
+case PartAudio:
+        payload := element.Audio()
+        *(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(2))
 utf81 := unsafe.Pointer(unsafe.StringData(payload))
 pinner.Pin(utf81)
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), (7*4))) = uint32(uint32(len(payload)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6*4))) = uint32(uintptr(uintptr(utf81)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))) = uint32(uint32(len(payload)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf81)))
 
         
-default:
-        panic("unreachable")
-}
 
-switch (element).Temperature.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), (8*4))) = int8(int32(0))
-
-        
-case witTypes.OptionSome:
-        payload := (element).Temperature.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), (8*4))) = int8(int32(1))
-*(*float32)(unsafe.Add(unsafe.Pointer(base), (4+8*4))) = payload
-
-        
-default:
-        panic("unreachable")
-}
-
-switch (element).TopP.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), (8+8*4))) = int8(int32(0))
-
-        
-case witTypes.OptionSome:
-        payload := (element).TopP.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), (8+8*4))) = int8(int32(1))
-*(*float32)(unsafe.Add(unsafe.Pointer(base), (12+8*4))) = payload
-
-        
-default:
-        panic("unreachable")
-}
-
-switch (element).MaxOutputTokens.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), (16+8*4))) = int8(int32(0))
-
-        
-case witTypes.OptionSome:
-        payload := (element).MaxOutputTokens.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), (16+8*4))) = int8(int32(1))
-*(*int32)(unsafe.Add(unsafe.Pointer(base), (20+8*4))) = int32(payload)
-
-        
-default:
-        panic("unreachable")
-}
-
-switch (element).Seed.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), (24+8*4))) = int8(int32(0))
-
-        
-case witTypes.OptionSome:
-        payload := (element).Seed.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), (24+8*4))) = int8(int32(1))
-*(*int64)(unsafe.Add(unsafe.Pointer(base), (32+8*4))) = int64(payload)
-
-        
-default:
-        panic("unreachable")
-}
-slice3 := (element).Stop
-length5 := uint32(len(slice3))
-result4 := witRuntime.Allocate(pinner, uintptr(length5 * (2*4)), 4)
-for index, element := range slice3 {
-        base := unsafe.Add(result4, index * (2*4))
-        utf82 := unsafe.Pointer(unsafe.StringData(element))
+case PartFile:
+        payload := element.File()
+        *(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(3))
+utf82 := unsafe.Pointer(unsafe.StringData(payload))
 pinner.Pin(utf82)
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf82)))
-
-}
-
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), (40+9*4))) = uint32(length5)
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), (40+8*4))) = uint32(uintptr(uintptr(result4)))
-
-switch (element).TopLogprobs.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), (40+10*4))) = int8(int32(0))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))) = uint32(uint32(len(payload)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf82)))
 
         
-case witTypes.OptionSome:
-        payload := (element).TopLogprobs.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), (40+10*4))) = int8(int32(1))
-*(*int8)(unsafe.Add(unsafe.Pointer(base), (41+10*4))) = int8(int32(payload))
+
+case PartToolCall:
+        payload := element.ToolCall()
+        *(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(4))
+utf83 := unsafe.Pointer(unsafe.StringData((payload).Id))
+pinner.Pin(utf83)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))) = uint32(uint32(len((payload).Id)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf83)))
+utf84 := unsafe.Pointer(unsafe.StringData((payload).Name))
+pinner.Pin(utf84)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4))) = uint32(uint32(len((payload).Name)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))) = uint32(uintptr(uintptr(utf84)))
+utf85 := unsafe.Pointer(unsafe.StringData((payload).Arguments))
+pinner.Pin(utf85)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (6*4))) = uint32(uint32(len((payload).Arguments)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))) = uint32(uintptr(uintptr(utf85)))
 
         
-default:
-        panic("unreachable")
-}
-*(*int8)(unsafe.Add(unsafe.Pointer(base), (42+10*4))) = int8(int32((element).Cache))
 
-switch (element).Extra.Tag() {
-case witTypes.OptionNone:
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), (40+11*4))) = int8(int32(0))
-
-        
-case witTypes.OptionSome:
-        payload := (element).Extra.Some()
-        *(*int8)(unsafe.Add(unsafe.Pointer(base), (40+11*4))) = int8(int32(1))
-utf86 := unsafe.Pointer(unsafe.StringData(payload))
+case PartToolResult:
+        payload := element.ToolResult()
+        *(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(5))
+utf86 := unsafe.Pointer(unsafe.StringData((payload).CallId))
 pinner.Pin(utf86)
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), (40+13*4))) = uint32(uint32(len(payload)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), (40+12*4))) = uint32(uintptr(uintptr(utf86)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))) = uint32(uint32(len((payload).CallId)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(utf86)))
+utf87 := unsafe.Pointer(unsafe.StringData((payload).Content))
+pinner.Pin(utf87)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4))) = uint32(uint32(len((payload).Content)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))) = uint32(uintptr(uintptr(utf87)))
+var result int32
+if (payload).IsError {
+        result = 1
+} else {
+        result = 0
+}
+*(*int8)(unsafe.Add(unsafe.Pointer(base), (5*4))) = int8(result)
 
         
+
 default:
         panic("unreachable")
 }
 
 }
 
-wasm_import_complete_all(uintptr(result8), length9, returnArea)
-result25 := make([]witTypes.Result[Completion, ModelError], 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
-for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
-        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (32+10*4))
-        var result24 witTypes.Result[Completion, ModelError]
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
-case 0:
-        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 8))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+1*4))))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))) = uint32(length)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uintptr(uintptr(result8)))
+
+}
+
+result12 := wasm_import_constructor_request(uintptr(result10), length11)
+return RequestFromOwnHandle(int32(uintptr(result12)))
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]request.set-slot
+func wasm_import_method_request_set_slot(arg0 int32, arg1 uintptr, arg2 uint32) 
+
+func (self *Request) SetSlot(name string)  {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        
+        utf8 := unsafe.Pointer(unsafe.StringData(name))
+pinner.Pin(utf8)
+wasm_import_method_request_set_slot((self).Handle(), uintptr(utf8), uint32(len(name)))
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]request.set-response-schema
+func wasm_import_method_request_set_response_schema(arg0 int32, arg1 uintptr, arg2 uint32) 
+
+func (self *Request) SetResponseSchema(schema string)  {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        
+        utf8 := unsafe.Pointer(unsafe.StringData(schema))
+pinner.Pin(utf8)
+wasm_import_method_request_set_response_schema((self).Handle(), uintptr(utf8), uint32(len(schema)))
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]request.set-temperature
+func wasm_import_method_request_set_temperature(arg0 int32, arg1 float32) 
+
+func (self *Request) SetTemperature(temperature float32)  {
+        
+        
+        wasm_import_method_request_set_temperature((self).Handle(), temperature)
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]request.set-top-p
+func wasm_import_method_request_set_top_p(arg0 int32, arg1 float32) 
+
+func (self *Request) SetTopP(topP float32)  {
+        
+        
+        wasm_import_method_request_set_top_p((self).Handle(), topP)
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]request.set-max-output-tokens
+func wasm_import_method_request_set_max_output_tokens(arg0 int32, arg1 int32) 
+
+func (self *Request) SetMaxOutputTokens(limit uint32)  {
+        
+        
+        wasm_import_method_request_set_max_output_tokens((self).Handle(), int32(limit))
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]request.set-seed
+func wasm_import_method_request_set_seed(arg0 int32, arg1 int64) 
+
+func (self *Request) SetSeed(seed uint64)  {
+        
+        
+        wasm_import_method_request_set_seed((self).Handle(), int64(seed))
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]request.set-stop
+func wasm_import_method_request_set_stop(arg0 int32, arg1 uintptr, arg2 uint32) 
+
+func (self *Request) SetStop(texts []string)  {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        
+        slice := texts
+length := uint32(len(slice))
+result := witRuntime.Allocate(pinner, uintptr(length * (2*4)), 4)
+for index, element := range slice {
+        base := unsafe.Add(result, index * (2*4))
+        utf8 := unsafe.Pointer(unsafe.StringData(element))
+pinner.Pin(utf8)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf8)))
+
+}
+
+wasm_import_method_request_set_stop((self).Handle(), uintptr(result), length)
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]request.set-top-logprobs
+func wasm_import_method_request_set_top_logprobs(arg0 int32, arg1 int32) 
+
+func (self *Request) SetTopLogprobs(alternatives uint8)  {
+        
+        
+        wasm_import_method_request_set_top_logprobs((self).Handle(), int32(alternatives))
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]request.set-cache
+func wasm_import_method_request_set_cache(arg0 int32, arg1 int32) 
+
+func (self *Request) SetCache(mode CacheMode)  {
+        
+        
+        wasm_import_method_request_set_cache((self).Handle(), int32(mode))
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]request.set-extra
+func wasm_import_method_request_set_extra(arg0 int32, arg1 uintptr, arg2 uint32) 
+
+func (self *Request) SetExtra(settings string)  {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        
+        utf8 := unsafe.Pointer(unsafe.StringData(settings))
+pinner.Pin(utf8)
+wasm_import_method_request_set_extra((self).Handle(), uintptr(utf8), uint32(len(settings)))
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]request.set-tools
+func wasm_import_method_request_set_tools(arg0 int32, arg1 uintptr, arg2 uint32, arg3 int32, arg4 uintptr, arg5 uint32) 
+
+func (self *Request) SetTools(tools []Tool, choice ToolChoice)  {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        
+        slice := tools
+length := uint32(len(slice))
+result := witRuntime.Allocate(pinner, uintptr(length * (6*4)), 4)
+for index, element := range slice {
+        base := unsafe.Add(result, index * (6*4))
+        utf8 := unsafe.Pointer(unsafe.StringData((element).Name))
+pinner.Pin(utf8)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Name)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf8)))
+utf80 := unsafe.Pointer(unsafe.StringData((element).Description))
+pinner.Pin(utf80)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))) = uint32(uint32(len((element).Description)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))) = uint32(uintptr(uintptr(utf80)))
+utf81 := unsafe.Pointer(unsafe.StringData((element).Parameters))
+pinner.Pin(utf81)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))) = uint32(uint32(len((element).Parameters)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4))) = uint32(uintptr(uintptr(utf81)))
+
+}
+
+var variant int32
+var variant3 uintptr
+var variant4 uint32
+switch choice.Tag() {
+case ToolChoiceAuto:
+        
+        
+        variant = int32(0)
+variant3 = 0
+variant4 = 0
+
+case ToolChoiceRequired:
+        
+        
+        variant = int32(1)
+variant3 = 0
+variant4 = 0
+
+case ToolChoiceNone:
+        
+        
+        variant = int32(2)
+variant3 = 0
+variant4 = 0
+
+case ToolChoiceNamed:
+        payload := choice.Named()
+        utf82 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf82)
+
+        variant = int32(3)
+variant3 = uintptr(utf82)
+variant4 = uint32(len(payload))
+
+default:
+        panic("unreachable")
+}
+wasm_import_method_request_set_tools((self).Handle(), uintptr(result), length, variant, variant3, variant4)
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]completion.text
+func wasm_import_method_completion_text(arg0 int32, arg1 uintptr) 
+
+func (self *Completion) Text() string {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        wasm_import_method_completion_text((self).Handle(), returnArea)
+value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+result := value;
+return result
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]completion.structured
+func wasm_import_method_completion_structured(arg0 int32, arg1 uintptr) 
+
+func (self *Completion) Structured() witTypes.Option[string] {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        returnArea := uintptr(witRuntime.Allocate(pinner, (3*4), 4))
+        wasm_import_method_completion_structured((self).Handle(), returnArea)
 var option witTypes.Option[string]
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+2*4)))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
 case 0:
         
         option = witTypes.None[string]()
 case 1:
-        value10 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+4*4))))
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
 
-        option = witTypes.Some[string](value10)
+        option = witTypes.Some[string](value)
 default:
         panic("unreachable")
 }
-result14 := make([]TokenLogprob, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(base), (24+7*4))))
-for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (24+7*4)))); index++ {
-        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (24+6*4))))), index * (5*4))
-        value11 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
-result13 := make([]TokenAlternative, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4))))
+result := option;
+return result
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]completion.finish
+func wasm_import_method_completion_finish(arg0 int32) int32
+
+func (self *Completion) Finish() FinishReason {
+        
+        
+        result := wasm_import_method_completion_finish((self).Handle())
+return uint8(result)
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]completion.usage
+func wasm_import_method_completion_usage(arg0 int32, arg1 uintptr) 
+
+func (self *Completion) Usage() TokenUsage {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        returnArea := uintptr(witRuntime.Allocate(pinner, 16, 8))
+        wasm_import_method_completion_usage((self).Handle(), returnArea)
+result := TokenUsage{InputTokens: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 0))), OutputTokens: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), 8)))};
+return result
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]completion.logprobs
+func wasm_import_method_completion_logprobs(arg0 int32, arg1 uintptr) 
+
+func (self *Completion) Logprobs() []TokenLogprob {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        wasm_import_method_completion_logprobs((self).Handle(), returnArea)
+result1 := make([]TokenLogprob, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (5*4))
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+result := make([]TokenAlternative, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4))))
 for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))); index++ {
         base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))), index * (3*4))
-        value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
 
-        result13 = append(result13, TokenAlternative{Token: value12, Logprob: *(*float32)(unsafe.Add(unsafe.Pointer(base), (2*4)))})
+        result = append(result, TokenAlternative{Token: value0, Logprob: *(*float32)(unsafe.Add(unsafe.Pointer(base), (2*4)))})
 }
 
 
-        result14 = append(result14, TokenLogprob{Token: value11, Logprob: *(*float32)(unsafe.Add(unsafe.Pointer(base), (2*4))), Alternatives: result13})
+        result1 = append(result1, TokenLogprob{Token: value, Logprob: *(*float32)(unsafe.Add(unsafe.Pointer(base), (2*4))), Alternatives: result})
 }
 
-value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (24+8*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (24+9*4))))
+result2 := result1;
+return result2
 
-        result24 = witTypes.Ok[Completion, ModelError](Completion{Text: value, Structured: option, Finish: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+5*4))))), Usage: TokenUsage{InputTokens: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(base), (8+6*4)))), OutputTokens: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(base), (16+6*4))))}, Logprobs: result14, Model: value15, FromCache: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (24+10*4)))) != 0)})
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]completion.tool-calls
+func wasm_import_method_completion_tool_calls(arg0 int32, arg1 uintptr) 
+
+func (self *Completion) ToolCalls() []ToolCall {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        wasm_import_method_completion_tool_calls((self).Handle(), returnArea)
+result := make([]ToolCall, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (6*4))
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (5*4))))
+
+        result = append(result, ToolCall{Id: value, Name: value0, Arguments: value1})
+}
+
+result2 := result;
+return result2
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]completion.model
+func wasm_import_method_completion_model(arg0 int32, arg1 uintptr) 
+
+func (self *Completion) Model() string {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        wasm_import_method_completion_model((self).Handle(), returnArea)
+value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+result := value;
+return result
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]completion.from-cache
+func wasm_import_method_completion_from_cache(arg0 int32) int32
+
+func (self *Completion) FromCache() bool {
+        
+        
+        result := wasm_import_method_completion_from_cache((self).Handle())
+return (result != 0)
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 [method]completion.probabilities
+func wasm_import_method_completion_probabilities(arg0 int32, arg1 uintptr, arg2 uint32, arg3 int32, arg4 int64, arg5 uint32, arg6 uintptr) 
+
+func (self *Completion) Probabilities(choices []string, place Place) witTypes.Option[Distribution] {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        returnArea := uintptr(witRuntime.Allocate(pinner, (24+2*4), 8))
+        slice := choices
+length := uint32(len(slice))
+result := witRuntime.Allocate(pinner, uintptr(length * (2*4)), 4)
+for index, element := range slice {
+        base := unsafe.Add(result, index * (2*4))
+        utf8 := unsafe.Pointer(unsafe.StringData(element))
+pinner.Pin(utf8)
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf8)))
+
+}
+
+var variant int32
+var variant1 int64
+var variant2 uint32
+switch place.Tag() {
+case PlaceWhole:
+        
+        
+        variant = int32(0)
+variant1 = 0
+variant2 = 0
+
+case PlaceMember:
+        payload := place.Member()
+        utf80 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf80)
+
+        variant = int32(1)
+variant1 = int64(uintptr(utf80))
+variant2 = uint32(len(payload))
+
+case PlaceOffset:
+        payload := place.Offset()
+        
+        variant = int32(2)
+variant1 = int64(payload)
+variant2 = 0
+
+default:
+        panic("unreachable")
+}
+wasm_import_method_completion_probabilities((self).Handle(), uintptr(result), length, variant, variant1, variant2, returnArea)
+var option witTypes.Option[Distribution]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        option = witTypes.None[Distribution]()
+case 1:
+        result3 := make([]Share, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8)))), index * (8+2*4))
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+
+        result3 = append(result3, Share{Choice: value, Probability: *(*float64)(unsafe.Add(unsafe.Pointer(base), (2*4)))})
+}
+
+
+        option = witTypes.Some[Distribution](Distribution{Shares: result3, Margin: *(*float64)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))), Coverage: *(*float64)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))})
+default:
+        panic("unreachable")
+}
+result4 := option;
+return result4
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 complete
+func wasm_import_complete(arg0 int32, arg1 uintptr) 
+
+func Complete(request *Request) witTypes.Result[*Completion, ModelError] {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
+        wasm_import_complete((request).TakeHandle(), returnArea)
+var result witTypes.Result[*Completion, ModelError]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        
+        result = witTypes.Ok[*Completion, ModelError](CompletionFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))))))
 case 1:
         var variant ModelError
-switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 8))) {
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
 case 0:
-        value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+2*4))))
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeModelErrorNotGranted(value16)
+        variant = MakeModelErrorNotGranted(value)
 
 case 1:
-        value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+2*4))))
+        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeModelErrorInvalidRequest(value17)
+        variant = MakeModelErrorInvalidRequest(value0)
 
 case 2:
-        value18 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+2*4))))
+        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeModelErrorBudgetExhausted(value18)
+        variant = MakeModelErrorBudgetExhausted(value1)
 
 case 3:
-        value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+2*4))))
+        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeModelErrorTimeout(value19)
+        variant = MakeModelErrorTimeout(value2)
 
 case 4:
-        value20 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+2*4))))
+        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeModelErrorRateLimited(value20)
+        variant = MakeModelErrorRateLimited(value3)
 
 case 5:
-        value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+2*4))))
+        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeModelErrorRefused(value21)
+        variant = MakeModelErrorRefused(value4)
 
 case 6:
-        value22 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+2*4))))
+        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeModelErrorInvalidResponse(value22)
+        variant = MakeModelErrorInvalidResponse(value5)
 
 case 7:
-        value23 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+2*4))))
+        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
 
-        variant = MakeModelErrorUnavailable(value23)
+        variant = MakeModelErrorUnavailable(value6)
 
 case 8:
         
@@ -741,16 +1098,102 @@ default:
         panic("unreachable")
 }
 
-        result24 = witTypes.Err[Completion, ModelError](variant)
+        result = witTypes.Err[*Completion, ModelError](variant)
+default:
+        panic("unreachable")
+}
+result7 := result;
+return result7
+
+}
+
+//go:wasmimport perpend:evaluator/model@1.0.0 complete-all
+func wasm_import_complete_all(arg0 uintptr, arg1 uint32, arg2 uintptr) 
+
+func CompleteAll(requests []*Request) []witTypes.Result[*Completion, ModelError] {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        returnArea := uintptr(witRuntime.Allocate(pinner, (2*4), 4))
+        slice := requests
+length := uint32(len(slice))
+result := witRuntime.Allocate(pinner, uintptr(length * 4), 4)
+for index, element := range slice {
+        base := unsafe.Add(result, index * 4)
+        *(*int32)(unsafe.Add(unsafe.Pointer(base), 0)) = (element).TakeHandle()
+
+}
+
+wasm_import_complete_all(uintptr(result), length, returnArea)
+result8 := make([]witTypes.Result[*Completion, ModelError], 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0)))), index * (4*4))
+        var result7 witTypes.Result[*Completion, ModelError]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))) {
+case 0:
+        
+        result7 = witTypes.Ok[*Completion, ModelError](CompletionFromOwnHandle(int32(uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(base), 4))))))
+case 1:
+        var variant ModelError
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4))) {
+case 0:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+
+        variant = MakeModelErrorNotGranted(value)
+
+case 1:
+        value0 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+
+        variant = MakeModelErrorInvalidRequest(value0)
+
+case 2:
+        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+
+        variant = MakeModelErrorBudgetExhausted(value1)
+
+case 3:
+        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+
+        variant = MakeModelErrorTimeout(value2)
+
+case 4:
+        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+
+        variant = MakeModelErrorRateLimited(value3)
+
+case 5:
+        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+
+        variant = MakeModelErrorRefused(value4)
+
+case 6:
+        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+
+        variant = MakeModelErrorInvalidResponse(value5)
+
+case 7:
+        value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4))))
+
+        variant = MakeModelErrorUnavailable(value6)
+
+case 8:
+        
+        variant = MakeModelErrorCancelled()
+
 default:
         panic("unreachable")
 }
 
-        result25 = append(result25, result24)
+        result7 = witTypes.Err[*Completion, ModelError](variant)
+default:
+        panic("unreachable")
 }
 
-result26 := result25;
-return result26
+        result8 = append(result8, result7)
+}
+
+result9 := result8;
+return result9
 
 }
 

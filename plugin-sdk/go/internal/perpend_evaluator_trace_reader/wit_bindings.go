@@ -88,7 +88,8 @@ const (
 // Not a trace of this call, or the capability was not granted.
 TraceErrorNotGranted uint8 = 0
 TraceErrorNotFound uint8 = 1
-// The per-call allowance of bytes read is spent.
+// The per-call allowance of bytes read is spent, or an argument is
+// over its limit.
 TraceErrorTooLarge uint8 = 2
 TraceErrorUnavailable uint8 = 3
 TraceErrorCancelled uint8 = 4
@@ -145,6 +146,62 @@ func MakeTraceErrorCancelled() TraceError {
 }
 
 
+
+const (
+        ObservationPartInput uint8 = 0
+ObservationPartOutput uint8 = 1
+ObservationPartMetadata uint8 = 2
+)
+// The parts of an observation that can be large.
+type ObservationPart = uint8
+
+// One line of the outline of a trace.
+type OutlineEntry struct {
+        Id string
+ParentId witTypes.Option[string]
+// 0 for the observations at the top of what was asked for.
+Depth uint32
+Kind ObservationKind
+Name witTypes.Option[string]
+Severity Severity
+Start uint64
+// Absent while it has no end.
+DurationMs witTypes.Option[uint64]
+// Sizes in bytes of what `read-*` would return.
+InputSize uint64
+OutputSize uint64
+// Direct children.
+ChildCount uint32
+}
+
+type OutlinePage struct {
+        Entries []OutlineEntry
+// Hand this to the next call; absent on the last page.
+NextCursor witTypes.Option[string]
+}
+
+// A place where a text was found.
+type Hit struct {
+        ObservationId string
+Part ObservationPart
+// Byte of the place in what `read-*` and `read-range` give.
+Offset uint64
+// The place with about 100 bytes around it on each side, cut between
+// characters.
+Excerpt string
+}
+
+// A range of one part.
+type Slice struct {
+        Text string
+// Where it begins: the offset that was asked for, or a little before
+// it, at the beginning of a character.
+Offset uint64
+// Bytes of the whole part.
+Total uint64
+// The whole part is JSON, and not the text of a JSON string.
+IsJson bool
+}
 
 //go:wasmimport perpend:evaluator/trace-reader@1.0.0 get-trace
 func wasm_import_get_trace(arg0 uintptr, arg1 uint32, arg2 uintptr) 
@@ -715,6 +772,294 @@ default:
 }
 
         result = witTypes.Err[witTypes.Option[string], TraceError](variant)
+default:
+        panic("unreachable")
+}
+result5 := result;
+return result5
+
+}
+
+//go:wasmimport perpend:evaluator/trace-reader@1.0.0 outline
+func wasm_import_outline(arg0 uintptr, arg1 uint32, arg2 int32, arg3 uintptr, arg4 uint32, arg5 int32, arg6 uintptr, arg7 uint32, arg8 int32, arg9 uintptr) 
+
+func Outline(traceId string, parentId witTypes.Option[string], cursor witTypes.Option[string], limit uint32) witTypes.Result[OutlinePage, TraceError] {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        returnArea := uintptr(witRuntime.Allocate(pinner, (6*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(traceId))
+pinner.Pin(utf8)
+var option int32
+var option1 uintptr
+var option2 uint32
+switch parentId.Tag() {
+case witTypes.OptionNone:
+        
+        option = int32(0)
+option1 = 0
+option2 = 0
+case witTypes.OptionSome:
+        payload := parentId.Some()
+        utf80 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf80)
+
+        option = int32(1)
+option1 = uintptr(utf80)
+option2 = uint32(len(payload))
+default:
+        panic("unreachable")
+}
+var option4 int32
+var option5 uintptr
+var option6 uint32
+switch cursor.Tag() {
+case witTypes.OptionNone:
+        
+        option4 = int32(0)
+option5 = 0
+option6 = 0
+case witTypes.OptionSome:
+        payload := cursor.Some()
+        utf83 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf83)
+
+        option4 = int32(1)
+option5 = uintptr(utf83)
+option6 = uint32(len(payload))
+default:
+        panic("unreachable")
+}
+wasm_import_outline(uintptr(utf8), uint32(len(traceId)), option, option1, option2, option4, option5, option6, int32(limit), returnArea)
+var result18 witTypes.Result[OutlinePage, TraceError]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        result := make([]OutlineEntry, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), index * (64+8*4))
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+var option8 witTypes.Option[string]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4)))) {
+case 0:
+        
+        option8 = witTypes.None[string]()
+case 1:
+        value7 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (4*4))))
+
+        option8 = witTypes.Some[string](value7)
+default:
+        panic("unreachable")
+}
+var option10 witTypes.Option[string]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+5*4)))) {
+case 0:
+        
+        option10 = witTypes.None[string]()
+case 1:
+        value9 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+6*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+7*4))))
+
+        option10 = witTypes.Some[string](value9)
+default:
+        panic("unreachable")
+}
+var option11 witTypes.Option[uint64]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (24+8*4)))) {
+case 0:
+        
+        option11 = witTypes.None[uint64]()
+case 1:
+        
+        option11 = witTypes.Some[uint64](uint64(*(*int64)(unsafe.Add(unsafe.Pointer(base), (32+8*4)))))
+default:
+        panic("unreachable")
+}
+
+        result = append(result, OutlineEntry{Id: value, ParentId: option8, Depth: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(base), (5*4)))), Kind: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4+5*4))))), Name: option10, Severity: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+8*4))))), Start: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(base), (16+8*4)))), DurationMs: option11, InputSize: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(base), (40+8*4)))), OutputSize: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(base), (48+8*4)))), ChildCount: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(base), (56+8*4))))})
+}
+
+var option13 witTypes.Option[string]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4)))) {
+case 0:
+        
+        option13 = witTypes.None[string]()
+case 1:
+        value12 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5*4))))
+
+        option13 = witTypes.Some[string](value12)
+default:
+        panic("unreachable")
+}
+
+        result18 = witTypes.Ok[OutlinePage, TraceError](OutlinePage{Entries: result, NextCursor: option13})
+case 1:
+        var variant TraceError
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
+case 0:
+        value14 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+
+        variant = MakeTraceErrorNotGranted(value14)
+
+case 1:
+        value15 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+
+        variant = MakeTraceErrorNotFound(value15)
+
+case 2:
+        value16 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+
+        variant = MakeTraceErrorTooLarge(value16)
+
+case 3:
+        value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+
+        variant = MakeTraceErrorUnavailable(value17)
+
+case 4:
+        
+        variant = MakeTraceErrorCancelled()
+
+default:
+        panic("unreachable")
+}
+
+        result18 = witTypes.Err[OutlinePage, TraceError](variant)
+default:
+        panic("unreachable")
+}
+result19 := result18;
+return result19
+
+}
+
+//go:wasmimport perpend:evaluator/trace-reader@1.0.0 search
+func wasm_import_search(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 int32, arg5 uintptr) 
+
+func Search(traceId string, text string, limit uint32) witTypes.Result[[]Hit, TraceError] {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        returnArea := uintptr(witRuntime.Allocate(pinner, (4*4), 4))
+        utf8 := unsafe.Pointer(unsafe.StringData(traceId))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData(text))
+pinner.Pin(utf80)
+wasm_import_search(uintptr(utf8), uint32(len(traceId)), uintptr(utf80), uint32(len(text)), int32(limit), returnArea)
+var result6 witTypes.Result[[]Hit, TraceError]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        result := make([]Hit, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4))))
+for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))); index++ {
+        base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), index * (16+4*4))
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (16+2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), (16+3*4))))
+
+        result = append(result, Hit{ObservationId: value, Part: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2*4))))), Offset: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(base), (8+2*4)))), Excerpt: value1})
+}
+
+
+        result6 = witTypes.Ok[[]Hit, TraceError](result)
+case 1:
+        var variant TraceError
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4))) {
+case 0:
+        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+
+        variant = MakeTraceErrorNotGranted(value2)
+
+case 1:
+        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+
+        variant = MakeTraceErrorNotFound(value3)
+
+case 2:
+        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+
+        variant = MakeTraceErrorTooLarge(value4)
+
+case 3:
+        value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3*4))))
+
+        variant = MakeTraceErrorUnavailable(value5)
+
+case 4:
+        
+        variant = MakeTraceErrorCancelled()
+
+default:
+        panic("unreachable")
+}
+
+        result6 = witTypes.Err[[]Hit, TraceError](variant)
+default:
+        panic("unreachable")
+}
+result7 := result6;
+return result7
+
+}
+
+//go:wasmimport perpend:evaluator/trace-reader@1.0.0 read-range
+func wasm_import_read_range(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 int32, arg5 int64, arg6 int32, arg7 uintptr) 
+
+func ReadRange(traceId string, observationId string, part ObservationPart, offset uint64, length uint32) witTypes.Result[witTypes.Option[Slice], TraceError] {
+        pinner := &runtime.Pinner{}
+defer pinner.Unpin()
+
+        returnArea := uintptr(witRuntime.Allocate(pinner, (40+2*4), 8))
+        utf8 := unsafe.Pointer(unsafe.StringData(traceId))
+pinner.Pin(utf8)
+utf80 := unsafe.Pointer(unsafe.StringData(observationId))
+pinner.Pin(utf80)
+wasm_import_read_range(uintptr(utf8), uint32(len(traceId)), uintptr(utf80), uint32(len(observationId)), int32(part), int64(offset), int32(length), returnArea)
+var result witTypes.Result[witTypes.Option[Slice], TraceError]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+case 0:
+        var option witTypes.Option[Slice]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
+case 0:
+        
+        option = witTypes.None[Slice]()
+case 1:
+        value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 16))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (16+1*4))))
+
+        option = witTypes.Some[Slice](Slice{Text: value, Offset: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (16+2*4)))), Total: uint64(*(*int64)(unsafe.Add(unsafe.Pointer(returnArea), (24+2*4)))), IsJson: (uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (32+2*4)))) != 0)})
+default:
+        panic("unreachable")
+}
+
+        result = witTypes.Ok[witTypes.Option[Slice], TraceError](option)
+case 1:
+        var variant TraceError
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 8))) {
+case 0:
+        value1 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
+
+        variant = MakeTraceErrorNotGranted(value1)
+
+case 1:
+        value2 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
+
+        variant = MakeTraceErrorNotFound(value2)
+
+case 2:
+        value3 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
+
+        variant = MakeTraceErrorTooLarge(value3)
+
+case 3:
+        value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+1*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8+2*4))))
+
+        variant = MakeTraceErrorUnavailable(value4)
+
+case 4:
+        
+        variant = MakeTraceErrorCancelled()
+
+default:
+        panic("unreachable")
+}
+
+        result = witTypes.Err[witTypes.Option[Slice], TraceError](variant)
 default:
         panic("unreachable")
 }

@@ -83,6 +83,12 @@ ExpectedOutput witTypes.Option[Payload]
 Metadata witTypes.Option[string]
 // Present when `needs` has `trace` and the item has a trace.
 Trace witTypes.Option[TraceRef]
+// The session that is being scored, for `session-reader`. Present when
+// `needs` has `trace` and the subject is a whole session.
+Session witTypes.Option[string]
+// The run that is being scored, for `run-reader`. Present when `needs`
+// has `trace` and the subject is a whole run of an experiment.
+Run witTypes.Option[string]
 }
 
 const (
@@ -160,7 +166,7 @@ EvalErrorInvalidInput uint8 = 1
 // There is nothing to measure for this item. Recorded as 'skipped',
 // never counted as a failure and never as zero.
 EvalErrorNotApplicable uint8 = 2
-// A host call (`model`, `trace-reader`, outgoing HTTP) failed and the
+// A host call (`model`, a reader, outgoing HTTP) failed and the
 // evaluator cannot go on without it. The host remembers the failure
 // it returned last and decides by that one whether to retry.
 EvalErrorUpstream uint8 = 3

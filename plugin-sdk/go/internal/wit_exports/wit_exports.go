@@ -326,9 +326,33 @@ default:
 default:
         panic("unreachable")
 }
-value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (25*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (26*4))))
+var option18 witTypes.Option[string]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (25*4)))) {
+case 0:
+        
+        option18 = witTypes.None[string]()
+case 1:
+        value17 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (26*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (27*4))))
+
+        option18 = witTypes.Some[string](value17)
+default:
+        panic("unreachable")
+}
+var option20 witTypes.Option[string]
+switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (28*4)))) {
+case 0:
+        
+        option20 = witTypes.None[string]()
+case 1:
+        value19 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (29*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (30*4))))
+
+        option20 = witTypes.Some[string](value19)
+default:
+        panic("unreachable")
+}
+value21 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (31*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(arg0), (32*4))))
 witRuntime.Unpin()
-result := export_perpend_evaluator_evaluator.Evaluate(value, perpend_evaluator_types.Item{Id: value0, Input: option, Output: option6, ExpectedOutput: option10, Metadata: option12, Trace: option16}, value17)
+result := export_perpend_evaluator_evaluator.Evaluate(value, perpend_evaluator_types.Item{Id: value0, Input: option, Output: option6, ExpectedOutput: option10, Metadata: option12, Trace: option16, Session: option18, Run: option20}, value21)
 
 switch result.Tag() {
 case witTypes.ResultOk:
@@ -336,9 +360,9 @@ case witTypes.ResultOk:
         *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
 slice := payload
 length := uint32(len(slice))
-result23 := witRuntime.Allocate(pinner, uintptr(length * (16+12*4)), 8)
+result27 := witRuntime.Allocate(pinner, uintptr(length * (16+12*4)), 8)
 for index, element := range slice {
-        base := unsafe.Add(result23, index * (16+12*4))
+        base := unsafe.Add(result27, index * (16+12*4))
         utf8 := unsafe.Pointer(unsafe.StringData((element).Name))
 pinner.Pin(utf8)
 *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Name)))
@@ -355,23 +379,23 @@ case perpend_evaluator_types.ScoreValueNumeric:
 case perpend_evaluator_types.ScoreValueBoolean:
         payload := (element).Value.Boolean()
         *(*int8)(unsafe.Add(unsafe.Pointer(base), (2*4))) = int8(int32(1))
-var result18 int32
+var result22 int32
 if payload {
-        result18 = 1
+        result22 = 1
 } else {
-        result18 = 0
+        result22 = 0
 }
-*(*int8)(unsafe.Add(unsafe.Pointer(base), (8+2*4))) = int8(result18)
+*(*int8)(unsafe.Add(unsafe.Pointer(base), (8+2*4))) = int8(result22)
 
         
 
 case perpend_evaluator_types.ScoreValueCategorical:
         payload := (element).Value.Categorical()
         *(*int8)(unsafe.Add(unsafe.Pointer(base), (2*4))) = int8(int32(2))
-utf819 := unsafe.Pointer(unsafe.StringData(payload))
-pinner.Pin(utf819)
+utf823 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf823)
 *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+3*4))) = uint32(uint32(len(payload)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+2*4))) = uint32(uintptr(uintptr(utf819)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+2*4))) = uint32(uintptr(uintptr(utf823)))
 
         
 
@@ -387,10 +411,10 @@ case witTypes.OptionNone:
 case witTypes.OptionSome:
         payload := (element).ObservationId.Some()
         *(*int8)(unsafe.Add(unsafe.Pointer(base), (8+4*4))) = int8(int32(1))
-utf820 := unsafe.Pointer(unsafe.StringData(payload))
-pinner.Pin(utf820)
+utf824 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf824)
 *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+6*4))) = uint32(uint32(len(payload)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+5*4))) = uint32(uintptr(uintptr(utf820)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+5*4))) = uint32(uintptr(uintptr(utf824)))
 
         
 default:
@@ -405,10 +429,10 @@ case witTypes.OptionNone:
 case witTypes.OptionSome:
         payload := (element).Comment.Some()
         *(*int8)(unsafe.Add(unsafe.Pointer(base), (8+7*4))) = int8(int32(1))
-utf821 := unsafe.Pointer(unsafe.StringData(payload))
-pinner.Pin(utf821)
+utf825 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf825)
 *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+9*4))) = uint32(uint32(len(payload)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+8*4))) = uint32(uintptr(uintptr(utf821)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+8*4))) = uint32(uintptr(uintptr(utf825)))
 
         
 default:
@@ -423,10 +447,10 @@ case witTypes.OptionNone:
 case witTypes.OptionSome:
         payload := (element).Metadata.Some()
         *(*int8)(unsafe.Add(unsafe.Pointer(base), (8+10*4))) = int8(int32(1))
-utf822 := unsafe.Pointer(unsafe.StringData(payload))
-pinner.Pin(utf822)
+utf826 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf826)
 *(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+12*4))) = uint32(uint32(len(payload)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+11*4))) = uint32(uintptr(uintptr(utf822)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8+11*4))) = uint32(uintptr(uintptr(utf826)))
 
         
 default:
@@ -436,7 +460,7 @@ default:
 }
 
 *(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(length)
-*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(result23)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uintptr(uintptr(result27)))
 
         
 case witTypes.ResultErr:
@@ -447,46 +471,6 @@ switch payload.Tag() {
 case perpend_evaluator_types.EvalErrorInvalidConfig:
         payload := payload.InvalidConfig()
         *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(0))
-utf824 := unsafe.Pointer(unsafe.StringData(payload))
-pinner.Pin(utf824)
-*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3*4))) = uint32(uint32(len(payload)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uintptr(uintptr(utf824)))
-
-        
-
-case perpend_evaluator_types.EvalErrorInvalidInput:
-        payload := payload.InvalidInput()
-        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(1))
-utf825 := unsafe.Pointer(unsafe.StringData(payload))
-pinner.Pin(utf825)
-*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3*4))) = uint32(uint32(len(payload)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uintptr(uintptr(utf825)))
-
-        
-
-case perpend_evaluator_types.EvalErrorNotApplicable:
-        payload := payload.NotApplicable()
-        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(2))
-utf826 := unsafe.Pointer(unsafe.StringData(payload))
-pinner.Pin(utf826)
-*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3*4))) = uint32(uint32(len(payload)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uintptr(uintptr(utf826)))
-
-        
-
-case perpend_evaluator_types.EvalErrorUpstream:
-        payload := payload.Upstream()
-        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(3))
-utf827 := unsafe.Pointer(unsafe.StringData(payload))
-pinner.Pin(utf827)
-*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3*4))) = uint32(uint32(len(payload)))
-*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uintptr(uintptr(utf827)))
-
-        
-
-case perpend_evaluator_types.EvalErrorTransient:
-        payload := payload.Transient()
-        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(4))
 utf828 := unsafe.Pointer(unsafe.StringData(payload))
 pinner.Pin(utf828)
 *(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3*4))) = uint32(uint32(len(payload)))
@@ -494,13 +478,53 @@ pinner.Pin(utf828)
 
         
 
-case perpend_evaluator_types.EvalErrorInternal:
-        payload := payload.Internal()
-        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(5))
+case perpend_evaluator_types.EvalErrorInvalidInput:
+        payload := payload.InvalidInput()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(1))
 utf829 := unsafe.Pointer(unsafe.StringData(payload))
 pinner.Pin(utf829)
 *(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3*4))) = uint32(uint32(len(payload)))
 *(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uintptr(uintptr(utf829)))
+
+        
+
+case perpend_evaluator_types.EvalErrorNotApplicable:
+        payload := payload.NotApplicable()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(2))
+utf830 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf830)
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3*4))) = uint32(uint32(len(payload)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uintptr(uintptr(utf830)))
+
+        
+
+case perpend_evaluator_types.EvalErrorUpstream:
+        payload := payload.Upstream()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(3))
+utf831 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf831)
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3*4))) = uint32(uint32(len(payload)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uintptr(uintptr(utf831)))
+
+        
+
+case perpend_evaluator_types.EvalErrorTransient:
+        payload := payload.Transient()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(4))
+utf832 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf832)
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3*4))) = uint32(uint32(len(payload)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uintptr(uintptr(utf832)))
+
+        
+
+case perpend_evaluator_types.EvalErrorInternal:
+        payload := payload.Internal()
+        *(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(5))
+utf833 := unsafe.Pointer(unsafe.StringData(payload))
+pinner.Pin(utf833)
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3*4))) = uint32(uint32(len(payload)))
+*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2*4))) = uint32(uintptr(uintptr(utf833)))
 
         
 
