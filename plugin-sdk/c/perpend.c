@@ -1,6 +1,6 @@
 // From the functions of an author to what the contract exports, and from the contract to `perpend.h`.
 
-#include "perpend.h"
+#include "inside.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -12,27 +12,6 @@ struct perpend_scores {
     perpend_score *at;
     size_t len, capacity;
 };
-
-static void *more(void *at, size_t size) {
-    void *grown = realloc(at, size ? size : 1);
-    if (!grown) abort();
-    return grown;
-}
-
-// What is handed out is freed by the bindings, so it must not be a constant.
-static wit_string_t owned(perpend_text text) {
-    wit_string_t copy = {more(NULL, text.len), text.len};
-    if (text.len) memcpy(copy.ptr, text.at, text.len);
-    return copy;
-}
-
-static wit_string_t owned_string(const char *string) {
-    return owned(perpend_text_of(string));
-}
-
-static perpend_text seen(wit_string_t string) {
-    return (perpend_text){(const char *)string.ptr, string.len};
-}
 
 // ---- texts ----
 
@@ -148,40 +127,6 @@ void perpend_log(int level, perpend_text message, perpend_text fields) {
     perpend_evaluator_log_log((perpend_evaluator_log_level_t)level, &line, fields.len ? &object : NULL);
 }
 
-perpend_error perpend_complete(const perpend_question *question, perpend_answer *answer) {
-    perpend_evaluator_model_completion_request_t request;
-    memset(&request, 0, sizeof request);
-    request.slot.is_some = question->slot != NULL;
-    if (question->slot) request.slot.val = owned_string(question->slot);
-    request.messages.len = question->n_messages;
-    request.messages.ptr = more(NULL, question->n_messages * sizeof *request.messages.ptr);
-    for (size_t i = 0; i < question->n_messages; i++) {
-        request.messages.ptr[i].role = (perpend_evaluator_model_role_t)question->messages[i].role;
-        request.messages.ptr[i].content = owned(question->messages[i].content);
-    }
-    request.response_schema.is_some = question->response_schema != NULL;
-    if (question->response_schema) request.response_schema.val = owned_string(question->response_schema);
-    request.temperature.is_some = question->has_temperature;
-    request.temperature.val = question->temperature;
-    request.max_output_tokens.is_some = question->max_output_tokens != 0;
-    request.max_output_tokens.val = question->max_output_tokens;
-    perpend_evaluator_model_completion_t completion;
-    perpend_evaluator_model_model_error_t error;
-    if (!perpend_evaluator_model_complete(&request, &completion, &error)) {
-        if (error.tag == PERPEND_EVALUATOR_MODEL_MODEL_ERROR_CANCELLED)
-            return PERPEND_ERROR(PERPEND_UPSTREAM, "the run was cancelled");
-        // The cases differ in their tag only.
-        return (perpend_error){PERPEND_UPSTREAM, seen(error.val.unavailable)};
-    }
-    answer->text = seen(completion.text);
-    answer->structured = perpend_json_of(completion.structured.is_some ? seen(completion.structured.val) : (perpend_text){0, 0});
-    answer->model = seen(completion.model);
-    answer->input_tokens = completion.usage.input_tokens;
-    answer->output_tokens = completion.usage.output_tokens;
-    answer->is_from_cache = completion.from_cache;
-    return PERPEND_OK;
-}
-
 // ---- what the contract exports ----
 
 // The bindings ask for an object file with the contract's types; `perpend plugin build` adds the types to
@@ -245,12 +190,6 @@ void exports_perpend_evaluator_evaluator_describe(exports_perpend_evaluator_eval
     for (size_t i = 0; i < plugin->n_evaluators; i++) ret->evaluators.ptr[i] = described(plugin->evaluators[i]);
 }
 
-static perpend_part part(perpend_evaluator_types_option_payload_t payload) {
-    if (!payload.is_some) return (perpend_part){false, false, {0, 0}};
-    // Both cases hold one text.
-    return (perpend_part){true, payload.val.tag == PERPEND_EVALUATOR_TYPES_PAYLOAD_JSON, seen(payload.val.val.text)};
-}
-
 static const perpend_evaluator *named(perpend_text id) {
     for (size_t i = 0; i < perpend_this_plugin.n_evaluators; i++) {
         const perpend_evaluator *evaluator = perpend_this_plugin.evaluators[i];
@@ -274,16 +213,18 @@ bool exports_perpend_evaluator_evaluator_evaluate(
 ) {
     perpend_item shown = {
         .id = seen(item->id),
-        .input = part(item->input),
-        .output = part(item->output),
-        .expected_output = part(item->expected_output),
+        .input = PART(item->input),
+        .output = PART(item->output),
+        .expected_output = PART(item->expected_output),
+        .session = TEXT(item->session),
+        .run = TEXT(item->run),
     };
     if (item->metadata.is_some) shown.metadata = (perpend_part){true, true, seen(item->metadata.val)};
     if (item->trace.is_some) {
         shown.has_trace = true;
         shown.trace_id = seen(item->trace.val.trace_id);
         shown.has_observation = item->trace.val.observation_id.is_some;
-        if (shown.has_observation) shown.observation_id = seen(item->trace.val.observation_id.val);
+        shown.observation_id = TEXT(item->trace.val.observation_id);
     }
     perpend_scores scores = {NULL, 0, 0};
     perpend_error error = evaluated(seen(*evaluator_id), &shown, perpend_json_of(seen(*config)), &scores);

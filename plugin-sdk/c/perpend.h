@@ -1,8 +1,7 @@
 // What a plug-in in C includes: an evaluator is a description and one function.
 //
 // Nothing has to be freed: every call gets a fresh instance, which is dropped when it ends. Texts are
-// UTF-8 with a length and no zero byte at their end. What is not here (several model calls at once,
-// embeddings, traces) is in `wit.h`, which is generated from the contract.
+// UTF-8 with a length and no zero byte at their end. `wit.h` is generated from the contract.
 #ifndef PERPEND_H
 #define PERPEND_H
 
@@ -83,6 +82,8 @@ typedef struct {
     perpend_text trace_id;
     bool has_observation;
     perpend_text observation_id;
+    perpend_text session; // the session that is scored; empty when the subject is none
+    perpend_text run;     // the run of an experiment that is scored; empty when the subject is none
 } perpend_item;
 
 // ---- errors ----
@@ -178,14 +179,55 @@ typedef struct {
 // Defined by the author.
 extern const perpend_plugin perpend_this_plugin;
 
-// ---- the host ----
+// ---- models ----
 
+// A model asks for a tool.
 typedef struct {
-    enum { PERPEND_SYSTEM, PERPEND_USER, PERPEND_ASSISTANT } role;
-    perpend_text content;
+    perpend_text id; // what the result names
+    perpend_text name;
+    perpend_text arguments; // a JSON object, which need not fit the schema of the tool
+} perpend_tool_call;
+
+// What came of a tool call.
+typedef struct {
+    perpend_text call_id;
+    perpend_text content; // what the model is to read
+    bool is_error;        // the tool failed, and `content` says why
+} perpend_tool_result;
+
+// A piece of a message. Media are named by their ids in the project; the host loads them.
+typedef struct {
+    enum {
+        PERPEND_PART_TEXT,
+        PERPEND_PART_IMAGE,
+        PERPEND_PART_AUDIO,
+        PERPEND_PART_FILE,
+        PERPEND_PART_CALL,   // in messages of the assistant
+        PERPEND_PART_RESULT, // in messages of PERPEND_TOOL
+    } kind;
+    perpend_text text; // the text, or the id of the medium
+    perpend_tool_call call;
+    perpend_tool_result result;
+} perpend_message_part;
+
+typedef enum { PERPEND_SYSTEM, PERPEND_USER, PERPEND_ASSISTANT, PERPEND_TOOL } perpend_role;
+
+// Something that was said: a text, and what else belongs to it.
+typedef struct {
+    perpend_role role;
+    perpend_text content; // comes before the parts; with parts it may be empty
+    const perpend_message_part *parts;
+    size_t n_parts;
 } perpend_message;
 
-// A question to a model. What is left 0 is not sent, but for the temperature: set `has_temperature`.
+// A function that the model may ask the plug-in to carry out.
+typedef struct {
+    const char *name; // 1 to 64 letters, digits, _ and -
+    const char *description;
+    const char *parameters; // JSON Schema of the arguments, an object at its top
+} perpend_tool;
+
+// A question to a model. What is left 0 is not sent, but for what has a `has_`.
 typedef struct {
     const char *slot; // NULL: the first slot of the evaluator
     const perpend_message *messages;
@@ -193,19 +235,255 @@ typedef struct {
     const char *response_schema; // JSON Schema of the answer
     bool has_temperature;
     float temperature;
+    bool has_top_p;
+    float top_p;
     uint32_t max_output_tokens;
+    bool has_seed;
+    uint64_t seed; // perpend_seed() is a stable one
+    const char *const *stop; // texts that end the answer
+    size_t n_stop;
+    uint8_t top_logprobs; // alternatives of each token; perpend_probabilities needs some
+    enum { PERPEND_CACHE_STANDARD, PERPEND_CACHE_REFRESH, PERPEND_CACHE_BYPASS } cache;
+    const char *extra; // a JSON object with settings of the provider
+    const perpend_tool *tools; // the host carries out none of it: see perpend_add_results
+    size_t n_tools;
+    enum { PERPEND_TOOLS_AUTO, PERPEND_TOOLS_REQUIRED, PERPEND_TOOLS_NONE, PERPEND_TOOLS_NAMED } tool_choice;
+    const char *tool_name; // with PERPEND_TOOLS_NAMED
 } perpend_question;
 
 typedef struct {
-    perpend_text text;
-    perpend_json structured; // absent without a response schema
+    perpend_text token;
+    float logprob;
+} perpend_alternative;
+
+typedef struct {
+    perpend_text token;
+    float logprob;
+    const perpend_alternative *alternatives; // the most likely first
+    size_t n_alternatives;
+} perpend_token;
+
+typedef struct {
+    perpend_text text;       // may be empty when the model calls tools
+    perpend_json structured; // absent without a response schema, and when the model calls tools instead
+    enum {
+        PERPEND_FINISH_STOP,
+        PERPEND_FINISH_LENGTH,
+        PERPEND_FINISH_CONTENT_FILTER,
+        PERPEND_FINISH_TOOL_CALLS, // the model waits for the results
+        PERPEND_FINISH_OTHER,
+    } finish;
     perpend_text model;
     uint64_t input_tokens, output_tokens;
     bool is_from_cache;
+    const perpend_tool_call *tool_calls; // in the order of the model
+    size_t n_tool_calls;
+    const perpend_token *logprobs; // none unless asked for and offered
+    size_t n_logprobs;
+    int32_t held; // the answer in the host, for perpend_probabilities; 0 when there are no log-probabilities
 } perpend_answer;
 
 // Asks a model. An error can be returned as it is: the host decides whether to try again.
 perpend_error perpend_complete(const perpend_question *question, perpend_answer *answer);
+// Asks several questions at once, at most 64: an answer and an error for each, in order.
+void perpend_complete_all(const perpend_question *questions, size_t n, perpend_answer *answers, perpend_error *errors);
+
+typedef struct {
+    const float *at;
+    size_t len;
+} perpend_vector;
+
+// Makes a vector of each text, at most 256. The slot is NULL for the first one of that kind.
+perpend_error perpend_embed(const char *slot, const perpend_text *texts, size_t n, perpend_vector *vectors);
+
+// Messages that become more: those of a conversation with tools. `{0}` has none.
+typedef struct {
+    perpend_message *at;
+    size_t len, capacity;
+} perpend_messages;
+
+void perpend_add_message(perpend_messages *messages, perpend_message message);
+void perpend_add_text(perpend_messages *messages, perpend_role role, perpend_text text);
+// What the model said, its calls included, and what came of each of them.
+void perpend_add_results(
+    perpend_messages *messages, const perpend_answer *said, const perpend_tool_result *results, size_t n);
+
+// Where in an answer a choice stands.
+typedef struct {
+    enum {
+        PERPEND_WHOLE,  // the answer is the choice, and white space around it
+        PERPEND_MEMBER, // in a member of a JSON object: a string, a boolean or a number
+        PERPEND_OFFSET, // from a byte of the text on
+    } kind;
+    const char *member;
+    uint64_t offset;
+} perpend_place;
+
+typedef struct {
+    const double *shares; // of each choice, in order; they sum up to 1
+    size_t n_shares;
+    double margin;   // how far the most probable choice is ahead of the next one
+    double coverage; // of all that was seen to begin a choice: below about 0.9 the shares say little
+} perpend_distribution;
+
+// How probable each choice was, from the log-probabilities of the tokens that tell them apart. Choices are plain
+// text: yes and not "yes", true for a boolean. False when there are no log-probabilities, or when none of the
+// choices was begun at the place. The host holds the answer for it until the call ends or perpend_release.
+bool perpend_probabilities(
+    const perpend_answer *answer, const char *const *choices, size_t n, perpend_place place,
+    perpend_distribution *distribution);
+// Lets the host forget the answer: there are no probabilities then. For the few evaluators that ask for more
+// log-probabilities than the host holds at a time, 32 MiB; answers without any are not held.
+void perpend_release(perpend_answer *answer);
+
+// ---- traces, sessions and runs ----
+
+// Texts are empty where there is none.
+typedef struct {
+    perpend_text id, name, session_id, user_id;
+    uint64_t start_ms;
+    const perpend_text *tags;
+    size_t n_tags;
+    perpend_text metadata; // a JSON object
+    uint32_t n_observations;
+} perpend_trace;
+
+typedef enum {
+    PERPEND_KIND_SPAN,
+    PERPEND_KIND_GENERATION,
+    PERPEND_KIND_EVENT,
+    PERPEND_KIND_AGENT,
+    PERPEND_KIND_TOOL,
+    PERPEND_KIND_CHAIN,
+    PERPEND_KIND_RETRIEVER,
+    PERPEND_KIND_EVALUATOR,
+    PERPEND_KIND_EMBEDDING,
+    PERPEND_KIND_GUARDRAIL,
+} perpend_kind;
+
+typedef enum {
+    PERPEND_SEVERITY_DEBUG,
+    PERPEND_SEVERITY_STANDARD,
+    PERPEND_SEVERITY_WARNING,
+    PERPEND_SEVERITY_ERROR,
+} perpend_severity;
+
+// A step of a trace without its bulky parts.
+typedef struct {
+    perpend_text id, parent_id;
+    perpend_kind kind;
+    perpend_text name;
+    uint64_t start_ms;
+    bool has_end;
+    uint64_t end_ms;
+    perpend_severity severity;
+    perpend_text status_message;
+    perpend_text model;
+    uint64_t input_tokens, output_tokens;
+    uint64_t input_size, output_size; // what reading them costs, in bytes
+} perpend_observation;
+
+// Chooses observations; what is 0 does not count.
+typedef struct {
+    perpend_text parent_id; // direct children of this one only
+    unsigned kinds;         // 1 << PERPEND_KIND_TOOL | 1 << PERPEND_KIND_AGENT ...
+    perpend_text name;
+} perpend_filter;
+
+// A line of the outline of a trace.
+typedef struct {
+    perpend_text id, parent_id;
+    uint32_t depth; // 0 at the top of what was asked for
+    perpend_kind kind;
+    perpend_text name;
+    perpend_severity severity;
+    uint64_t start_ms;
+    bool has_end;
+    uint64_t duration_ms;
+    uint64_t input_size, output_size;
+    uint32_t n_children;
+} perpend_outline_entry;
+
+// A place where a text was found.
+typedef struct {
+    perpend_text observation_id;
+    unsigned part;        // PERPEND_INPUT, PERPEND_OUTPUT or PERPEND_METADATA
+    uint64_t offset;      // a byte of the part, good for perpend_read_range
+    perpend_text excerpt; // the place with about 100 bytes on each side
+} perpend_hit;
+
+// A range of a part.
+typedef struct {
+    bool is_present;
+    perpend_text text;
+    uint64_t offset; // where it begins, moved back to the beginning of a character
+    uint64_t total;  // bytes of the whole part
+    bool is_json;    // the whole part is JSON, and not the text of a JSON string
+} perpend_slice;
+
+typedef struct {
+    perpend_text id;
+    uint32_t n_traces;
+    uint64_t start_ms, end_ms; // when the first and the last of its traces began
+    const perpend_text *user_ids; // whose it was, sorted; the first 100
+    size_t n_user_ids;
+} perpend_session;
+
+// A run of an experiment.
+typedef struct {
+    perpend_text id, name, dataset_id;
+    perpend_text metadata; // JSON
+    uint32_t n_items;
+} perpend_run;
+
+// What was recorded for one item of the dataset.
+typedef struct {
+    perpend_text id, dataset_item_id;
+    perpend_text trace_id, observation_id;
+    perpend_part input; // what the dataset says, else what was recorded
+    perpend_part output;
+    perpend_part expected_output;
+    perpend_text metadata; // JSON, that of the item of the dataset
+} perpend_run_item;
+
+perpend_error perpend_get_trace(perpend_text trace_id, perpend_trace *trace);
+// The input, output or metadata of an observation: `part` is PERPEND_INPUT, PERPEND_OUTPUT or PERPEND_METADATA.
+perpend_error perpend_read(perpend_text trace_id, perpend_text observation_id, unsigned part, perpend_part *found);
+// `length` bytes of a part, at most 1 MiB, from a byte on; both ends move back to the beginning of a character.
+perpend_error perpend_read_range(
+    perpend_text trace_id, perpend_text observation_id, unsigned part, uint64_t offset, uint32_t length,
+    perpend_slice *slice);
+// Where a text of 1 to 1,000 bytes stands in the inputs, outputs and metadata of a trace, literally and in any
+// case; at most 100 places.
+perpend_error perpend_search(
+    perpend_text trace_id, perpend_text text, uint32_t limit, const perpend_hit **hits, size_t *n_hits);
+perpend_error perpend_get_session(perpend_text session_id, perpend_session *session);
+perpend_error perpend_get_run(perpend_text run_id, perpend_run *run);
+
+// Lists, read page by page. `{0}` before the first; each call goes to the next one, and says false at the end and
+// after an error, which stays in `error`.
+typedef struct {
+    perpend_error error;
+    perpend_text cursor;
+    void *page;
+    size_t len, next;
+    bool is_last;
+} perpend_list;
+
+// Observations in order of start. The filter may be NULL.
+bool perpend_next_observation(
+    perpend_list *list, perpend_text trace_id, const perpend_filter *filter, perpend_observation *observation);
+// The tree of a trace, or what is below one observation of it where `parent_id` is not empty: depth first, the
+// children of one parent by start. A trace of more than 50,000 observations has no outline.
+bool perpend_next_outline_entry(
+    perpend_list *list, perpend_text trace_id, perpend_text parent_id, perpend_outline_entry *entry);
+// The traces of a session in order of start.
+bool perpend_next_trace(perpend_list *list, perpend_text session_id, perpend_trace *trace);
+// The items of a run, the newest first.
+bool perpend_next_run_item(perpend_list *list, perpend_text run_id, perpend_run_item *item);
+
+// ---- the host ----
+
 // Equal calls get equal seeds.
 uint64_t perpend_seed(void);
 // When the run started, in milliseconds since 1970.
