@@ -7,12 +7,14 @@ use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue};
 use perpend_protocol::host_call::ModelError;
 use perpend_tests_guests::{
-    Guest, Missing, Model, Test, Tested, built, item, new_project, output, template, tests,
+    Guest, Missing, Model, Test, Tested, built, detective, item, new_project, output, template,
+    tests,
 };
 use serde_json::json;
 
 /// What a plug-in that uses the rest of `perpend.h` is made of.
 const JUDGE: &str = include_str!("c/judge.c");
+const DETECTIVE: &str = include_str!("c/detective.c");
 
 fn a_new_project_gives_scores() -> Tested {
     let template = template("c")?;
@@ -50,7 +52,7 @@ fn an_item_without_output_is_bad_input() -> Tested {
 
 fn a_judge_asks_the_model_and_reads_its_structured_answer() -> Tested {
     let guest = judge()?;
-    assert_eq!(guest.info().capabilities.names(), ["model"]);
+    assert_eq!(guest.info().capabilities.names(), ["model", "trace"]);
     let model = Model::saying(r#"{"verdict": "wr\u00f6ng", "points": [1, 0.25]}"#);
     let guest = guest.through(Arc::<Model>::clone(&model));
     let question = Item {
@@ -130,10 +132,26 @@ fn a_source_that_does_not_compile_says_where() -> Tested {
     Ok(())
 }
 
+fn the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities() -> Tested {
+    detective::uses_tools(judge()?);
+    Ok(())
+}
+
+fn a_session_is_read_trace_by_trace() -> Tested {
+    detective::reads_a_session(judge()?);
+    Ok(())
+}
+
+fn a_run_is_read_item_by_item() -> Tested {
+    detective::reads_a_run(judge()?);
+    Ok(())
+}
+
 fn judge() -> Result<&'static Guest, Missing> {
     let built = built("a judge in C", || {
         let project = new_project("c");
         std::fs::write(project.dir().join("src/plugin.c"), JUDGE).unwrap();
+        std::fs::write(project.dir().join("src/detective.c"), DETECTIVE).unwrap();
         project
     });
     built.map(|built| &built.guest)
@@ -147,6 +165,9 @@ pub(crate) fn all() -> Vec<Test> {
         a_judge_asks_the_model_and_reads_its_structured_answer,
         errors_of_host_and_plugin_are_told_apart,
         a_configuration_is_checked_by_the_evaluator_that_has_a_rule_for_it,
+        the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities,
+        a_session_is_read_trace_by_trace,
+        a_run_is_read_item_by_item,
         a_source_that_does_not_compile_says_where,
     ]
 }

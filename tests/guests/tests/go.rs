@@ -8,12 +8,14 @@ use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
 use perpend_protocol::host_call::{Kind, ModelError, ObservationHead, ObservationPage, Severity};
 use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{
-    Guest, Missing, Model, Test, Tested, built, item, new_project, output, template, tests,
+    Guest, Missing, Model, Template, Test, Tested, built, detective, item, new_project, output,
+    template, tests,
 };
 use serde_json::{Value, json};
 
 /// What a plug-in that uses the rest of the package is made of.
 const JUDGE: &str = include_str!("go/judge.go");
+const DETECTIVE: &str = include_str!("go/detective.go");
 
 fn a_new_project_gives_scores() -> Tested {
     let template = template("go")?;
@@ -210,6 +212,21 @@ fn sleeping_moves_the_clock_and_takes_no_time() -> Tested {
     Ok(())
 }
 
+fn the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities() -> Tested {
+    detective::uses_tools(&built_judge()?.guest);
+    Ok(())
+}
+
+fn a_session_is_read_trace_by_trace() -> Tested {
+    detective::reads_a_session(&built_judge()?.guest);
+    Ok(())
+}
+
+fn a_run_is_read_item_by_item() -> Tested {
+    detective::reads_a_run(&built_judge()?.guest);
+    Ok(())
+}
+
 fn it_imports_only_what_it_uses() -> Tested {
     let component = &template("go")?.component;
     let text = String::from_utf8_lossy(component);
@@ -241,13 +258,17 @@ fn a_source_that_does_not_compile_says_where() -> Tested {
     Ok(())
 }
 
-fn judge_through(model: Arc<Model>) -> Result<Guest, Missing> {
-    let built = built("a judge in Go", || {
+fn built_judge() -> Result<&'static Template, Missing> {
+    built("a judge in Go", || {
         let project = new_project("go");
         std::fs::write(project.dir().join("main.go"), JUDGE).unwrap();
+        std::fs::write(project.dir().join("detective.go"), DETECTIVE).unwrap();
         project
-    });
-    Ok(built?.guest.through(model))
+    })
+}
+
+fn judge_through(model: Arc<Model>) -> Result<Guest, Missing> {
+    Ok(built_judge()?.guest.through(model))
 }
 
 fn judge(
@@ -276,6 +297,9 @@ pub(crate) fn all() -> Vec<Test> {
         a_panic_says_in_the_log_what_it_was,
         memory_grows_beside_streams_without_either_touching_the_other,
         sleeping_moves_the_clock_and_takes_no_time,
+        the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities,
+        a_session_is_read_trace_by_trace,
+        a_run_is_read_item_by_item,
         it_imports_only_what_it_uses,
         a_source_that_does_not_compile_says_where,
     ]

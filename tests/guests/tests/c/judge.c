@@ -85,12 +85,14 @@ static const perpend_evaluator judge_evaluator = {
     .check_config = check,
 };
 
-static const perpend_evaluator *const evaluators[] = {&judge_evaluator};
+extern const perpend_evaluator detective_evaluator;
+
+static const perpend_evaluator *const evaluators[] = {&judge_evaluator, &detective_evaluator};
 
 const perpend_plugin perpend_this_plugin = {
     .name = "acme/judge",
     .version = "0.1.0",
     .description = "A judge",
     .evaluators = evaluators,
-    .n_evaluators = 1,
+    .n_evaluators = 2,
 };

@@ -55,6 +55,7 @@ var plugin = perpend.Plugin{
 				}
 			},
 		},
+		detective,
 	},
 }
 
