@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	types "perpend/internal/perpend_evaluator_types"
 	exports "perpend/internal/export_perpend_evaluator_evaluator"
+	types "perpend/internal/perpend_evaluator_types"
 	wit "perpend/internal/wit/types"
 	_ "perpend/internal/wit_exports"
 )

@@ -34,10 +34,14 @@ type Host struct {
 	StartOfTheRun time.Time
 }
 
-// An answer of a test is held by nobody.
-type held struct{}
+// As with a server, an answer that was released has no probabilities. Copies share it.
+type held struct{ isReleased *bool }
 
-func (held) release() {}
+func (h held) release() {
+	if h.isReleased != nil {
+		*h.isReleased = true
+	}
+}
 
 var host = &Host{}
 
@@ -58,6 +62,7 @@ func (h *Host) CompleteAll(requests []Request) []Answer {
 			answers[i].Err = refused()
 		} else {
 			answers[i].Completion, answers[i].Err = h.Complete(request)
+			answers[i].Completion.held.isReleased = new(bool)
 		}
 	}
 	return answers
@@ -65,7 +70,7 @@ func (h *Host) CompleteAll(requests []Request) []Answer {
 
 // Probable asks Probabilities.
 func (h *Host) Probable(said *Completion, choices []string, place Place) *Distribution {
-	if h.Probabilities == nil {
+	if h.Probabilities == nil || said.held.isReleased != nil && *said.held.isReleased {
 		return nil
 	}
 	return h.Probabilities(*said, choices, place)

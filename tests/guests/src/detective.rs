@@ -85,7 +85,10 @@ fn conversation(messages: &[Message]) {
     let mut said = vec![MessagePart::Text("Looking.".into())];
     said.extend(searches().into_iter().map(MessagePart::ToolCall));
     assert_eq!((searched.role, &searched.parts), (Role::Assistant, &said));
-    let [MessagePart::ToolResult(first), MessagePart::ToolResult(second)] = found.parts.as_slice()
+    let [
+        MessagePart::ToolResult(first),
+        MessagePart::ToolResult(second),
+    ] = found.parts.as_slice()
     else {
         panic!("{found:?}");
     };
@@ -253,10 +256,7 @@ pub fn reads_a_session(guest: &Guest) {
     let line = "s1 of ann, bob in 60000 ms: t1 chat [a], t2";
     assert_eq!(scores[0].comment.as_deref(), Some(line));
     let failure = guest.failure("detective", &config, &subject);
-    assert_eq!(
-        failure.message,
-        "the capability `trace` was not granted"
-    );
+    assert_eq!(failure.message, "the capability `trace` was not granted");
 }
 
 fn session(request: &HostRequest) -> Option<HostReply> {
@@ -283,7 +283,10 @@ fn session(request: &HostRequest) -> Option<HostReply> {
         } => {
             assert_eq!(session_id, "s1");
             let (traces, next) = match cursor {
-                None => (vec![trace("t1", Some("chat"), &["a"])], Some("2".to_owned())),
+                None => (
+                    vec![trace("t1", Some("chat"), &["a"])],
+                    Some("2".to_owned()),
+                ),
                 Some(_) => (vec![trace("t2", None, &[])], None),
             };
             HostReply::ListTraces(Ok(TracePage {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use perpend_author::Project;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
 use perpend_protocol::host_call::{Kind, ModelError, ObservationHead, ObservationPage, Severity};
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 /// What a plug-in that uses the rest of the package is made of.
 const JUDGE: &str = include_str!("go/judge.go");
 const DETECTIVE: &str = include_str!("go/detective.go");
+const DETECTIVE_TEST: &str = include_str!("go/detective_test.go");
 
 fn a_new_project_gives_scores() -> Tested {
     let template = template("go")?;
@@ -227,6 +229,20 @@ fn a_run_is_read_item_by_item() -> Tested {
     Ok(())
 }
 
+fn the_host_of_a_test_answers_what_evaluators_ask() -> Tested {
+    built_judge()?; // the compiler is there
+    let project = judge_project();
+    std::fs::write(project.dir().join("detective_test.go"), DETECTIVE_TEST).unwrap();
+    let go = project.tools().find("go").unwrap();
+    let mut test = project.tools().command(&go);
+    let test = test.current_dir(project.dir()).env("GOWORK", "off");
+    let ran = test.args(["test", "-v", "."]).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{said}{ran:?}");
+    assert_eq!(said.matches("--- PASS").count(), 3, "{said}");
+    Ok(())
+}
+
 fn it_imports_only_what_it_uses() -> Tested {
     let component = &template("go")?.component;
     let text = String::from_utf8_lossy(component);
@@ -258,13 +274,16 @@ fn a_source_that_does_not_compile_says_where() -> Tested {
     Ok(())
 }
 
+fn judge_project() -> Project {
+    let project = new_project("go");
+    std::fs::write(project.dir().join("main.go"), JUDGE).unwrap();
+    std::fs::write(project.dir().join("detective.go"), DETECTIVE).unwrap();
+    std::fs::remove_file(project.dir().join("main_test.go")).unwrap();
+    project
+}
+
 fn built_judge() -> Result<&'static Template, Missing> {
-    built("a judge in Go", || {
-        let project = new_project("go");
-        std::fs::write(project.dir().join("main.go"), JUDGE).unwrap();
-        std::fs::write(project.dir().join("detective.go"), DETECTIVE).unwrap();
-        project
-    })
+    built("a judge in Go", judge_project)
 }
 
 fn judge_through(model: Arc<Model>) -> Result<Guest, Missing> {
@@ -300,6 +319,7 @@ pub(crate) fn all() -> Vec<Test> {
         the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities,
         a_session_is_read_trace_by_trace,
         a_run_is_read_item_by_item,
+        the_host_of_a_test_answers_what_evaluators_ask,
         it_imports_only_what_it_uses,
         a_source_that_does_not_compile_says_where,
     ]

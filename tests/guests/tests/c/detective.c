@@ -2,6 +2,8 @@
 
 #include "perpend.h"
 
+#include <stdlib.h>
+
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 static bool is(perpend_text text, const char *string) {
@@ -111,8 +113,9 @@ static perpend_error investigate(const perpend_item *item, perpend_scores *score
         error = perpend_complete(&question, &answer);
         if (error.kind != PERPEND_FINE) return error;
         if (answer.finish != PERPEND_FINISH_TOOL_CALLS) return judged(answer, line, scores);
-        perpend_tool_result results[8];
-        size_t n = answer.n_tool_calls < COUNT(results) ? answer.n_tool_calls : COUNT(results);
+        size_t n = answer.n_tool_calls;
+        perpend_tool_result *results = calloc(n, sizeof *results);
+        if (!results) abort();
         for (size_t i = 0; i < n; i++) results[i] = carried_out(item->trace_id, &answer.tool_calls[i]);
         perpend_add_results(&messages, &answer, results, n);
         question.tool_choice = PERPEND_TOOLS_AUTO;
