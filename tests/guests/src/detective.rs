@@ -34,7 +34,7 @@ fn number(scores: &[PluginScore], name: &str) -> f64 {
 /// # Panics
 /// When it does not.
 pub fn uses_tools(guest: &Guest) {
-    let model = Model::with_host(said, |request| trace(request));
+    let model = Model::with_host(said, trace);
     let guest = guest.through(Arc::<Model>::clone(&model));
     let subject = Item {
         trace: Some(TraceRef {
