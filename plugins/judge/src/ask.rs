@@ -73,7 +73,10 @@ pub(crate) fn ask(requests: &[Request]) -> Result<Vec<Reply>, EvalError> {
     for some in requests.chunks(MAX_AT_ONCE) {
         for reply in complete_all(some) {
             replies.push(match reply {
-                Ok(completion) => Ok(completion),
+                Ok(completion) => match unfinished(&completion) {
+                    None => Ok(completion),
+                    Some(why) => Err(why),
+                },
                 Err(ModelError::Refused(why)) => Err(format!("the model refused: {why}")),
                 Err(ModelError::InvalidResponse(why)) => Err(malformed(&why)),
                 Err(other) => return Err(other.into()),
@@ -86,6 +89,14 @@ pub(crate) fn ask(requests: &[Request]) -> Result<Vec<Reply>, EvalError> {
             "the host answered another number of requests".to_owned(),
         )),
     }
+}
+
+/// What is said of an answer that asks for tools: they can be used only before it.
+fn unfinished(completion: &Completion) -> Option<String> {
+    (!completion.tool_calls.is_empty()).then(|| {
+        "exploration_unfinished: the model asked for a tool where only its answer was left to give"
+            .to_owned()
+    })
 }
 
 /// What is said of a reply that is not an answer.

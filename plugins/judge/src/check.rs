@@ -6,7 +6,7 @@ use perpend_plugin::ConfigProblem;
 use perpend_plugin::model::Role;
 
 use crate::config::{
-    Asking, DataType, JudgeConfig, Output, Panel, QuestionsConfig, Reducer, ScoreShape,
+    Asking, DataType, JudgeConfig, Large, Output, Panel, QuestionsConfig, Reducer, ScoreShape,
 };
 use crate::graded;
 use crate::shape::Shape;
@@ -38,6 +38,11 @@ pub(crate) fn judge(config: &JudgeConfig) -> Vec<ConfigProblem> {
         found.extend(choices(config, &shape));
     }
     found.extend(swap(config));
+    found.extend(explored_once(&config.asking, config.panel));
+    if config.asking.large == Large::Explore && config.swap.is_some() {
+        let message = "large: explore looks at the trace once, and not in both orders";
+        found.push(ConfigProblem::at("/swap", message));
+    }
     found
 }
 
@@ -63,6 +68,7 @@ pub(crate) fn questions(config: &QuestionsConfig) -> Vec<ConfigProblem> {
         .iter()
         .all(|question| question.data_type == DataType::Numeric);
     found.extend(panel(config.panel, all_numbers));
+    found.extend(explored_once(&config.asking, config.panel));
     found
 }
 
@@ -80,6 +86,7 @@ fn asking(asking: &Asking) -> Vec<ConfigProblem> {
             "the prompt has no message of the user",
         ));
     }
+    found.extend(large(asking));
     for (at, name) in asking.trusted.iter().enumerate() {
         found.extend(used(asking, name, format!("/trusted/{at}")));
     }
@@ -88,6 +95,29 @@ fn asking(asking: &Asking) -> Vec<ConfigProblem> {
         found.extend(used(asking, name, format!("/truncate/{place}")));
     }
     found
+}
+
+/// What has to stand beside `large`.
+fn large(asking: &Asking) -> Vec<ConfigProblem> {
+    let mut found = Vec::new();
+    if asking.large != Large::Fail && asking.max_input_tokens.is_none() {
+        let message = format!("{} needs max_input_tokens", asking.large.name());
+        found.push(ConfigProblem::at("/large", message));
+    }
+    if asking.large != Large::Explore && asking.explore.is_some() {
+        let message = "only `large: explore` has these limits";
+        found.push(ConfigProblem::at("/explore", message));
+    }
+    found
+}
+
+/// One model explores once: what a score is made from is one list.
+fn explored_once(asking: &Asking, panel: Panel) -> Option<ConfigProblem> {
+    let is_panel = panel.models > 1 || panel.repeats > 1;
+    (asking.large == Large::Explore && is_panel).then(|| {
+        let message = "large: explore asks one model once, and not a panel";
+        ConfigProblem::at("/panel", message)
+    })
 }
 
 /// A setting of a variable that the prompt does not have is a misspelling.

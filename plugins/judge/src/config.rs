@@ -78,10 +78,16 @@ pub struct Asking {
     /// Variables that may be shortened, by name. Everything else is inserted whole.
     #[serde(default)]
     pub truncate: BTreeMap<String, Truncate>,
-    /// The longest prompt, in tokens of 4 bytes. A longer one is an error.
+    /// The longest prompt, in tokens of 4 bytes. `large` says what becomes of a longer one.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub max_input_tokens: Option<u32>,
+    /// What happens when the prompt is longer than that.
+    #[serde(default)]
+    pub large: Large,
+    /// How far a model explores. Needs `large: explore`.
+    #[serde(default)]
+    pub explore: Option<Explore>,
     /// The longest reply, in tokens.
     #[serde(default)]
     #[schemars(range(min = 1))]
@@ -101,6 +107,51 @@ pub struct Asking {
 
 pub(crate) fn yes() -> bool {
     true
+}
+
+/// What happens when a prompt is too long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Large {
+    /// An error, `context_too_long`.
+    #[default]
+    Fail,
+    /// The longest variables are shortened, and a digest of the item's trace is added: its outline, then inputs and outputs,
+    /// the failed observations first.
+    Digest,
+    /// The longest variables are shortened, and the model gets the outline of the item's trace and tools to look into it.
+    Explore,
+}
+
+impl Large {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Fail => "fail",
+            Self::Digest => "digest",
+            Self::Explore => "explore",
+        }
+    }
+}
+
+/// How far a model explores.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Explore {
+    /// How many times tools can be used. Each may take a request, and the host answers 64 of one evaluation.
+    #[schemars(range(min = 1, max = 50))]
+    pub max_calls: u32,
+    /// Tokens of requests and replies together after which no tool can be used any more.
+    #[schemars(range(min = 1))]
+    pub max_tokens: Option<u64>,
+}
+
+impl Default for Explore {
+    fn default() -> Self {
+        Self {
+            max_calls: 32,
+            max_tokens: None,
+        }
+    }
 }
 
 /// A prompt.

@@ -1,13 +1,14 @@
 //! The evaluator `judge`: one question, one score.
 
 use perpend_plugin::ConfigProblem;
-use perpend_plugin::model::{Completion, Distribution, Place, Request, Role, Slot};
+use perpend_plugin::model::{Completion, Distribution, Place, Request, Slot};
 use perpend_plugin::prelude::*;
 
 use crate::answer::{Answer, Value, lines, member};
 use crate::ask::{Reply, SLOTS, Seat, ask, malformed, quorum};
 use crate::config::{JudgeConfig, Output};
 use crate::distribution::expectation;
+use crate::prepared::Prepared;
 use crate::prompt::add_instruction;
 use crate::shape::{Shape, closed, object, text_schema};
 use crate::{check, graded, votes};
@@ -44,11 +45,11 @@ impl Evaluator for Judge {
     fn evaluate(item: &Item, config: &JudgeConfig) -> Result<Vec<Score>, EvalError> {
         let task = Task::of(config)?;
         let seats = config.panel.seats();
-        let filled = config.asking.filled(item, None);
-        let mut requests = task.requests(filled.messages, &seats)?;
+        let prepared = task.prepared(item, None)?;
+        let mut requests = task.requests(&prepared, &seats)?;
         if let Some(swap) = &config.swap {
-            let swapped = config.asking.filled(item, Some(swap));
-            requests.extend(task.requests(swapped.messages, &seats)?);
+            let swapped = task.prepared(item, Some(swap))?;
+            requests.extend(task.requests(&swapped, &seats)?);
         }
         let replies = task.replies(&requests)?.into_iter();
         let mut answers = replies.map(|reply| reply.and_then(|completion| task.read(&completion)));
@@ -64,21 +65,11 @@ impl Evaluator for Judge {
         }
         let cast: Vec<_> = seats.into_iter().zip(quorum(cast)?).collect();
         let scores = votes::scores(SCORE, &cast, &config.panel)?.into_iter();
-        Ok(scores
-            .map(|score| with_truncated(score, &filled.truncated))
-            .collect())
+        Ok(scores.map(|score| prepared.noted(score)).collect())
     }
 
     fn check_config(config: &JudgeConfig) -> Vec<ConfigProblem> {
         check::judge(config)
-    }
-}
-
-/// The score with what was left out of its prompt.
-pub(crate) fn with_truncated(score: Score, truncated: &[(String, Json)]) -> Score {
-    match truncated {
-        [] => score,
-        some => score.with("truncated", Json::Object(some.to_vec())),
     }
 }
 
@@ -161,6 +152,7 @@ struct Task<'c> {
     config: &'c JudgeConfig,
     shape: Shape<'c>,
     schema: Option<Json>,
+    instruction: Option<String>,
     pattern: Option<regex::Regex>,
 }
 
@@ -174,20 +166,25 @@ impl<'c> Task<'c> {
         Ok(Self {
             config,
             schema: config.schema(&shape),
+            instruction: config.instruction(),
             shape,
             pattern: pattern.map_err(|why| EvalError::invalid_config(format!("pattern: {why}")))?,
         })
     }
 
-    fn requests(
-        &self,
-        mut messages: Vec<(Role, String)>,
-        seats: &[Seat],
-    ) -> Result<Vec<Request>, EvalError> {
-        if let Some(instruction) = self.config.instruction() {
-            add_instruction(&mut messages, &instruction);
+    /// The prompt, without what the model is told about choices.
+    fn prepared(&self, item: &Item, swap: Option<&[String; 2]>) -> Result<Prepared, EvalError> {
+        let asking = &self.config.asking;
+        asking.prepared(item, swap, self.instruction.as_deref())
+    }
+
+    fn requests(&self, prepared: &Prepared, seats: &[Seat]) -> Result<Vec<Request>, EvalError> {
+        let mut messages = prepared.messages.clone();
+        if let Some(instruction) = &self.instruction {
+            add_instruction(&mut messages, instruction);
         }
-        let mut question = self.config.asking.request(messages, self.schema.as_ref())?;
+        let question = self.config.asking.request(messages, self.schema.as_ref())?;
+        let mut question = prepared.closing(question);
         question.top_logprobs = self.config.alternatives();
         Ok(seats.iter().map(|seat| seat.request(&question)).collect())
     }

@@ -2,13 +2,14 @@
 
 use perpend_plugin::ConfigProblem;
 use perpend_plugin::host::{Level, log_with};
-use perpend_plugin::model::{Completion, Request, Role, Slot};
+use perpend_plugin::model::{Completion, Request, Slot};
 use perpend_plugin::prelude::*;
 
 use crate::answer::{Answer, lines, member};
 use crate::ask::{SLOTS, Seat, ask, malformed, quorum};
 use crate::config::{Question, QuestionsConfig};
-use crate::judge::{NEEDS, with_truncated};
+use crate::judge::NEEDS;
+use crate::prepared::Prepared;
 use crate::prompt::add_instruction;
 use crate::shape::{Shape, closed, object, text_schema};
 use crate::{check, votes};
@@ -31,10 +32,12 @@ impl Evaluator for Questions {
     type Config = QuestionsConfig;
 
     fn evaluate(item: &Item, config: &QuestionsConfig) -> Result<Vec<Score>, EvalError> {
-        let filled = config.asking.filled(item, None);
         let seats = config.panel.seats();
         let all: Vec<&Question> = config.questions.iter().collect();
-        let question = request(config, &filled.messages, &all)?;
+        let prepared = config
+            .asking
+            .prepared(item, None, Some(&instruction(&all)))?;
+        let question = request(config, &prepared, &all)?;
         let requests: Vec<_> = seats.iter().map(|seat| seat.request(&question)).collect();
         let replies = ask(&requests)?;
         let said = all.iter().map(|question| {
@@ -46,16 +49,14 @@ impl Evaluator for Questions {
         let mut said: Vec<Vec<Said>> = said.collect();
         // The only question was asked alone already.
         if all.len() > 1 {
-            ask_alone(config, &filled.messages, &seats, &mut said)?;
+            ask_alone(config, &prepared, &seats, &mut said)?;
         }
         let mut outcome = Outcome::default();
         for (question, said) in all.into_iter().zip(said) {
             outcome.add(question, of_question(config, question, &seats, said));
         }
         let scores = outcome.scores()?.into_iter();
-        Ok(scores
-            .map(|score| with_truncated(score, &filled.truncated))
-            .collect())
+        Ok(scores.map(|score| prepared.noted(score)).collect())
     }
 
     fn check_config(config: &QuestionsConfig) -> Vec<ConfigProblem> {
@@ -151,30 +152,34 @@ impl Question {
     }
 }
 
-fn request(
-    config: &QuestionsConfig,
-    messages: &[(Role, String)],
-    questions: &[&Question],
-) -> Result<Request, EvalError> {
+/// What the model is told about questions.
+fn instruction(questions: &[&Question]) -> String {
     let lines: Vec<String> = questions.iter().map(|question| question.line()).collect();
-    let instruction = format!(
+    format!(
         "Answer each of these questions under its name, with your reasoning before the score:\n{}",
         lines.join("\n")
-    );
-    let mut messages = messages.to_vec();
-    add_instruction(&mut messages, &instruction);
+    )
+}
+
+fn request(
+    config: &QuestionsConfig,
+    prepared: &Prepared,
+    questions: &[&Question],
+) -> Result<Request, EvalError> {
+    let mut messages = prepared.messages.clone();
+    add_instruction(&mut messages, &instruction(questions));
     let members = questions
         .iter()
         .map(|question| (question.name.as_str(), question.schema()));
-    config
-        .asking
-        .request(messages, Some(&object(closed(members))))
+    let schema = object(closed(members));
+    let request = config.asking.request(messages, Some(&schema))?;
+    Ok(prepared.closing(request))
 }
 
 /// Asks again what has no answer: one question at a time, so that none spoils another.
 fn ask_alone(
     config: &QuestionsConfig,
-    messages: &[(Role, String)],
+    prepared: &Prepared,
     seats: &[Seat],
     said: &mut [Vec<Said>],
 ) -> Result<(), EvalError> {
@@ -184,7 +189,7 @@ fn ask_alone(
         for (n, seat) in seats.iter().enumerate() {
             if said[at][n].is_err() {
                 places.push((at, n));
-                requests.push(seat.request(&request(config, messages, &[question])?));
+                requests.push(seat.request(&request(config, prepared, &[question])?));
             }
         }
     }

@@ -168,3 +168,51 @@ fn questions_have_different_names_and_usable_scores() {
         ]
     );
 }
+
+#[test]
+fn what_is_too_long_can_be_explored_by_one_model_alone_and_up_to_a_limit() {
+    let at = |more: &Value| {
+        let mut config = typed("BOOLEAN", &json!({}));
+        let members = config.as_object_mut().unwrap();
+        members.extend(more.as_object().unwrap().clone());
+        with(&config)
+    };
+    let limit = 1_000;
+    for fine in [
+        json!({ "large": "digest", "max_input_tokens": limit, "panel": { "models": 3 } }),
+        json!({ "large": "explore", "max_input_tokens": limit, "explore": { "max_calls": 5 } }),
+        json!({ "large": "explore", "max_input_tokens": limit, "panel": { "repeats": 1 } }),
+        json!({ "large": "fail" }),
+    ] {
+        assert_eq!(at(&fine), [""; 0], "{fine}");
+    }
+    for (wrong, pointer) in [
+        (json!({ "large": "digest" }), "/large"),
+        (json!({ "large": "explore" }), "/large"),
+        (json!({ "explore": { "max_calls": 5 } }), "/explore"),
+        (
+            json!({ "large": "digest", "max_input_tokens": limit, "explore": {} }),
+            "/explore",
+        ),
+        (
+            json!({ "large": "explore", "max_input_tokens": limit, "panel": { "repeats": 2 } }),
+            "/panel",
+        ),
+        (
+            json!({ "large": "explore", "max_input_tokens": limit, "panel": { "models": 2 } }),
+            "/panel",
+        ),
+    ] {
+        assert_eq!(at(&wrong), [pointer], "{wrong}");
+    }
+    let swapped = json!({
+        "prompt": "{{input}} or {{output}}", "choice_scores": { "a": 1, "b": 0 }, "swap": ["input", "output"],
+        "large": "explore", "max_input_tokens": limit,
+    });
+    assert_eq!(problems("judge", &swapped), ["/swap"]);
+    let questions = json!({
+        "prompt": "?", "large": "explore", "max_input_tokens": limit, "panel": { "models": 2 },
+        "questions": [{ "name": "q", "dataType": "BOOLEAN", "description": "?" }],
+    });
+    assert_eq!(problems("questions", &questions), ["/panel"]);
+}

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod configs;
+mod large;
 mod panels;
 mod prompts;
 mod questions;

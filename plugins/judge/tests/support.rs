@@ -5,18 +5,78 @@ use std::rc::Rc;
 
 use perpend_plugin::host::{Host, Level, with_host};
 use perpend_plugin::model::{Completion, ModelError, Request};
+use perpend_plugin::trace::{Hit, Outline, OutlineEntry, Part, TraceError};
 use perpend_plugin::{EvalError, Item, Json, Payload, Plugin, Score};
 use perpend_plugin_judge::ThisPlugin;
 
 type Answer = dyn Fn(&Request) -> Result<Completion, ModelError>;
 
+/// Observations with inputs and outputs, in tree order. The trace is called `t`.
+pub(crate) struct Recorded(pub(crate) Vec<(OutlineEntry, String, String)>);
+
 struct Script {
+    trace: Option<Rc<Recorded>>,
     answer: Box<Answer>,
     asked: Rc<RefCell<Vec<Request>>>,
     log: Rc<RefCell<Vec<String>>>,
 }
 
+impl Script {
+    fn recorded(&self, trace: &str) -> Result<&Recorded, TraceError> {
+        let granted = self.trace.as_deref().filter(|_| trace == "t");
+        let why = "the capability `trace` was not granted";
+        granted.ok_or_else(|| TraceError::NotGranted(why.to_owned()))
+    }
+}
+
 impl Host for Script {
+    fn outline(
+        &self,
+        trace: &str,
+        parent: Option<&str>,
+        _: Option<&str>,
+    ) -> Result<Outline, TraceError> {
+        let all = self.recorded(trace)?.0.iter();
+        let below =
+            all.filter(|(entry, ..)| parent.is_none() || entry.parent_id.as_deref() == parent);
+        let entry = |(entry, input, output): &(OutlineEntry, String, String)| OutlineEntry {
+            input_size: input.len() as u64,
+            output_size: output.len() as u64,
+            ..entry.clone()
+        };
+        Ok(Outline {
+            entries: below.map(entry).collect(),
+            next_cursor: None,
+        })
+    }
+
+    fn search(&self, trace: &str, text: &str, limit: u32) -> Result<Vec<Hit>, TraceError> {
+        let all = self.recorded(trace)?.0.iter();
+        let hits = all.filter_map(|(entry, _, output)| {
+            let offset = output.to_lowercase().find(&text.to_lowercase())?;
+            Some(Hit {
+                observation_id: entry.id.clone(),
+                part: Part::Output,
+                offset: offset as u64,
+                excerpt: output[offset..].chars().take(100).collect(),
+            })
+        });
+        Ok(hits.take(limit as usize).collect())
+    }
+
+    fn read(&self, trace: &str, id: &str, part: Part) -> Result<Option<Payload>, TraceError> {
+        let mut all = self.recorded(trace)?.0.iter();
+        let found = all.find(|(entry, ..)| entry.id == id);
+        let missing = || TraceError::NotFound("the trace has no such observation".to_owned());
+        let (_, input, output) = found.ok_or_else(missing)?;
+        let text = match part {
+            Part::Input => input,
+            Part::Output => output,
+            Part::Metadata => return Ok(None),
+        };
+        Ok((!text.is_empty()).then(|| Payload::from(text.as_str())))
+    }
+
     fn complete(&self, request: &Request) -> Result<Completion, ModelError> {
         self.asked.borrow_mut().push(request.clone());
         (self.answer)(request)
@@ -67,9 +127,21 @@ pub(crate) fn run(
     item: &Item,
     answer: impl Fn(&Request) -> Result<Completion, ModelError> + 'static,
 ) -> Run {
+    run_on(None, evaluator, config, item, answer)
+}
+
+/// The same over an item whose trace can be read.
+pub(crate) fn run_on(
+    trace: Option<Rc<Recorded>>,
+    evaluator: &str,
+    config: &str,
+    item: &Item,
+    answer: impl Fn(&Request) -> Result<Completion, ModelError> + 'static,
+) -> Run {
     let asked = Rc::<RefCell<Vec<Request>>>::default();
     let log = Rc::<RefCell<Vec<String>>>::default();
     let script = Script {
+        trace,
         answer: Box::new(answer),
         asked: Rc::clone(&asked),
         log: Rc::clone(&log),

@@ -1,0 +1,311 @@
+//! The tools with which a model looks into a trace, and the list of what it was shown.
+
+use std::fmt::Write as _;
+
+use perpend_plugin::model::{Tool, ToolCall};
+use perpend_plugin::trace::{self, Part, TraceError};
+use perpend_plugin::{EvalError, Json, TraceRef, host};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::fence;
+use crate::outline::{line, one_line, part_name};
+use crate::shape::object;
+
+/// Bytes of one result.
+const MAX_RESULT: usize = 32_000;
+/// Bytes that `read` gives unless the model says how many.
+const READ: u32 = 4_000;
+/// Bytes of a fence and its headline, beside an id.
+const FRAME: usize = 160;
+/// Places that a search gives.
+const MAX_HITS: u32 = 20;
+/// Observations of one outline.
+const MAX_LINES: u32 = 500;
+/// Bytes of a text of the model in the metadata.
+const MAX_SAID: usize = 200;
+
+const OUTLINE: &str = r#"{"type":"object","properties":{"parent":{"type":"string","description":"Id of an observation: only what is below it is shown."},"after":{"type":"string","description":"Id of the last observation of an outline that was not complete: it goes on after it."}}}"#;
+const READING: &str = r#"{"type":"object","properties":{"observation":{"type":"string","description":"Id of the observation."},"part":{"type":"string","enum":["input","output","metadata"]},"from":{"type":"integer","minimum":0,"description":"The first byte; 0 unless said."},"bytes":{"type":"integer","minimum":1,"description":"How many bytes; 4000 unless said."}},"required":["observation","part"]}"#;
+const SEARCH: &str = r#"{"type":"object","properties":{"text":{"type":"string","description":"1 to 1000 bytes. It is looked for literally, in upper or lower case."}},"required":["text"]}"#;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OutlineArguments {
+    parent: Option<String>,
+    after: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadArguments {
+    observation: String,
+    part: WhichPart,
+    #[serde(default)]
+    from: u64,
+    bytes: Option<u32>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum WhichPart {
+    Input,
+    Output,
+    Metadata,
+}
+
+impl From<WhichPart> for Part {
+    fn from(part: WhichPart) -> Self {
+        match part {
+            WhichPart::Input => Self::Input,
+            WhichPart::Output => Self::Output,
+            WhichPart::Metadata => Self::Metadata,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SearchArguments {
+    text: String,
+}
+
+/// What is offered to the model.
+pub(crate) fn all() -> Vec<Tool> {
+    let tool = |name: &str, description: &str, parameters: &str| Tool {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters: parameters.to_owned(),
+    };
+    vec![
+        tool(
+            "outline",
+            "The tree of the trace, or what is below one observation of it: a line for each observation, with its id, kind, name, \
+             whether it failed, how long it took, and how many bytes went in and came out.",
+            OUTLINE,
+        ),
+        tool(
+            "read",
+            "Text of the input, output or metadata of an observation, from a byte on.",
+            READING,
+        ),
+        tool(
+            "search",
+            "Where a text stands in the inputs, outputs and metadata of the trace: observation, part and byte, with what is \
+             around it. The first 20 places.",
+            SEARCH,
+        ),
+    ]
+}
+
+/// Why a tool did not work.
+enum Fault {
+    /// The model can do better.
+    OfModel(String),
+    /// Nobody can go on.
+    OfHost(EvalError),
+}
+
+impl From<String> for Fault {
+    fn from(why: String) -> Self {
+        Self::OfModel(why)
+    }
+}
+
+impl From<TraceError> for Fault {
+    fn from(error: TraceError) -> Self {
+        match error {
+            TraceError::NotFound(why) | TraceError::TooLarge(why) => Self::OfModel(why),
+            other => Self::OfHost(other.into()),
+        }
+    }
+}
+
+/// A text for the model, and what is stored of it.
+struct Found {
+    /// What the text is of; not part of what is digested.
+    head: String,
+    text: String,
+    record: Vec<(&'static str, Json)>,
+}
+
+/// A trace that a model looks into.
+pub(crate) struct Tools<'t> {
+    pub(crate) trace: &'t TraceRef,
+    /// What the model was shown, with digests.
+    pub(crate) evidence: Vec<Json>,
+}
+
+impl Tools<'_> {
+    /// What the model asked for in at most so many bytes, fenced; the error is for the model.
+    ///
+    /// # Errors
+    /// `upstream` when the trace cannot be read.
+    pub(crate) fn carry_out(
+        &mut self,
+        call: &ToolCall,
+        room: usize,
+    ) -> Result<Result<String, String>, EvalError> {
+        let room = room.min(MAX_RESULT);
+        let found = match call.name.as_str() {
+            "outline" => self.outline(call, room),
+            "read" => self.read(call, room),
+            "search" => self.search(call, room),
+            other => Err(Fault::OfModel(format!(
+                "there is no tool {:?}: use outline, read or search",
+                one_line(other, MAX_SAID)
+            ))),
+        };
+        let name = one_line(&call.name, MAX_SAID);
+        match found {
+            Ok(found) => {
+                self.note(&name, found.record, &found.text);
+                let shown = found.head + &found.text;
+                Ok(Ok(fence::fenced(host::seed(), "trace", &shown)))
+            }
+            Err(Fault::OfModel(why)) => {
+                self.evidence.push(object([
+                    ("tool", Json::from(name)),
+                    ("error", Json::from(one_line(&why, MAX_SAID))),
+                ]));
+                Ok(Err(why))
+            }
+            Err(Fault::OfHost(error)) => Err(error),
+        }
+    }
+
+    /// Adds to the evidence what the model is shown.
+    pub(crate) fn note(&mut self, tool: &str, record: Vec<(&'static str, Json)>, text: &str) {
+        let digest = Sha256::digest(text);
+        let digest: String = digest.iter().fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        });
+        let members = [("tool", Json::from(tool))].into_iter().chain(record);
+        self.evidence
+            .push(object(members.chain([("sha256", Json::from(digest))])));
+    }
+
+    fn outline(&self, call: &ToolCall, room: usize) -> Result<Found, Fault> {
+        let OutlineArguments { parent, after } = call.read()?;
+        let room = room.saturating_sub(2 * FRAME);
+        let (parent, after) = (parent.as_deref(), after.as_deref());
+        let page = trace::outline_page(&self.trace.trace_id, parent, after, MAX_LINES)?;
+        let judged = self.trace.observation_id.as_deref();
+        let mut text = String::new();
+        let mut last = None;
+        let mut has_more = page.next_cursor.is_some();
+        for entry in &page.entries {
+            let line = line(entry, judged);
+            if room < text.len() + line.len() {
+                has_more = true;
+                break;
+            }
+            text.push_str(&line);
+            last = Some(entry.id.as_str());
+        }
+        match last {
+            None if has_more => return Err(no_room().into()),
+            None => text.push_str("(nothing)\n"),
+            Some(last) if has_more => {
+                text.push_str(&format!("[there is more: outline after {last:?}]\n"));
+            }
+            Some(_) => {}
+        }
+        let record = [("parent", parent), ("after", after)].into_iter();
+        let record =
+            record.filter_map(|(name, id)| Some((name, Json::from(one_line(id?, MAX_SAID)))));
+        Ok(Found {
+            head: String::new(),
+            text,
+            record: record.collect(),
+        })
+    }
+
+    fn read(&self, call: &ToolCall, room: usize) -> Result<Found, Fault> {
+        let arguments: ReadArguments = call.read()?;
+        let (id, part) = (&arguments.observation, arguments.part.into());
+        let wanted = arguments.bytes.unwrap_or(READ);
+        if wanted == 0 {
+            return Err("bytes: at least 1 is needed".to_owned().into());
+        }
+        let room = room.saturating_sub(FRAME + id.len());
+        let n_bytes = wanted.min(u32::try_from(room).unwrap_or(u32::MAX));
+        if n_bytes == 0 {
+            return Err(no_room().into());
+        }
+        let trace = &self.trace.trace_id;
+        let slice = trace::read_range(trace, id, part, arguments.from, n_bytes)?;
+        let part = part_name(part);
+        let Some(slice) = slice else {
+            return Err(format!("the observation has no {part}").into());
+        };
+        if slice.total <= arguments.from && 0 < arguments.from {
+            return Err(format!("from: the {part} ends at byte {}", slice.total).into());
+        }
+        let end = slice.offset + slice.text.len() as u64;
+        let head = format!(
+            "{part} of {}, bytes {} to {end} of {}:\n",
+            one_line(id, MAX_SAID),
+            slice.offset,
+            slice.total
+        );
+        Ok(Found {
+            head,
+            text: slice.text,
+            record: vec![
+                ("observation", Json::from(id.as_str())),
+                ("part", Json::from(part)),
+                ("from", number(slice.offset)),
+                ("to", number(end)),
+            ],
+        })
+    }
+
+    fn search(&self, call: &ToolCall, room: usize) -> Result<Found, Fault> {
+        let SearchArguments { text: wanted } = call.read()?;
+        if wanted.is_empty() || 1_000 < wanted.len() {
+            return Err("text: 1 to 1000 bytes are needed".to_owned().into());
+        }
+        let room = room.saturating_sub(FRAME);
+        let hits = trace::search(&self.trace.trace_id, &wanted, MAX_HITS)?;
+        let mut text = String::new();
+        let mut n_shown: usize = 0;
+        for hit in &hits {
+            let line = format!(
+                "{} of {}, at byte {}: {}\n",
+                part_name(hit.part),
+                one_line(&hit.observation_id, usize::MAX),
+                hit.offset,
+                one_line(&hit.excerpt, usize::MAX)
+            );
+            if room < text.len() + line.len() {
+                break;
+            }
+            text.push_str(&line);
+            n_shown += 1;
+        }
+        if hits.is_empty() {
+            text.push_str("(found nowhere)\n");
+        } else if n_shown < hits.len() {
+            text.push_str(&format!("[{} further places]\n", hits.len() - n_shown));
+        }
+        Ok(Found {
+            head: String::new(),
+            text,
+            record: vec![
+                ("text", Json::from(one_line(&wanted, MAX_SAID))),
+                ("places", Json::from(n_shown)),
+            ],
+        })
+    }
+}
+
+fn no_room() -> String {
+    "there is no room for more: give your answer".to_owned()
+}
+
+/// A count in the metadata of a score.
+pub(crate) fn number(count: u64) -> Json {
+    Json::from(usize::try_from(count).unwrap_or(usize::MAX))
+}
