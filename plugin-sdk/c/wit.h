@@ -82,7 +82,8 @@ typedef struct perpend_evaluator_types_item_t {
   perpend_evaluator_types_option_payload_t   expected_output;
   // Always a JSON object when present.
   perpend_evaluator_types_option_json_t   metadata;
-  // Present when `needs` has `trace` and the item has a trace.
+  // Present when `needs` has `trace`, or when the evaluator was granted
+  // `trace`, and the item has a trace.
   perpend_evaluator_types_option_trace_ref_t   trace;
   // The session that is being scored, for `session-reader`. Present when
   // `needs` has `trace` and the subject is a whole session.

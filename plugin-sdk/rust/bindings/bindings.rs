@@ -81,7 +81,8 @@ pub mod perpend {
                 pub expected_output: ::core::option::Option<Payload>,
                 /// Always a JSON object when present.
                 pub metadata: ::core::option::Option<Json>,
-                /// Present when `needs` has `trace` and the item has a trace.
+                /// Present when `needs` has `trace`, or when the evaluator was granted
+                /// `trace`, and the item has a trace.
                 pub trace: ::core::option::Option<TraceRef>,
                 /// The session that is being scored, for `session-reader`. Present when
                 /// `needs` has `trace` and the subject is a whole session.

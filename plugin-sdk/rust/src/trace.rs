@@ -1,5 +1,6 @@
 //! The recorded execution behind an item, read piece by piece. Only the trace of the item can be read, and those of
-//! the session or run that the item is, by evaluators that named [`Parts::trace`](crate::Parts::trace).
+//! the session or run that the item is, by evaluators that named [`Parts::trace`](crate::Parts::trace) or were granted
+//! `trace` though they work without.
 
 use std::fmt;
 

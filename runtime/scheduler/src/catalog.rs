@@ -278,7 +278,9 @@ pub(crate) async fn prepare_evaluator(
         evaluators.find(|info| info.id == version.plugin_evaluator)
     });
     // Without a description the call fails in the host, which says why.
-    let needs = info.as_ref().map(|info| info.needs).unwrap_or_default();
+    let mut needs = info.as_ref().map(|info| info.needs).unwrap_or_default();
+    // An evaluator that reads the trace only with some configurations does not need it: the grant says that this one does.
+    needs.trace |= version.grants.trace_reader;
     Ok(PreparedEvaluator {
         plugin_evaluator: Arc::from(version.plugin_evaluator.as_str()),
         config: Arc::from(version.config.to_string()),

@@ -4,9 +4,13 @@
 use std::sync::Arc;
 
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{FailureClass, Item, PluginScore, PluginScoreValue};
+use perpend_domain::plugin::{FailureClass, Item, PluginScore, PluginScoreValue, TraceRef};
 use perpend_plugins_bundle::BUNDLE;
-use perpend_protocol::host_call::{ModelError, Role};
+use perpend_protocol::host_call::{
+    Completion, CompletionRequest, FinishReason, Hit, Kind, ModelError, OutlineEntry, OutlinePage,
+    Part, Role, Severity, Slice, ToolCall,
+};
+use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{Guest, Model, Test, Tested, output, tests};
 use serde_json::{Value, json};
 
@@ -35,7 +39,7 @@ fn metadata(score: &PluginScore) -> Value {
 fn it_asks_for_a_model_and_lets_its_configurations_be_checked() -> Tested {
     let guest = guest();
     let info = guest.info();
-    assert_eq!(info.capabilities.names(), ["model"]);
+    assert_eq!(info.capabilities.names(), ["model", "trace"]);
     assert!(info.checks_config);
     let ids: Vec<_> = info
         .evaluators
@@ -46,7 +50,9 @@ fn it_asks_for_a_model_and_lets_its_configurations_be_checked() -> Tested {
     for evaluator in &info.evaluators {
         let required: Vec<_> = evaluator.slots.iter().map(|slot| slot.required).collect();
         assert_eq!(required, [true, false, false, false, false]);
-        assert!(info.required(evaluator).model && evaluator.dynamic_scores);
+        // Only some configurations read the trace.
+        assert_eq!(info.required(evaluator).names(), ["model"]);
+        assert!(evaluator.dynamic_scores);
     }
     let usable = guest.check_config("judge", &preset("factuality"));
     assert_eq!(usable.outcome, Ok(Vec::new()));
@@ -138,6 +144,120 @@ fn several_questions_give_several_scores_and_one_fails_alone() -> Tested {
     Ok(())
 }
 
+/// A trace of one step that can be looked into with every tool.
+fn one_step(request: &HostRequest) -> Option<HostReply> {
+    let output = "The CODE is 4711.";
+    Some(match request {
+        HostRequest::Outline { .. } => HostReply::Outline(Ok(OutlinePage {
+            entries: vec![OutlineEntry {
+                id: "o1".to_owned(),
+                parent_id: None,
+                depth: 0,
+                kind: Kind::Tool,
+                name: Some("book".to_owned()),
+                severity: Severity::Error,
+                start_ms: 0,
+                duration_ms: None,
+                input_size: 0,
+                output_size: output.len() as u64,
+                n_children: 0,
+            }],
+            next_cursor: None,
+        })),
+        HostRequest::Search { .. } => HostReply::Search(Ok(vec![Hit {
+            observation_id: "o1".to_owned(),
+            part: Part::Output,
+            offset: 4,
+            excerpt: output.to_owned(),
+        }])),
+        HostRequest::ReadRange { .. } => HostReply::ReadRange(Ok(Some(Slice {
+            text: output.to_owned(),
+            offset: 0,
+            total: output.len() as u64,
+            is_json: false,
+        }))),
+        _ => return None,
+    })
+}
+
+/// Looks at everything once, then answers.
+fn looking(request: &CompletionRequest) -> Result<Completion, ModelError> {
+    let said = request.messages.iter();
+    let n_said = said
+        .filter(|message| matches!(message.role, Role::Assistant))
+        .count();
+    let tools = [
+        ("outline", "{}"),
+        ("search", r#"{"text":"code"}"#),
+        ("read", r#"{"observation":"o1","part":"output"}"#),
+        ("read", "[]"),
+    ];
+    let Some((name, arguments)) = tools.get(n_said) else {
+        let reply = match request.response_schema {
+            Some(_) => r#"{"reasoning":"4711","score":true}"#,
+            None => "ready",
+        };
+        return Ok(Model::completion(request, reply));
+    };
+    Ok(Completion {
+        finish: FinishReason::ToolCalls,
+        tool_calls: vec![ToolCall {
+            id: format!("call_{n_said}"),
+            name: (*name).to_owned(),
+            arguments: (*arguments).to_owned(),
+        }],
+        ..Model::completion(request, "")
+    })
+}
+
+fn an_exploration_made_again_is_the_same_byte_for_byte() -> Tested {
+    let config = json!({
+        "prompt": "Was the code told?\n{{output}}", "max_input_tokens": 5_000, "large": "explore",
+        "output": { "dataType": "BOOLEAN", "score": {} },
+    });
+    let item = Item {
+        trace: Some(TraceRef {
+            trace_id: "t1".into(),
+            observation_id: None,
+        }),
+        ..output(&"long ".repeat(10_000))
+    };
+    let guest = guest();
+    let run = || {
+        let model = Model::with_host(looking, one_step);
+        let through = guest.through(Arc::clone(&model) as _);
+        let result = through.result("judge", &config, &item);
+        let bytes = serde_json::to_vec(&(&result.outcome, &result.log)).unwrap();
+        (
+            result.outcome.unwrap(),
+            bytes,
+            format!("{:?}", model.asked()),
+        )
+    };
+    let (scores, bytes, asked) = run();
+    let explored = &metadata(&scores[0])["explored"];
+    assert_eq!(
+        (&explored["calls"], &explored["model_calls"]),
+        (&json!(4), &json!(5))
+    );
+    let evidence = explored["evidence"].as_array().unwrap();
+    assert_eq!(evidence.len(), 5, "{explored}");
+    assert_eq!(
+        (&evidence[3]["from"], &evidence[3]["to"]),
+        (&json!(0), &json!(17))
+    );
+    assert!(evidence[4]["error"].is_string(), "{explored}");
+    for _ in 0..3 {
+        let (_, again, asked_again) = run();
+        assert_eq!(
+            String::from_utf8_lossy(&again),
+            String::from_utf8_lossy(&bytes)
+        );
+        assert_eq!(asked_again, asked);
+    }
+    Ok(())
+}
+
 fn an_error_of_the_model_keeps_its_class() -> Tested {
     let refusing = guest().through(Model::failing(ModelError::Refused("no".into())));
     let failure = refusing.failure("judge", &preset("correctness"), &question());
@@ -155,6 +275,7 @@ pub(crate) fn all() -> Vec<Test> {
         a_preset_gives_a_score_with_its_choice_and_fences_what_it_judges,
         a_panel_is_asked_in_one_call_of_the_host,
         several_questions_give_several_scores_and_one_fails_alone,
+        an_exploration_made_again_is_the_same_byte_for_byte,
         an_error_of_the_model_keeps_its_class,
     ]
 }

@@ -25,6 +25,7 @@ mod ingestion;
 mod installation;
 mod judge_check;
 mod judge_kills;
+mod judge_large;
 mod judge_prompts;
 mod judges;
 mod large_traces;

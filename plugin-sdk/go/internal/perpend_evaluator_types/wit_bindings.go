@@ -81,7 +81,8 @@ Output witTypes.Option[Payload]
 ExpectedOutput witTypes.Option[Payload]
 // Always a JSON object when present.
 Metadata witTypes.Option[string]
-// Present when `needs` has `trace` and the item has a trace.
+// Present when `needs` has `trace`, or when the evaluator was granted
+// `trace`, and the item has a trace.
 Trace witTypes.Option[TraceRef]
 // The session that is being scored, for `session-reader`. Present when
 // `needs` has `trace` and the subject is a whole session.

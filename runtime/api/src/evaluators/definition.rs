@@ -121,6 +121,7 @@ impl Definition {
             prompt::check_mapping("variableMapping", &variables, mapping)?;
         }
         let config = checked_config(app, project, &info.config_schema, &config).await?;
+        check_grant_of_judge(&plugin.info, &config, grants)?;
         if plugin.info.checks_config {
             asked_plugin(app, plugin.digest, &self.evaluator, &config).await?;
         }
@@ -222,6 +223,28 @@ fn checked_grants(
         missing.join("` and `"),
         json!(wanted)
     )))
+}
+
+/// A judge needs the trace of its item with some configurations only: no other judge has to be granted it.
+fn check_grant_of_judge(
+    plugin: &PluginInfo,
+    config: &Value,
+    grants: Grants,
+) -> Result<(), Problem> {
+    let large = config["large"].as_str();
+    let Some(large) = large.filter(|large| ["digest", "explore"].contains(large)) else {
+        return Ok(());
+    };
+    if plugin.name != JUDGES || grants.trace_reader {
+        return Ok(());
+    }
+    let message = format!(
+        "a judge with `large: {large}` reads the trace of its item: send \"grants\": [\"model\",\"trace\"]"
+    );
+    Err(Problem::issues(
+        Code::Unprocessable,
+        vec![Issue::new("grants", message)],
+    ))
 }
 
 /// A mapping suits the targets of a kind, and fills what the prompt of a judge asks for.

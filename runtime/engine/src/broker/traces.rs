@@ -161,9 +161,7 @@ impl Reader<'_> {
             (_, Some(_), _) => "only traces of the item's session can be read",
             (_, _, Some(_)) => "only traces of the item's run can be read",
             (Some(_), None, None) => "only the trace of the item can be read",
-            (None, None, None) => {
-                "the item has no trace, or the evaluator does not declare that it needs `trace`"
-            }
+            (None, None, None) => "the item has no trace, or the evaluator was not granted `trace`",
         };
         Err(TraceError::NotGranted(why.into()))
     }
