@@ -1,17 +1,17 @@
 //! An evaluator that is written in several languages, `detective`, and what it has to see and say: it looks into a trace
-//! with a model that calls tools, into a session, or into a run.
+//! with a model that calls tools, into a session, or into a run; or it asks whatever else can be asked.
 //!
-//! Its configuration `look` says into which. Its scores: `found`, and for a trace `margin` and `coverage`.
+//! Its configuration `look` says which. Its scores: `found`, and for a trace `margin` and `coverage`.
 
 use std::sync::Arc;
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Item, PluginScore, PluginScoreValue, TraceRef};
 use perpend_protocol::host_call::{
-    Completion, CompletionRequest, FinishReason, Hit, Kind, MediaKind, Message, MessagePart,
-    ModelError, OutlineEntry, OutlinePage, Part, Role, RunInfo, RunItem, RunPage, SessionInfo,
-    Severity, Slice, TokenAlternative, TokenLogprob, ToolCall, ToolChoice, ToolResult, TraceInfo,
-    TracePage,
+    CacheMode, Completion, CompletionRequest, FinishReason, Hit, Kind, MediaKind, Message,
+    MessagePart, ModelError, ObservationFilter, ObservationHead, ObservationPage, OutlineEntry,
+    OutlinePage, Part, Role, RunInfo, RunItem, RunPage, SessionInfo, Severity, Slice,
+    TokenAlternative, TokenLogprob, ToolCall, ToolChoice, ToolResult, TraceInfo, TracePage,
 };
 use perpend_protocol::{HostReply, HostRequest};
 use serde_json::{Value, json};
@@ -240,6 +240,110 @@ fn trace(request: &HostRequest) -> Option<HostReply> {
     })
 }
 
+/// It asks for what the other ways leave out: several completions with every setting, vectors, and a trace step by step.
+///
+/// # Panics
+/// When it does not.
+pub fn asks_for_all_else(guest: &Guest) {
+    let answer = |request: &CompletionRequest| match request.messages[0].texts().as_str() {
+        "second" => Err(ModelError::RateLimited("too many".into())),
+        _ => Ok(Model::completion(request, r#"{"a":2}"#)),
+    };
+    let model = Model::with_host(answer, all_else);
+    let subject = Item {
+        trace: Some(TraceRef {
+            trace_id: "t1".into(),
+            observation_id: None,
+        }),
+        ..item("1")
+    };
+    let guest = guest.through(Arc::<Model>::clone(&model));
+    let scores = guest.scores("detective", &json!({ "look": "all" }), &subject);
+    assert_eq!(scores[0].value, PluginScoreValue::Numeric(10.0));
+    let line = r#"{"a":2}; too many; chat 3; o2 in 5 ms; o3 in 6 ms; [1]; none; {"k":1}"#;
+    assert_eq!(scores[0].comment.as_deref(), Some(line));
+    let asked = model.completions();
+    let message = Message {
+        role: Role::User,
+        parts: vec![
+            MessagePart::Text("first".into()),
+            MessagePart::Text("and".into()),
+            MessagePart::Media(MediaKind::Audio, "a1".into()),
+            MessagePart::Media(MediaKind::File, "f1".into()),
+        ],
+    };
+    let expected = CompletionRequest {
+        slot: Some("judge".into()),
+        response_schema: Some(r#"{"type":"object"}"#.into()),
+        temperature: Some(0.5),
+        top_p: Some(0.25),
+        max_output_tokens: Some(9),
+        seed: Some(7),
+        stop: vec!["END".into(), ".".into()],
+        cache: CacheMode::Bypass,
+        extra: Some(r#"{"a":1}"#.into()),
+        tool_choice: ToolChoice::None,
+        ..CompletionRequest::new(vec![message])
+    };
+    assert_eq!(asked[0], expected);
+    // What is not set is not sent.
+    let second = Message::text(Role::User, "second");
+    assert_eq!(asked[1], CompletionRequest::new(vec![second]));
+}
+
+fn all_else(request: &HostRequest) -> Option<HostReply> {
+    let step = |id: &str, end_ms| ObservationHead {
+        id: id.to_owned(),
+        parent_id: Some("o1".into()),
+        kind: Kind::Tool,
+        name: Some("search".into()),
+        start_ms: 1_000,
+        end_ms: Some(end_ms),
+        severity: Severity::Standard,
+        status_message: None,
+        model: None,
+        input_tokens: None,
+        output_tokens: None,
+        input_size: 3,
+        output_size: 0,
+    };
+    Some(match request {
+        HostRequest::Embed { slot, texts } => {
+            assert_eq!(slot.as_deref(), Some("vectors"));
+            assert_eq!(*texts, ["a", "bc"]);
+            HostReply::Embed(Ok(vec![vec![1.0, 2.0], vec![3.0, 4.0]]))
+        }
+        HostRequest::GetTrace { .. } => HostReply::GetTrace(Ok(TraceInfo {
+            n_observations: 3,
+            ..trace_info("t1", Some("chat"), &["a"])
+        })),
+        HostRequest::ListObservations { filter, cursor, .. } => {
+            let expected = ObservationFilter {
+                parent_id: Some("o1".into()),
+                kinds: filter.kinds.clone(),
+                name: Some("search".into()),
+            };
+            assert_eq!(*filter, expected);
+            let has = |kind| filter.kinds.contains(&kind);
+            assert!(has(Kind::Tool) && has(Kind::Agent) && filter.kinds.len() == 2);
+            let (step, next) = match cursor {
+                None => (step("o2", 1_005), Some("2".to_owned())),
+                Some(_) => (step("o3", 1_006), None),
+            };
+            HostReply::ListObservations(Ok(ObservationPage {
+                observations: vec![step],
+                next_cursor: next,
+            }))
+        }
+        HostRequest::Read { part, .. } => HostReply::Read(Ok(match part {
+            Part::Input => Some(Payload::Json("[1]".into())),
+            Part::Output => None,
+            Part::Metadata => Some(Payload::Json(r#"{"k":1}"#.into())),
+        })),
+        _ => return None,
+    })
+}
+
 /// It reads the session that is scored, trace by trace.
 ///
 /// # Panics
@@ -259,8 +363,8 @@ pub fn reads_a_session(guest: &Guest) {
     assert_eq!(failure.message, "the capability `trace` was not granted");
 }
 
-fn session(request: &HostRequest) -> Option<HostReply> {
-    let trace = |id: &str, name: Option<&str>, tags: &[&str]| TraceInfo {
+fn trace_info(id: &str, name: Option<&str>, tags: &[&str]) -> TraceInfo {
+    TraceInfo {
         id: id.to_owned(),
         name: name.map(str::to_owned),
         session_id: Some("s1".into()),
@@ -269,7 +373,10 @@ fn session(request: &HostRequest) -> Option<HostReply> {
         tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
         metadata: None,
         n_observations: 1,
-    };
+    }
+}
+
+fn session(request: &HostRequest) -> Option<HostReply> {
     Some(match request {
         HostRequest::GetSession { session_id } => HostReply::GetSession(Ok(SessionInfo {
             id: session_id.clone(),
@@ -284,10 +391,10 @@ fn session(request: &HostRequest) -> Option<HostReply> {
             assert_eq!(session_id, "s1");
             let (traces, next) = match cursor {
                 None => (
-                    vec![trace("t1", Some("chat"), &["a"])],
+                    vec![trace_info("t1", Some("chat"), &["a"])],
                     Some("2".to_owned()),
                 ),
-                Some(_) => (vec![trace("t2", None, &[])], None),
+                Some(_) => (vec![trace_info("t2", None, &[])], None),
             };
             HostReply::ListTraces(Ok(TracePage {
                 traces,

@@ -137,6 +137,11 @@ fn the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities
     Ok(())
 }
 
+fn several_completions_vectors_and_the_steps_of_a_trace_are_asked_for() -> Tested {
+    detective::asks_for_all_else(judge()?);
+    Ok(())
+}
+
 fn a_session_is_read_trace_by_trace() -> Tested {
     detective::reads_a_session(judge()?);
     Ok(())
@@ -166,6 +171,7 @@ pub(crate) fn all() -> Vec<Test> {
         errors_of_host_and_plugin_are_told_apart,
         a_configuration_is_checked_by_the_evaluator_that_has_a_rule_for_it,
         the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities,
+        several_completions_vectors_and_the_steps_of_a_trace_are_asked_for,
         a_session_is_read_trace_by_trace,
         a_run_is_read_item_by_item,
         a_source_that_does_not_compile_says_where,

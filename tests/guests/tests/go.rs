@@ -219,6 +219,11 @@ fn the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities
     Ok(())
 }
 
+fn several_completions_vectors_and_the_steps_of_a_trace_are_asked_for() -> Tested {
+    detective::asks_for_all_else(&built_judge()?.guest);
+    Ok(())
+}
+
 fn a_session_is_read_trace_by_trace() -> Tested {
     detective::reads_a_session(&built_judge()?.guest);
     Ok(())
@@ -317,6 +322,7 @@ pub(crate) fn all() -> Vec<Test> {
         memory_grows_beside_streams_without_either_touching_the_other,
         sleeping_moves_the_clock_and_takes_no_time,
         the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities,
+        several_completions_vectors_and_the_steps_of_a_trace_are_asked_for,
         a_session_is_read_trace_by_trace,
         a_run_is_read_item_by_item,
         the_host_of_a_test_answers_what_evaluators_ask,

@@ -123,6 +123,69 @@ static perpend_error investigate(const perpend_item *item, perpend_scores *score
     return PERPEND_ERROR(PERPEND_INTERNAL, "the model does not come to an end");
 }
 
+static perpend_error asked(perpend_text *line) {
+    static const char *const stop[] = {"END", "."};
+    perpend_message_part parts[] = {
+        {.kind = PERPEND_PART_TEXT, .text = perpend_text_of("and")},
+        {.kind = PERPEND_PART_AUDIO, .text = perpend_text_of("a1")},
+        {.kind = PERPEND_PART_FILE, .text = perpend_text_of("f1")},
+    };
+    perpend_message first = {PERPEND_USER, perpend_text_of("first"), parts, COUNT(parts)};
+    perpend_message second = {PERPEND_USER, perpend_text_of("second")};
+    perpend_question questions[] = {
+        {
+            .slot = "judge", .messages = &first, .n_messages = 1, .response_schema = "{\"type\":\"object\"}",
+            .has_temperature = true, .temperature = 0.5f, .has_top_p = true, .top_p = 0.25f, .max_output_tokens = 9,
+            .has_seed = true, .seed = 7, .stop = stop, .n_stop = COUNT(stop), .cache = PERPEND_CACHE_BYPASS,
+            .extra = "{\"a\":1}", .tool_choice = PERPEND_TOOLS_NONE,
+        },
+        {.messages = &second, .n_messages = 1},
+    };
+    perpend_answer answers[2];
+    perpend_error errors[2];
+    perpend_complete_all(questions, 2, answers, errors);
+    if (errors[0].kind != PERPEND_FINE) return errors[0];
+    *line = joined(answers[0].structured.raw, "; ", errors[1].message);
+    return PERPEND_OK;
+}
+
+static perpend_error all(perpend_text trace_id, perpend_scores *scores) {
+    perpend_text line;
+    perpend_error error = asked(&line);
+    if (error.kind != PERPEND_FINE) return error;
+
+    perpend_text texts[] = {perpend_text_of("a"), perpend_text_of("bc")};
+    perpend_vector vectors[2];
+    error = perpend_embed("vectors", texts, 2, vectors);
+    if (error.kind != PERPEND_FINE) return error;
+    double sum = 0;
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < vectors[i].len; j++) sum += vectors[i].at[j];
+
+    perpend_trace trace;
+    error = perpend_get_trace(trace_id, &trace);
+    if (error.kind != PERPEND_FINE) return error;
+    line = joined(line, "; ", perpend_format("%.*s %u", PERPEND_ARG(trace.name), trace.n_observations));
+    perpend_filter filter = {perpend_text_of("o1"), 1 << PERPEND_KIND_TOOL | 1 << PERPEND_KIND_AGENT, perpend_text_of("search")};
+    perpend_list list = {0};
+    perpend_observation step;
+    while (perpend_next_observation(&list, trace_id, &filter, &step)) {
+        unsigned long long took = step.end_ms - step.start_ms;
+        line = joined(line, "; ", perpend_format("%.*s in %llu ms", PERPEND_ARG(step.id), took));
+    }
+    if (list.error.kind != PERPEND_FINE) return list.error;
+    static const unsigned parts[] = {PERPEND_INPUT, PERPEND_OUTPUT, PERPEND_METADATA};
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        perpend_part part;
+        error = perpend_read(trace_id, perpend_text_of("o2"), parts[i], &part);
+        if (error.kind != PERPEND_FINE) return error;
+        line = joined(line, "; ", part.is_present ? part.text : perpend_text_of("none"));
+    }
+    perpend_score *score = perpend_add_numeric(scores, "found", sum);
+    perpend_comment(score, "%.*s", PERPEND_ARG(line));
+    return PERPEND_OK;
+}
+
 // ---- sessions and runs ----
 
 static perpend_error session(perpend_text id, perpend_scores *scores) {
@@ -171,6 +234,7 @@ static perpend_error run(perpend_text id, perpend_scores *scores) {
 static perpend_error look(const perpend_item *item, perpend_json config, perpend_scores *scores) {
     perpend_text into = perpend_json_string(perpend_json_get(config, "look"), perpend_text_of(""));
     if (is(into, "trace")) return investigate(item, scores);
+    if (is(into, "all")) return all(item->trace_id, scores);
     return is(into, "session") ? session(item->session, scores) : run(item->run, scores);
 }
 
@@ -180,13 +244,16 @@ static const perpend_score_spec detective_scores[] = {
     {.name = "coverage", .description = "how much the shares say", .domain = PERPEND_IN_NUMBERS, .min = 0, .max = 1},
 };
 
-static const perpend_slot detective_slots[] = {{.name = "judge", .description = "Judges."}};
+static const perpend_slot detective_slots[] = {
+    {.name = "judge", .description = "Judges."},
+    {.name = "vectors", .description = "Makes vectors.", .is_embedding = true},
+};
 
 const perpend_evaluator detective_evaluator = {
     .id = "detective",
     .title = "Detective",
     .description = "Looks into things.",
-    .config_schema = "{\"type\":\"object\",\"properties\":{\"look\":{\"enum\":[\"trace\",\"session\",\"run\"]}}}",
+    .config_schema = "{\"type\":\"object\",\"properties\":{\"look\":{\"enum\":[\"trace\",\"session\",\"run\",\"all\"]}}}",
     .needs = PERPEND_OUTPUT | PERPEND_TRACE,
     .scores = detective_scores,
     .n_scores = COUNT(detective_scores),

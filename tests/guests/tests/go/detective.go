@@ -10,7 +10,7 @@ import (
 )
 
 type look struct {
-	Look string `json:"look" enum:"trace,session,run"`
+	Look string `json:"look" enum:"trace,session,run,all"`
 }
 
 type search struct {
@@ -26,7 +26,9 @@ var detective = perpend.Evaluator[look]{
 	ID:    "detective",
 	Title: "Detective",
 	Needs: perpend.Output | perpend.Trace,
-	Slots: []perpend.Slot{{Name: "judge", Description: "Judges."}},
+	Slots: []perpend.Slot{
+		{Name: "judge", Description: "Judges."}, {Name: "vectors", Description: "Makes vectors.", Embedding: true},
+	},
 	Scores: []perpend.ScoreSpec{
 		perpend.NumericScore("found", "what was found"),
 		perpend.ShareScore("margin", "how sure the model was"),
@@ -36,6 +38,8 @@ var detective = perpend.Evaluator[look]{
 		switch config.Look {
 		case "trace":
 			return investigate(item)
+		case "all":
+			return all(item.Trace.TraceID)
 		case "session":
 			return session(item.Session)
 		default:
@@ -139,6 +143,54 @@ func judged(answer perpend.Completion, outline string) ([]perpend.Score, error) 
 		perpend.Numeric("margin", found.Margin),
 		perpend.Numeric("coverage", found.Coverage),
 	}, nil
+}
+
+func all(traceID string) ([]perpend.Score, error) {
+	temperature, topP, seed := float32(0.5), float32(0.25), uint64(7)
+	parts := []perpend.MessagePart{perpend.TextPart("and"), perpend.AudioPart("a1"), perpend.FilePart("f1")}
+	answers := perpend.CompleteAll([]perpend.Request{
+		{
+			Slot: "judge", Messages: []perpend.Message{{Role: perpend.User, Content: "first", Parts: parts}},
+			ResponseSchema: `{"type":"object"}`, Temperature: &temperature, TopP: &topP, MaxOutputTokens: 9, Seed: &seed,
+			Stop: []string{"END", "."}, Cache: perpend.CacheBypass, Extra: `{"a":1}`, ToolChoice: perpend.ToolNone,
+		},
+		{Messages: []perpend.Message{{Role: perpend.User, Content: "second"}}},
+	})
+	if answers[0].Err != nil || answers[1].Err == nil {
+		return nil, fmt.Errorf("%+v", answers)
+	}
+	vectors, err := perpend.Embed("vectors", []string{"a", "bc"})
+	if err != nil {
+		return nil, err
+	}
+	sum := vectors[0][0] + vectors[0][1] + vectors[1][0] + vectors[1][1]
+	trace, err := perpend.GetTrace(traceID)
+	if err != nil {
+		return nil, err
+	}
+	lines := []string{answers[0].Completion.Structured, answers[1].Err.Error(), fmt.Sprint(trace.Name, " ", trace.ObservationCount)}
+	filter := perpend.Filter{ParentID: "o1", Kinds: []string{"tool", "agent"}, Name: "search"}
+	err = perpend.Observations(traceID, filter, func(step perpend.Observation) bool {
+		lines = append(lines, fmt.Sprintf("%s in %d ms", step.ID, step.End.Sub(step.Start).Milliseconds()))
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, read := range []func(string, string) (*perpend.Payload, error){
+		perpend.ReadInput, perpend.ReadOutput, perpend.ReadMetadata,
+	} {
+		part, err := read(traceID, "o2")
+		if err != nil {
+			return nil, err
+		}
+		if part == nil {
+			lines = append(lines, "none")
+		} else {
+			lines = append(lines, part.Text)
+		}
+	}
+	return []perpend.Score{perpend.Numeric("found", float64(sum)).WithComment("%s", strings.Join(lines, "; "))}, nil
 }
 
 func session(id string) ([]perpend.Score, error) {
