@@ -77,7 +77,9 @@ impl Model {
     pub fn verdict(request: &CompletionRequest) -> Completion {
         let token = |text: &str, others: &[(&str, f32)]| TokenLogprob {
             token: text.to_owned(),
-            logprob: others.first().map_or(0.0, |(_, probability)| probability.ln()),
+            logprob: others
+                .first()
+                .map_or(0.0, |(_, probability)| probability.ln()),
             alternatives: others
                 .iter()
                 .map(|(other, probability)| TokenAlternative {

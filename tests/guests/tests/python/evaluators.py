@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 import perpend_plugin
 
-import detective  # noqa: F401
-
 perpend_plugin.plugin("acme/all", version="1.2.3", description="Everything once")
 
 
@@ -140,3 +138,7 @@ def chance(item: perpend_plugin.Item):
         "hash": hash("text"),
     }
     return [perpend_plugin.Score(name, value) for name, value in values.items()]
+
+
+# Adds an evaluator of its own, after the ones above.
+import detective  # noqa: E402, F401

@@ -3,8 +3,7 @@
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
 use perpend_protocol::host_call::{
-    Kind, ModelError, ObservationHead, ObservationPage, Part, Role, Severity,
-    ToolChoice, TraceInfo,
+    Kind, ModelError, ObservationHead, ObservationPage, Part, Role, Severity, ToolChoice, TraceInfo,
 };
 use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{
