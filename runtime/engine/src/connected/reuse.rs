@@ -176,20 +176,9 @@ mod tests {
 
     fn request(cache: CacheMode, temperature: Option<f32>) -> CompletionRequest {
         CompletionRequest {
-            slot: None,
-            messages: vec![Message {
-                role: Role::User,
-                content: "q".to_owned(),
-            }],
-            response_schema: None,
             temperature,
-            top_p: None,
-            max_output_tokens: None,
-            seed: None,
-            stop: Vec::new(),
-            top_logprobs: None,
             cache,
-            extra: None,
+            ..CompletionRequest::new(vec![Message::text(Role::User, "q")])
         }
     }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use perpend_domain::plugin::CallResult;
-use perpend_protocol::host_call::{CacheMode, CompletionRequest, Part};
+use perpend_protocol::host_call::{CompletionRequest, Part};
 use perpend_protocol::{
     self, CallId, FromWorker, Held, HostRequest, Mismatch, PREFIX, Ready, SchemaAnswer,
     SchemaCheck, ToWorker,
@@ -148,17 +148,5 @@ fn trace_request() -> HostRequest {
 }
 
 fn model_request() -> HostRequest {
-    HostRequest::Complete(vec![CompletionRequest {
-        slot: None,
-        messages: Vec::new(),
-        response_schema: None,
-        temperature: None,
-        top_p: None,
-        max_output_tokens: None,
-        seed: None,
-        stop: Vec::new(),
-        top_logprobs: None,
-        cache: CacheMode::Standard,
-        extra: None,
-    }])
+    HostRequest::Complete(vec![CompletionRequest::new(Vec::new())])
 }
