@@ -100,7 +100,7 @@ def _whole(value: int, bits: int, what: str) -> int:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def completion(model: Any, held: Any) -> Completion:

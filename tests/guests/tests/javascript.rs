@@ -414,6 +414,10 @@ fn a_run_is_read_item_by_item() -> Tested {
     on_both(|guest, _| detective::reads_a_run(guest))
 }
 
+fn every_setting_of_a_request_and_every_reader_of_a_trace_reaches_the_host() -> Tested {
+    on_both(|guest, _| detective::asks_for_all_else(guest))
+}
+
 pub(crate) fn all() -> Vec<Test> {
     tests![
         new_projects_give_scores,
@@ -432,5 +436,6 @@ pub(crate) fn all() -> Vec<Test> {
         the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities,
         a_session_is_read_trace_by_trace,
         a_run_is_read_item_by_item,
+        every_setting_of_a_request_and_every_reader_of_a_trace_reaches_the_host,
     ]
 }

@@ -89,14 +89,46 @@ function ofRun(ctx) {
   return { found: { value: equal.length / itemCount, comment: `${name}, ${itemCount} items: ${lines.join(", ")}` } };
 }
 
+function allElse(ctx) {
+  const first = {
+    messages: [{ role: "user", content: ["first", "and", { audio: "a1" }, { file: "f1" }] }],
+    slot: "judge",
+    schema: { type: "object" },
+    temperature: 0.5,
+    topP: 0.25,
+    maxOutputTokens: 9,
+    seed: 7,
+    stop: ["END", "."],
+    cache: "bypass",
+    extra: { a: 1 },
+    toolChoice: "none",
+  };
+  const [answer, refused] = ctx.model.completeAll([first, "second"]);
+  const vectors = ctx.model.embed(["a", "bc"], { slot: "vectors" });
+  const { name, observationCount } = ctx.trace.get();
+  const steps = [...ctx.trace.observations({ parentId: "o1", kinds: ["tool", "agent"], name: "search" })];
+  const told = [
+    JSON.stringify(answer.value.structured),
+    refused.reason.detail,
+    `${name} ${observationCount}`,
+    ...steps.map(({ id, start, end }) => `${id} in ${end - start} ms`),
+    JSON.stringify(ctx.trace.input("o2")),
+    ctx.trace.output("o2") ?? "none",
+    JSON.stringify(ctx.trace.metadata("o2")),
+  ];
+  const sum = vectors.flat().reduce((one, other) => one + other, 0);
+  return { found: { value: sum, comment: told.join("; ") } };
+}
+
 export const detective = defineEvaluator({
   id: "detective",
   needs: ["output", "trace"],
-  slots: { judge: { description: "Judges." } },
-  config: object({ look: { enum: ["trace", "session", "run"] } }),
+  slots: { judge: { description: "Judges." }, vectors: { kind: "embedding", required: false } },
+  config: object({ look: { enum: ["trace", "session", "run", "all"] } }),
   scores: { found: numeric(), margin: share(), coverage: share() },
   evaluate(item, { look }, ctx) {
     if (look === "trace") return investigated(item, ctx);
+    if (look === "all") return allElse(ctx);
     return look === "session" ? ofSession(ctx) : ofRun(ctx);
   },
 });

@@ -1,5 +1,6 @@
 """An evaluator that looks into traces with a model that calls tools, and into sessions and runs."""
 
+import json
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,7 +10,7 @@ from perpend_plugin import Score, model, run, session, trace
 
 @dataclass
 class Config:
-    look: Literal["trace", "session", "run"]
+    look: Literal["trace", "session", "run", "all"]
 
 
 @dataclass
@@ -30,7 +31,7 @@ READ = model.Tool("read", "Reads on from a place.", Read)
 @perpend_plugin.evaluator(
     "detective",
     needs=["output", "trace"],
-    slots=[perpend_plugin.slot("judge", "Judges.")],
+    slots=[perpend_plugin.slot("judge", "Judges."), perpend_plugin.embedding("vectors", required=False)],
     scores=[
         perpend_plugin.numeric("found", "what was found"),
         perpend_plugin.share("margin", "how sure the model was"),
@@ -40,6 +41,8 @@ READ = model.Tool("read", "Reads on from a place.", Read)
 def detective(item: perpend_plugin.Item, config: Config):
     if config.look == "trace":
         return investigated(item)
+    if config.look == "all":
+        return all_else(item.trace.trace_id)
     return of_session(item.session) if config.look == "session" else of_run(item.run)
 
 
@@ -109,3 +112,38 @@ def of_run(run_id: str) -> Score:
     # Text is not the number that it reads as.
     n_equal = sum(one.output == one.expected_output for one in items)
     return Score("found", n_equal / info.item_count, f"{info.name}, {info.item_count} items: {', '.join(lines)}")
+
+
+def all_else(trace_id: str) -> Score:
+    first = model.Request(
+        [model.Message("user", ["first", "and", model.Audio("a1"), model.File("f1")])],
+        slot="judge",
+        schema={"type": "object"},
+        temperature=0.5,
+        top_p=0.25,
+        max_output_tokens=9,
+        seed=7,
+        stop=["END", "."],
+        cache="bypass",
+        extra={"a": 1},
+        tool_choice="none",
+    )
+    answer, refused = model.complete_all([first, model.Request("second")])
+    vectors = model.embed(["a", "bc"], slot="vectors")
+    info = trace.get(trace_id)
+    steps = list(trace.observations(trace_id, parent_id="o1", kinds=["tool", "agent"], name="search"))
+    output = trace.read_output(trace_id, "o2")
+    told = [
+        compact(answer.structured),
+        refused.detail,
+        f"{info.name} {info.observation_count}",
+        *(f"{step.id} in {step.end - step.start} ms" for step in steps),
+        compact(trace.read_input(trace_id, "o2")),
+        "none" if output is None else output,
+        compact(trace.read_metadata(trace_id, "o2")),
+    ]
+    return Score("found", sum(map(sum, vectors)), "; ".join(told))
+
+
+def compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

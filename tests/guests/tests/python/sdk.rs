@@ -178,6 +178,11 @@ fn a_run_is_read_item_by_item() -> Tested {
     Ok(())
 }
 
+fn every_setting_of_a_request_and_every_reader_of_a_trace_reaches_the_host() -> Tested {
+    detective::asks_for_all_else(guest()?);
+    Ok(())
+}
+
 fn a_model_that_fails_is_upstream_and_says_how() -> Tested {
     let guest = guest()?.through(Model::failing(ModelError::RateLimited(
         "slow down".to_owned(),
@@ -303,6 +308,7 @@ pub(crate) fn tests() -> Vec<Test> {
         the_tools_that_a_model_calls_are_carried_out_and_its_answer_has_probabilities,
         a_session_is_read_trace_by_trace,
         a_run_is_read_item_by_item,
+        every_setting_of_a_request_and_every_reader_of_a_trace_reaches_the_host,
         a_model_that_fails_is_upstream_and_says_how,
         vectors_and_traces_come_from_the_host,
         equal_calls_are_equal_to_the_byte_in_every_process_and_instance,
