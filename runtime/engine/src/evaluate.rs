@@ -26,7 +26,7 @@ pub enum Engine {
     /// In child processes without access to database and keys.
     Processes(Workers),
     /// In this process.
-    InProcess(InProcess),
+    InProcess(Box<InProcess>),
 }
 
 /// The catalog as the place where components come from.
@@ -87,13 +87,13 @@ impl Engine {
         cache_dir: &Path,
         models: Arc<dyn Models>,
     ) -> Result<Self, HostError> {
-        Ok(Self::InProcess(InProcess {
+        Ok(Self::InProcess(Box::new(InProcess {
             host: Arc::new(Host::new(&perpend_host::Settings::default(), cache_dir)?),
             broker: Broker::new(store, models),
             catalog: store.catalog.clone(),
             cache_dir: cache_dir.into(),
             loaded: Arc::default(),
-        }))
+        })))
     }
 
     /// What a component is. It is compiled, unless this folder of compiled components has it already.

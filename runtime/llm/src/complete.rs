@@ -315,6 +315,10 @@ impl<'a> Call<'a> {
             .filter(|part| matches!(part, MessagePart::ToolCall(_)))
             .count();
         for (at, call) in calls.iter_mut().enumerate() {
+            // It can be answered as any call of a tool that is not there.
+            if call.name.is_empty() {
+                "unknown_tool".clone_into(&mut call.name);
+            }
             // One that begins with the mark of a signature lacks its number only.
             if call.id.is_empty() || call.id.starts_with(protocol::SIGNATURE) {
                 call.id = format!("call_{}{}", n_before + at + 1, call.id);
@@ -394,8 +398,11 @@ impl<'a> Call<'a> {
         let now = self.shared.clock.now();
         let learnt = &self.shared.learnt;
         let structure = match self.method() {
-            // Nothing was learnt about methods.
+            // Nothing was learnt about methods: with tools there are fewer of them.
             Structure::None => learnt.get(self.endpoint, self.model, now).structure,
+            _ if !self.request.tools.is_empty() => {
+                learnt.get(self.endpoint, self.model, now).structure
+            }
             method => Some(method),
         };
         let quirks = self.quirks.clone();

@@ -72,13 +72,6 @@ fn check_message(at: usize, message: &Message, called: &HashSet<&str>) -> Result
                 if call.id.is_empty() || call.name.is_empty() {
                     return wrong("a tool call has an id and a name");
                 }
-                if arguments(&call.arguments).is_none() {
-                    let why = format!(
-                        "the arguments of the tool call {:?} must be a JSON object",
-                        short(&call.id)
-                    );
-                    return wrong(&why);
-                }
             }
             (_, MessagePart::ToolCall(_)) => {
                 return wrong("a tool call belongs into a message of the role `assistant`");
@@ -143,12 +136,10 @@ pub(crate) fn parameters(tool: &Tool) -> Option<Map<String, Value>> {
     serde_json::from_str(&tool.parameters).ok()
 }
 
-/// The arguments of a call; none at all count as an empty object.
-pub(crate) fn arguments(text: &str) -> Option<Map<String, Value>> {
-    match text.trim() {
-        "" => Some(Map::new()),
-        text => serde_json::from_str(text).ok(),
-    }
+/// The arguments of a call. None at all count as an empty object, and so does what a model wrote instead of one: its
+/// result says what was wrong, and providers take nothing else.
+pub(crate) fn arguments(text: &str) -> Map<String, Value> {
+    serde_json::from_str(text).unwrap_or_default()
 }
 
 /// Bytes of the messages and tools, for estimates: a token is about four. A medium takes as many tokens as a provider
@@ -227,11 +218,23 @@ mod tests {
     }
 
     #[test]
+    fn a_call_whose_arguments_are_no_object_may_be_answered_all_the_same() {
+        let found = why(|request| {
+            request.messages.extend([
+                of(Role::Assistant, call("1", "[1]")),
+                of(Role::Tool, result("1")),
+            ]);
+            request.tools = vec![tool("look", "{}")];
+        });
+        assert_eq!(found, "fine");
+        assert_eq!(arguments("[1]"), Map::new());
+    }
+
+    #[test]
     fn what_stands_in_the_wrong_place_is_refused_by_its_place() {
         let image = || MessagePart::Media(MediaKind::Image, "m".to_owned());
         for (message, wanted) in [
             (of(Role::User, call("1", "{}")), "role `assistant`"),
-            (of(Role::Assistant, call("1", "[]")), "JSON object"),
             (of(Role::User, result("1")), "role `tool`"),
             (of(Role::Tool, result("1")), "no earlier message"),
             (of(Role::Assistant, image()), "kind `image`"),

@@ -271,7 +271,10 @@ impl Telemetry {
                     "SELECT DISTINCT m.media_id FROM (SELECT trace_id FROM dataset_run_items \
                         WHERE project_id = {project} AND run_id = {run} \
                        UNION SELECT t.trace_id FROM observations o JOIN traces t ON t.number = o.trace \
-                        WHERE o.tenant = {number} AND o.experiment_id = {run}) r \
+                        WHERE o.tenant = {number} AND o.experiment_id = {run} \
+                          AND NOT EXISTS (SELECT 1 FROM dataset_run_deletions d \
+                                WHERE d.project_id = {project} AND d.run_id = {run} \
+                                  AND o.started_at <= d.deleted_at)) r \
                        JOIN media_links m ON m.trace_id = r.trace_id \
                       WHERE m.tenant = {number}"
                 ));

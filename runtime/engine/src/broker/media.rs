@@ -13,11 +13,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::traces::Readable;
 
-/// Media of one request.
+/// Media of one request, each as often as it is named: so often it is sent.
 const MAX_MEDIA: usize = 16;
 /// Bytes of them together: as text in a request they take a third more.
 const MAX_BYTES: usize = 5 << 20;
-/// Bytes of the different media of all requests of one `complete-all`.
+/// The same of all requests of one `complete-all`, which are made at the same time.
 const MAX_BYTES_OF_ALL: usize = 16 << 20;
 /// MiB of media that wait for answers at a time, of all evaluations.
 const MAX_MIB: usize = 64;
@@ -65,12 +65,11 @@ impl Media {
         let mut wanted: Vec<String> = Vec::new();
         let mut seen = HashSet::new();
         for request in &*requests {
-            let named = request.named_media();
-            if MAX_MEDIA < named.len() {
+            if MAX_MEDIA < request.named_media().count() {
                 let message = format!("a request names at most {MAX_MEDIA} media");
                 return Err(invalid(message));
             }
-            for (_, id) in named {
+            for id in request.named_media() {
                 if seen.insert(id.to_owned()) {
                     wanted.push(id.to_owned());
                 }
@@ -80,35 +79,29 @@ impl Media {
             return Ok(None);
         }
         let sizes = self.sizes(project, readable, &wanted).await?;
+        let mut n_sent = 0;
         for request in &*requests {
-            let named: HashSet<&str> = request
-                .named_media()
-                .into_iter()
-                .map(|(_, id)| id)
-                .collect();
-            let n_bytes: usize = named
-                .iter()
-                .filter_map(|id| sizes.get(*id))
-                .map(|own| own.1)
-                .sum();
+            let sent = request.named_media().filter_map(|id| sizes.get(id));
+            let n_bytes: usize = sent.map(|own| own.1).sum();
             if MAX_BYTES < n_bytes {
                 let message = format!(
                     "the media of a request have {n_bytes} bytes, and {MAX_BYTES} are possible"
                 );
                 return Err(invalid(message));
             }
+            n_sent += n_bytes;
         }
-        let n_bytes: usize = sizes.values().map(|(_, n_bytes)| n_bytes).sum();
-        if MAX_BYTES_OF_ALL < n_bytes {
+        if MAX_BYTES_OF_ALL < n_sent {
             let message = format!(
-                "the media of the requests have {n_bytes} bytes, and {MAX_BYTES_OF_ALL} are possible at a time"
+                "the media of the requests have {n_sent} bytes, and {MAX_BYTES_OF_ALL} are possible at a time"
             );
             return Err(invalid(message));
         }
-        if let Err(TraceError::TooLarge(spent)) = allowance.read(n_bytes) {
+        let n_read: usize = sizes.values().map(|(_, n_bytes)| n_bytes).sum();
+        if let Err(TraceError::TooLarge(spent)) = allowance.read(n_read) {
             return Err(invalid(spent));
         }
-        let n_mib = u32::try_from(n_bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX);
+        let n_mib = u32::try_from(n_sent.div_ceil(1 << 20)).unwrap_or(u32::MAX);
         let permit = Arc::clone(&self.mib).acquire_many_owned(n_mib).await;
         let permit = permit.map_err(|_| {
             ModelFailure::new(FailureClass::UpstreamUnavailable, "the server is ending")
@@ -127,11 +120,7 @@ impl Media {
             loaded.insert(id, medium);
         }
         for request in requests {
-            let named: HashSet<&str> = request
-                .named_media()
-                .into_iter()
-                .map(|(_, id)| id)
-                .collect();
+            let named: HashSet<&str> = request.named_media().collect();
             let media: Vec<Medium> = named
                 .iter()
                 .filter_map(|id| loaded.get(*id).cloned())

@@ -83,9 +83,8 @@ pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failu
     let (of_request, of_config) = split(&ask.params.rest);
     let config = wire::body(&config, &of_config);
     let (tools, tool_config) = tools(ask);
-    let contents = messages.into_iter().map(|message| content(ask, message));
     let body = Body {
-        contents: contents.collect::<Result<_, _>>()?,
+        contents: contents(ask, messages)?,
         system_instruction: system.map(|text| json!({ "parts": [{ "text": text }] })),
         generation_config: Some(config).filter(|config| *config != json!({})),
         tools,
@@ -115,14 +114,29 @@ fn split(rest: &Map<String, Value>) -> (Map<String, Value>, Map<String, Value>) 
     (of_request, of_config)
 }
 
-fn content(ask: &Ask<'_>, message: &Message) -> Result<Value, Failure> {
-    let role = match message.role {
-        Role::Assistant => "model",
-        Role::User | Role::System | Role::Tool => "user",
-    };
-    let parts = message.parts.iter().map(|own| part(ask, own));
-    let parts: Vec<Value> = parts.collect::<Result<_, _>>()?;
-    Ok(json!({ "role": role, "parts": parts }))
+/// Turns of the two sides. Messages of one side in a row are one turn: the results of all calls of a turn belong into
+/// the next one.
+fn contents<'m>(
+    ask: &Ask<'_>,
+    messages: impl IntoIterator<Item = &'m Message>,
+) -> Result<Vec<Value>, Failure> {
+    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    for message in messages {
+        let role = match message.role {
+            Role::Assistant => "model",
+            Role::User | Role::System | Role::Tool => "user",
+        };
+        let parts = message.parts.iter().map(|own| part(ask, own));
+        let mut parts: Vec<Value> = parts.collect::<Result<_, _>>()?;
+        match turns.last_mut() {
+            Some((last, all)) if *last == role => all.append(&mut parts),
+            _ => turns.push((role, parts)),
+        }
+    }
+    let turns = turns.into_iter();
+    Ok(turns
+        .map(|(role, parts)| json!({ "role": role, "parts": parts }))
+        .collect())
 }
 
 fn part(ask: &Ask<'_>, part: &MessagePart) -> Result<Value, Failure> {
@@ -142,13 +156,13 @@ fn part(ask: &Ask<'_>, part: &MessagePart) -> Result<Value, Failure> {
         }
         MessagePart::ToolResult(result) => {
             let called = ask.messages.iter().flat_map(|message| &message.parts);
-            let name = called.filter_map(|part| match part {
+            let mut name = called.filter_map(|part| match part {
                 MessagePart::ToolCall(call) if call.id == result.call_id => Some(&call.name),
                 _ => None,
             });
             let member = if result.is_error { "error" } else { "result" };
             json!({ "functionResponse": {
-                "name": name.last(),
+                "name": name.next_back(),
                 "response": { member: result.content },
             } })
         }

@@ -69,16 +69,16 @@ pub(super) fn parameters(tool: &Tool) -> Map<String, Value> {
     conversation::parameters(tool).unwrap_or_default()
 }
 
-/// The arguments of a call as an object. They were checked.
+/// The arguments of a call.
 pub(super) fn arguments(call: &ToolCall) -> Map<String, Value> {
-    conversation::arguments(&call.arguments).unwrap_or_default()
+    conversation::arguments(&call.arguments)
 }
 
-/// The arguments of a call as a JSON text.
+/// The arguments of a call as a JSON text, as the model wrote them where they are an object.
 pub(super) fn arguments_text(call: &ToolCall) -> &str {
-    match call.arguments.trim() {
-        "" => "{}",
-        arguments => arguments,
+    match serde_json::from_str::<Map<String, Value>>(&call.arguments) {
+        Ok(_) => &call.arguments,
+        Err(_) => "{}",
     }
 }
 

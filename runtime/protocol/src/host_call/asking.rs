@@ -182,18 +182,13 @@ impl CompletionRequest {
         }
     }
 
-    /// The media that its messages name, each once, in order.
-    #[must_use]
-    pub fn named_media(&self) -> Vec<(MediaKind, &str)> {
-        let mut named: Vec<(MediaKind, &str)> = Vec::new();
-        for part in self.messages.iter().flat_map(|message| &message.parts) {
-            if let MessagePart::Media(kind, id) = part
-                && !named.contains(&(*kind, id))
-            {
-                named.push((*kind, id));
-            }
-        }
-        named
+    /// The media that its messages name, as often as they name them: each time one is sent.
+    pub fn named_media(&self) -> impl Iterator<Item = &str> {
+        let parts = self.messages.iter().flat_map(|message| &message.parts);
+        parts.filter_map(|part| match part {
+            MessagePart::Media(_, id) => Some(id.as_str()),
+            _ => None,
+        })
     }
 }
 
