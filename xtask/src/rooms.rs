@@ -275,7 +275,7 @@ const PURE_FOLDERS: &[&str] = &[
     "runtime/template/src",
     "runtime/domain/src",
     "runtime/stats/src",
-    "runtime/choices/src",
+    "plugin-sdk/choices/src",
     "runtime/otlp/src",
     "runtime/schema/src",
     "runtime/ui/src",

@@ -63,7 +63,7 @@ impl Language {
     /// Folders of `plugin-sdk` that a project of this language gets below `perpend/`, besides `wit`.
     pub(crate) const fn sdk_folders(self) -> &'static [&'static str] {
         match self {
-            Self::Rust => &["rust"],
+            Self::Rust => &["rust", "choices"],
             Self::JavaScript | Self::TypeScript => &["javascript"],
             Self::Python => &["python"],
             Self::Go => &["go"],

@@ -7,9 +7,9 @@ use perpend_domain::ids::RuleId;
 use perpend_domain::time::Timestamp;
 
 /// A target that waits is looked at when what it waits for ends. It is also looked at now and then, because an execution
-/// may end otherwise than under a lease: at the earliest and at the latest after so long.
+/// may end otherwise than under a lease: at the earliest and at the latest after so long, and the later the longer it waits.
 const MIN_WAIT_MS: i64 = 5_000;
-const MAX_WAIT_MS: i64 = 600_000;
+const MAX_WAIT_MS: i64 = 6 * 3_600_000;
 
 /// Rules that have not ended with a target, of those that were asked so far.
 #[derive(Debug, Default)]

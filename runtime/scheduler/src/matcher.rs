@@ -93,10 +93,10 @@ impl OfTrace {
 
 /// An observation that is decided, and what rules ask beside it.
 #[derive(Clone, Copy)]
-pub(crate) struct Seen<'a> {
-    pub(crate) row: ObservationRow<'a>,
-    pub(crate) progress: Option<&'a Progress>,
-    pub(crate) executions: &'a [Execution],
+struct Seen<'a> {
+    row: ObservationRow<'a>,
+    progress: Option<&'a Progress>,
+    executions: &'a [Execution],
 }
 
 /// As many touched rows as one transaction takes, one at least.
@@ -262,7 +262,7 @@ impl Inner {
     }
 
     /// What rules ask of the traces of these observations; nothing where they ask nothing.
-    pub(crate) async fn of_traces(
+    async fn of_traces(
         &self,
         project: &ProjectId,
         rules: &[&Arc<PreparedRule>],
@@ -342,11 +342,9 @@ impl Inner {
             trace_id: id.clone(),
             observation_id: None,
         };
-        let all = store.ledger.trace_executions(project, id).await?;
         let rules = pass.catalog.trace_rules(project);
-        let mut open = self
-            .open_parts(pass.catalog, (project, id), &rules, &all)
-            .await?;
+        let parts = self.open_parts(pass.catalog, (project, id), &rules);
+        let (all, mut open) = parts.await?;
         let (mut next, mut waiting) = (None, Vec::new());
         let mut seen: Option<(Trace, Vec<NewScore>)> = None;
         let reads_scores = rules.iter().any(|rule| rule.reads_scores());
@@ -401,14 +399,14 @@ impl Inner {
         Ok(())
     }
 
-    /// Rules of single observations that have not ended with all of a trace, where a rule of traces waits for one.
-    pub(crate) async fn open_parts<'r>(
+    /// The executions over a trace and what is in it, and rules of single observations that have not ended with all of it,
+    /// where a rule of traces waits for one.
+    async fn open_parts<'r>(
         &self,
         catalog: &'r Catalog,
         (project, trace): (&ProjectId, &TraceId),
         rules: &[&'r Arc<PreparedRule>],
-        all: &[Execution],
-    ) -> Result<Open<'r>, Error> {
+    ) -> Result<(Vec<Execution>, Open<'r>), Error> {
         let mut open = Open::default();
         let is_named = |part: &&&Arc<PreparedRule>| {
             let mut rules = rules.iter();
@@ -417,14 +415,21 @@ impl Inner {
         let parts = catalog.observation_rules(project);
         let parts: Vec<&Arc<PreparedRule>> = parts.iter().filter(is_named).copied().collect();
         let ledger = &self.deps.store.ledger;
-        for part in parts {
-            let id = &part.rule.id;
-            let own: Vec<&Execution> = all.iter().filter(|each| each.made.rule_id == *id).collect();
-            if is_open(&own) || ledger.waits_in(project, trace, id).await? {
+        // Another matcher makes an execution of a watch: read in this order, one of both is seen.
+        for part in &parts {
+            if ledger.waits_in(project, trace, &part.rule.id).await? {
                 open.note(&part.rule);
             }
         }
-        Ok(open)
+        let all = ledger.trace_executions(project, trace).await?;
+        for part in parts {
+            let id = &part.rule.id;
+            let own: Vec<&Execution> = all.iter().filter(|each| each.made.rule_id == *id).collect();
+            if is_open(&own) {
+                open.note(&part.rule);
+            }
+        }
+        Ok((all, open))
     }
 
     /// The scores on a trace, where a filter asks for them.
@@ -673,7 +678,7 @@ impl Pass<'_> {
     }
 
     /// Asks and notes the answer. Whether an execution is made, which has not ended.
-    pub(crate) fn take(
+    fn take(
         &mut self,
         rule: &PreparedRule,
         complete: &Complete<'_>,
@@ -719,6 +724,10 @@ impl Pass<'_> {
             }
         }
         is_made
+    }
+
+    pub(crate) fn set_watch(&mut self, new: NewWatch) {
+        self.batch.watches.push(new);
     }
 
     fn move_watch(&mut self, watch: &Watch, next: Option<Timestamp>, waiting: Vec<RuleId>) {

@@ -503,7 +503,7 @@ async fn a_rule_is_checked_as_a_whole() {
         ),
         (json!({ "sampling": null }), 400, "sampling"),
         (json!({ "sampling": 2 }), 400, "sampling"),
-        (json!({ "target": "session" }), 400, "observation, trace"),
+        (json!({ "target": "session" }), 400, "experiment, trace"),
         (json!({ "schedule": "cron" }), 400, "continuous"),
         (json!({ "settleMs": -1 }), 400, "settleMs"),
         (json!({ "onMising": "skip" }), 400, "onMising"),

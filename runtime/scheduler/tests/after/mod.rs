@@ -428,6 +428,61 @@ async fn a_score_that_comes_while_a_rule_waits_is_seen_when_it_is_asked() {
 }
 
 #[tokio::test]
+async fn a_score_starts_no_rule_before_those_that_it_waits_for_have_ended() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let first = world
+            .rule("first", OBSERVATION, |rule| {
+                rule.timing.settle_ms = Some(60_000)
+            })
+            .await;
+        let second = world
+            .rule("second", OBSERVATION, |rule| {
+                rule.after = after([&first]);
+                rule.filter = Written::parse(
+                    [
+                        short("first", OBSERVATION).sent(),
+                        &[json!({
+                            "type": "booleanObject", "column": "score_booleans", "key": "thumb",
+                            "operator": "=", "value": false,
+                        })],
+                    ]
+                    .concat(),
+                    OBSERVATION.filter_columns(),
+                )
+                .unwrap();
+            })
+            .await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let (early, late) = (saying(1, "short"), saying(2, "short"));
+        let thumb = async |id: &str, own: &Observation| {
+            let subject = Subject::Observation(own.trace_id.clone(), own.id.clone());
+            world.thumb(id, subject).await;
+        };
+        // One is scored in the pass that sees it first, the other one while the first rule waits.
+        world.ingest(vec![early.clone(), late.clone()]).await;
+        thumb("early", &early).await;
+        scheduler.run_until_idle().await.unwrap();
+        world.clock.advance(10_000);
+        thumb("late", &late).await;
+        scheduler.run_until_idle().await.unwrap();
+        for n in [1, 2] {
+            assert_eq!(world.executions_of(&second, n).await, [], "{n}");
+        }
+        world.clock.advance(50_000);
+        scheduler.run_until_idle().await.unwrap();
+        for n in [1, 2] {
+            for rule in [&first, &second] {
+                let made = world.executions_of(rule, n).await;
+                assert_eq!(made.len(), 1, "{} over {n}", rule.name);
+            }
+        }
+        assert_eq!(world.counts(&second).await.get("not_matched"), None);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_audit_takes_a_share_of_what_scores_alone_refuse_and_marks_it() {
     on_each_database(|store| async move {
         let world = World::new(store).await;

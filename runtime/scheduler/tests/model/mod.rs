@@ -86,7 +86,8 @@ struct History<'d> {
 
 /// What the evaluator makes of an item when it is asked for the `n`-th time.
 fn answer(item: &str, n_before: u32) -> Result<f64, FailureClass> {
-    match number_of(item) % 32 {
+    let number = number_of(item);
+    match number % 32 {
         0 => Err(FailureClass::InvalidInput),
         1 => Err(FailureClass::NotApplicable),
         2 if n_before < 2 => Err(FailureClass::Transient),
@@ -101,7 +102,7 @@ fn answer(item: &str, n_before: u32) -> Result<f64, FailureClass> {
         20 => Err(FailureClass::MalformedOutput),
         21 if n_before < 1 => Err(FailureClass::AuthInvalid),
         22 if n_before < 1 => Err(FailureClass::BudgetExhausted),
-        number => Ok(number as f64),
+        _ => Ok(number as f64),
     }
 }
 
