@@ -169,7 +169,9 @@ impl Child {
         let origin = tokio::time::timeout(PATIENCE, ready)
             .await
             .context("not ready in time")??;
-        let client = Client::new(&origin).with_keys(KEYS.0, KEYS.1);
+        let client = Client::new(&origin)
+            .with_keys(KEYS.0, KEYS.1)
+            .with_timeout(PATIENCE);
         let health = client.get("/api/public/health").await?;
         anyhow::ensure!(health.status == 200, "{}", health.text());
         Ok(Self { process, client })
