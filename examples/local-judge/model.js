@@ -27,8 +27,8 @@ function isJson(text) {
 }
 
 class Model {
-  constructor(llama, model, sequence) {
-    Object.assign(this, { llama, model, sequence });
+  constructor(llama, model, sequence, maxText) {
+    Object.assign(this, { llama, model, sequence, maxText });
     this.name = model.fileInfo.metadata.general.name ?? "local";
   }
 
@@ -36,7 +36,7 @@ class Model {
     if (anyJson) return this.llama.getGrammarFor("json");
     if (schema === undefined) return undefined;
     try {
-      return await this.llama.createGrammarForJsonSchema(forGrammar(schema));
+      return await this.llama.createGrammarForJsonSchema(forGrammar(schema, this.maxText));
     } catch (error) {
       throw new Refused(`response_format: no grammar can be made of this schema: ${error.message}`, "response_format");
     }
@@ -68,8 +68,12 @@ class Model {
     return { token: this.added(tokens, token, said), logprob: Math.log(confidence), top_logprobs: alternatives };
   }
 
-  /** One reply. It ends where the model ends it, where its JSON is complete, or at the limit. */
-  async complete(asked) {
+  /**
+   * One reply. It ends where the model ends it, where its JSON is complete, or at the limit. For a caller that is gone, as
+   * `signal` says, nothing is worked out.
+   */
+  async complete(asked, signal) {
+    signal.throwIfAborted();
     const grammar = await this.grammarOf(asked);
     const prompt = this.promptTokens(asked.messages, asked.limit);
     const { temperature, topP, seed, topLogprobs } = asked;
@@ -81,6 +85,7 @@ class Model {
     let text = "";
     let isComplete = true;
     for await (const next of this.sequence.evaluateWithMetadata(prompt, wanted, options)) {
+      signal.throwIfAborted();
       const { token } = next;
       shown.push(topLogprobs === undefined ? token : this.logprobsOf(tokens, token, text, next, topLogprobs));
       text += this.added(tokens, token, text);
@@ -93,11 +98,11 @@ class Model {
   }
 }
 
-/** Loads a model file (GGUF). */
-export async function openModel(modelPath) {
+/** Loads a model file (GGUF). A text in its replies has at most `maxText` characters. */
+export async function openModel(modelPath, maxText) {
   const llama = await getLlama({ gpu: false, build: "never", logLevel: "error" });
   const model = await llama.loadModel({ modelPath });
   // One thread: on a busy machine several wait for each other longer than they work.
   const context = await model.createContext({ contextSize: CONTEXT_TOKENS, threads: 1 });
-  return new Model(llama, model, context.getSequence());
+  return new Model(llama, model, context.getSequence(), maxText);
 }

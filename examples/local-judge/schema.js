@@ -3,7 +3,6 @@
 // A small model does not keep bounds that nothing enforces, and may write a text without end. So a number within bounds
 // becomes a choice of steps, and texts and lists get a length.
 
-const MAX_TEXT = 160;
 const MAX_ITEMS = 8;
 const STEPS = 20;
 
@@ -27,29 +26,33 @@ function steps(schema) {
 
 const each = (members, change) => Object.fromEntries(Object.entries(members).map(([name, of]) => [name, change(of)]));
 
-/** The schema for a grammar. What a grammar cannot express is left to the caller's own check of the reply. */
-export function forGrammar(schema) {
+/**
+ * The schema for a grammar, with texts of at most `maxText` characters. What a grammar cannot express is left to the
+ * caller's own check of the reply.
+ */
+export function forGrammar(schema, maxText) {
+  const inner = (part) => forGrammar(part, maxText);
   if (schema === null || typeof schema !== "object") return {};
   if (schema.$ref) return { $ref: schema.$ref };
-  const more = schema.$defs ? { $defs: each(schema.$defs, forGrammar) } : {};
+  const more = schema.$defs ? { $defs: each(schema.$defs, inner) } : {};
   if (schema.enum) return { ...more, enum: schema.enum };
   if ("const" in schema) return { ...more, const: schema.const };
   const choices = schema.oneOf ?? schema.anyOf;
-  if (choices) return { ...more, oneOf: choices.map(forGrammar) };
-  if (Array.isArray(schema.type)) return { ...more, oneOf: schema.type.map((type) => forGrammar({ ...schema, type })) };
+  if (choices) return { ...more, oneOf: choices.map(inner) };
+  if (Array.isArray(schema.type)) return { ...more, oneOf: schema.type.map((type) => inner({ ...schema, type })) };
   switch (schema.type) {
     case "string":
-      return { type: "string", minLength: 1, maxLength: Math.min(bound(schema, "maxLength") ?? MAX_TEXT, MAX_TEXT) };
+      return { type: "string", minLength: 1, maxLength: Math.min(bound(schema, "maxLength") ?? maxText, maxText) };
     case "number":
     case "integer":
       return steps(schema);
     case "array": {
       const maxItems = Math.min(bound(schema, "maxItems") ?? MAX_ITEMS, MAX_ITEMS);
       const minItems = Math.min(bound(schema, "minItems") ?? 0, maxItems);
-      return { ...more, type: "array", items: forGrammar(schema.items ?? {}), minItems, maxItems };
+      return { ...more, type: "array", items: inner(schema.items ?? {}), minItems, maxItems };
     }
     case "object":
-      return { ...more, type: "object", properties: each(schema.properties ?? {}, forGrammar) };
+      return { ...more, type: "object", properties: each(schema.properties ?? {}, inner) };
     default:
       return { ...more, ...(schema.type ? { type: schema.type } : {}) };
   }

@@ -1,6 +1,6 @@
 // A model on this machine behind OpenAI's `POST /v1/chat/completions`, for one caller at a time:
 //
-//     node server.js --model model.gguf [--port 8089] [--without json_schema,tools,json_object,logprobs]
+//     node server.js --model model.gguf [--port 8089] [--without json_schema,tools,json_object,logprobs] [--max-text 160]
 //
 // What it cannot do is answered with status 400 and the name of the parameter, as other servers do. `--without` makes
 // it one that can do less.
@@ -18,11 +18,12 @@ const { values } = parseArgs({
     model: { type: "string" },
     port: { type: "string", default: "8089" },
     without: { type: "string", default: "" },
+    "max-text": { type: "string", default: "160" },
   },
 });
 if (!values.model) throw new Error("--model FILE is required");
 const without = new Set(values.without.split(",").filter(Boolean));
-const model = await openModel(values.model);
+const model = await openModel(values.model, Number(values["max-text"]));
 
 // One after the other: there is one context.
 let last = Promise.resolve();
@@ -66,12 +67,12 @@ function answerOf(asked, reply) {
   };
 }
 
-async function answer(request) {
+async function answer(request, signal) {
   if (request.method !== "POST" || request.url !== "/v1/chat/completions") {
     throw new Refused("there is POST /v1/chat/completions, and nothing else", null, 404);
   }
   const asked = readRequest(await bodyOf(request), without);
-  return answerOf(asked, await inTurn(() => model.complete(asked)));
+  return answerOf(asked, await inTurn(() => model.complete(asked, signal)));
 }
 
 function send(response, status, body) {
@@ -80,9 +81,12 @@ function send(response, status, body) {
 }
 
 const server = createServer((request, response) => {
-  answer(request).then(
+  const gone = new AbortController();
+  response.on("close", () => gone.abort());
+  answer(request, gone.signal).then(
     (body) => send(response, 200, body),
     (thrown) => {
+      if (gone.signal.aborted) return;
       const status = thrown instanceof Refused ? thrown.status : 500;
       if (status === 500) console.error(thrown);
       const error = { message: thrown.message, type: "invalid_request_error", param: thrown.param ?? null, code: null };

@@ -113,7 +113,9 @@ impl LocalModel {
     /// When it does not start.
     pub async fn serve(&self, without: &str) -> anyhow::Result<Served> {
         let mut process = Command::new(&self.node)
-            .args(["server.js", "--port", "0", "--without", without, "--model"])
+            // Log-probabilities take a third of a second for each token.
+            .args(["server.js", "--port", "0", "--max-text", "40"])
+            .args(["--without", without, "--model"])
             .arg(&self.weights)
             .current_dir(self.folder.path())
             .env_clear()

@@ -95,7 +95,10 @@ fn thanks() -> Value {
             "output": { "dataType": "BOOLEAN", "score": {} },
             "temperature": 0, "seed": true, "logprobs": 5,
         },
-        "slots": [{ "name": "judge", "model": { "provider": "local", "model": "gemma-3-270m" } }],
+        "slots": [{
+            "name": "judge", "model": { "provider": "local", "model": "gemma-3-270m" },
+            "limits": { "timeoutMs": 280_000 },
+        }],
         "grants": ["model"],
     })
 }
