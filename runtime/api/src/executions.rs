@@ -12,7 +12,7 @@ use perpend_contract::list::{All, Continued};
 use perpend_contract::score::{Groups, ScoreV3, SupersededScore};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Execution, Rule, Target, TargetKind};
-use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, TraceId};
+use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, SessionId, TraceId};
 use perpend_domain::time::Timestamp;
 use perpend_ledger::RuleCount;
 use perpend_scheduler::{Explanation, Refusal, Step};
@@ -33,14 +33,26 @@ const HOUR_MS: i64 = 3_600_000;
 const NEVER: Timestamp = Timestamp::from_micros(i64::MAX);
 
 const TARGET: &[Param] = &[
-    param("traceId", "string", "The trace.").needed(),
+    param(
+        "traceId",
+        "string",
+        "The trace; needed, but for rules of sessions.",
+    ),
     param(
         "observationId",
         "string",
         "The observation, for rules whose target is one.",
     ),
+    param("sessionId", "string", "The session, for rules of sessions."),
 ];
-const TRACE: &[Param] = &[param("traceId", "string", "The trace.").needed()];
+const OVER: &[Param] = &[
+    param(
+        "traceId",
+        "string",
+        "The trace; this or the session is needed.",
+    ),
+    param("sessionId", "string", "The session."),
+];
 const ONE: &str = "/api/v1/executions/{executionId}";
 const COUNTERS: &[Param] = &[param(
     "hours",
@@ -66,10 +78,10 @@ pub(super) fn routes(routes: &mut Routes) {
     let executions = Operation::get(
         "listExecutions",
         "/api/v1/executions",
-        "Executions over a trace and what is in it",
+        "Executions over a trace and what is in it, or over a session",
         EvaluatorRead,
     );
-    routes.add(executions.query(TRACE), list_executions);
+    routes.add(executions.query(OVER), list_executions);
     let failed = Operation::get(
         "listFailedExecutions",
         "/api/v1/failed-executions",
@@ -100,17 +112,28 @@ fn trace_id(params: &Params) -> Result<TraceId, Problem> {
     TraceId::new(text).map_err(|error| Problem::query("traceId", error.to_string()))
 }
 
+fn session_id(params: &Params) -> Result<SessionId, Problem> {
+    let text = params
+        .text("sessionId")
+        .ok_or_else(|| Problem::query("sessionId", "needed: the rule scores sessions"))?;
+    SessionId::new(text).map_err(|error| Problem::query("sessionId", error.to_string()))
+}
+
 async fn list_executions(
     State(app): State<App>,
     caller: Act,
     params: Params,
 ) -> Result<Answer<All<contract::Execution>>, Problem> {
-    let id = trace_id(&params)?;
-    let rows = app
-        .store
-        .ledger
-        .trace_executions(&caller.project, &id)
-        .await?;
+    let target = match params.text("sessionId") {
+        Some(_) if params.text("traceId").is_some() => {
+            let message = "either a trace or a session is expected";
+            return Err(Problem::query("sessionId", message));
+        }
+        Some(_) => Target::Session(session_id(&params)?),
+        None => Target::Trace(trace_id(&params)?),
+    };
+    let ledger = &app.store.ledger;
+    let rows = ledger.executions_over(&caller.project, &target).await?;
     Ok(Answer(All {
         data: rows.iter().map(Into::into).collect(),
     }))
@@ -159,11 +182,11 @@ async fn get_execution(
     let row = existing(&app, &caller.project, &id).await?;
     let id = &row.made.id;
     let attempts = app.store.ledger.attempts(&caller.project, id).await?;
-    let trace = &row.made.target.trace_id;
+    let target = &row.made.target;
     let aside = app
         .store
         .telemetry
-        .superseded_scores(&caller.project, trace, id);
+        .superseded_scores(&caller.project, target, id);
     let aside = aside.await?.into_iter();
     let aside = aside.map(|(score, by)| SupersededScore {
         score: ScoreV3::new(&caller.project, &score, Groups::ALL),
@@ -285,12 +308,21 @@ fn target(rule: &Rule, params: &Params) -> Result<Target, Problem> {
                 "must be absent: the rule scores whole traces",
             ));
         }
+        (TargetKind::Session, _) => {
+            let others = ["traceId", "observationId"];
+            if let Some(other) = others.iter().find(|name| params.text(name).is_some()) {
+                let message = "must be absent: the rule scores whole sessions";
+                return Err(Problem::query(other, message));
+            }
+            return Ok(Target::Session(session_id(params)?));
+        }
         _ => {}
     }
-    Ok(Target {
-        trace_id: trace_id(params)?,
-        observation_id,
-    })
+    if params.text("sessionId").is_some() {
+        let message = "must be absent: the rule scores no sessions";
+        return Err(Problem::query("sessionId", message));
+    }
+    Ok(Target::within(trace_id(params)?, observation_id))
 }
 
 fn explanation_view(
@@ -301,8 +333,9 @@ fn explanation_view(
     let step = &explanation.step;
     contract::Explanation {
         evaluation_rule_id: rule.id.clone(),
-        trace_id: target.trace_id,
-        observation_id: target.observation_id,
+        trace_id: target.trace().cloned(),
+        observation_id: target.observation().cloned(),
+        session_id: target.session().cloned(),
         step: step.name().to_owned(),
         explanation: step.sentence(),
         details: facts(step),

@@ -115,8 +115,9 @@ fn example(found: PreviewExample) -> Example {
         .map(|why| (why.class.as_str().to_owned(), why.message))
         .unzip();
     Example {
-        trace_id: found.target.trace_id,
-        observation_id: found.target.observation_id,
+        trace_id: found.target.trace().cloned(),
+        observation_id: found.target.observation().cloned(),
+        session_id: found.target.session().cloned(),
         name: found.name,
         timestamp: found.at,
         item,

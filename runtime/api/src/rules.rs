@@ -179,6 +179,17 @@ fn timing_of(input: &RuleInput, base: Timing, faults: &mut Faults) -> Timing {
     }
 }
 
+/// What a session is never waited for with is not asked for.
+fn check_waits(input: &RuleInput, target: TargetKind) -> Result<(), Problem> {
+    match (target, input.settle_ms) {
+        (TargetKind::Session, Some(_)) => Err(Problem::body(
+            "settleMs",
+            "a session is complete when nothing has come for quietMs; leave settleMs out",
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn checked_sampling(sampling: Option<f64>) -> Result<f64, Problem> {
     match sampling {
         Some(rate) if rate > 0.0 && rate <= 1.0 => Ok(rate),
@@ -358,6 +369,7 @@ pub(super) async fn draft(
     let patch = patch_of(input, app, None)?;
     let now = app.web.clock.now();
     let target = patch.target.unwrap_or(TargetKind::Observation);
+    check_waits(input, target)?;
     let sent = input.filter.clone().unwrap_or_default();
     let filter = Written::parse(sent.0, target.filter_columns()).map_err(filter_problem)?;
     let rule = Rule {
@@ -408,6 +420,7 @@ pub(super) async fn change(
     let mut patch = patch_of(input, app, Some(&standing))?;
     let now = app.web.clock.now();
     let target = patch.target.unwrap_or(standing.target);
+    check_waits(input, target)?;
     // Also one that stays: it was written for another target, or by an older version.
     let sent = input.filter.clone();
     let sent = sent.map_or_else(|| standing.filter.sent().to_vec(), |sent| sent.0);

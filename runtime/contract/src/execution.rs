@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use perpend_domain::evaluation::{self, CompletionReason, ExecutionState};
 use perpend_domain::ids::{
-    AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, RuleId, TraceId,
+    AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, RuleId, SessionId,
+    TraceId,
 };
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -56,8 +57,13 @@ pub struct Execution {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     shadow_version: Option<u32>,
-    trace_id: TraceId,
+    /// `null` for one over a session.
+    trace_id: Option<TraceId>,
     observation_id: Option<ObservationId>,
+    /// The session, for one over a session; else absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, nullable = false)]
+    session_id: Option<SessionId>,
     /// 0, and one more for each time that the target was scored again.
     generation: u32,
     state: ExecutionState,
@@ -74,7 +80,7 @@ pub struct Execution {
     audit: bool,
     /// Why the target was complete.
     completion_reason: CompletionReason,
-    /// Observations of the trace when the execution was made.
+    /// Observations of the trace or session when the execution was made.
     observation_count: u32,
     /// Observations that came too late for it.
     late_observation_count: u32,
@@ -95,8 +101,9 @@ impl From<&evaluation::Execution> for Execution {
             evaluator_id: made.evaluator_id.clone(),
             evaluator_version_id: execution.evaluator_version_id.clone(),
             shadow_version: execution.made.shadow,
-            trace_id: made.target.trace_id.clone(),
-            observation_id: made.target.observation_id.clone(),
+            trace_id: made.target.trace().cloned(),
+            observation_id: made.target.observation().cloned(),
+            session_id: made.target.session().cloned(),
             generation: made.generation,
             state: execution.state,
             status: execution.state.into(),
@@ -252,10 +259,14 @@ pub struct Lost {
 pub struct Explanation {
     /// The rule.
     pub evaluation_rule_id: RuleId,
-    /// The trace.
-    pub trace_id: TraceId,
+    /// The trace; `null` for rules of sessions.
+    pub trace_id: Option<TraceId>,
     /// The observation, for rules whose target is one.
     pub observation_id: Option<ObservationId>,
+    /// The session, for rules of sessions; else absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, nullable = false)]
+    pub session_id: Option<SessionId>,
     /// The step that decided.
     pub step: String,
     /// The same as a sentence for people.

@@ -1,6 +1,6 @@
 //! What a rule would do, before it is switched on.
 
-use perpend_domain::ids::{EvaluatorId, ObservationId, TraceId};
+use perpend_domain::ids::{EvaluatorId, ObservationId, SessionId, TraceId};
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -58,10 +58,14 @@ pub struct Matches {
 #[serde(rename_all = "camelCase")]
 #[schema(as = PreviewExample)]
 pub struct Example {
-    /// The trace.
-    pub trace_id: TraceId,
+    /// The trace; `null` for a session.
+    pub trace_id: Option<TraceId>,
     /// The observation, where that is the target.
     pub observation_id: Option<ObservationId>,
+    /// The session, where that is the target; else absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, nullable = false)]
+    pub session_id: Option<SessionId>,
     /// Its name.
     pub name: Option<String>,
     /// When it began.

@@ -1,7 +1,7 @@
 //! A trial of an evaluator: what it would give, with nothing stored.
 
 use perpend_domain::evaluation::Mapping;
-use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::ids::{ObservationId, SessionId, TraceId};
 use perpend_domain::score::ScoreDataType;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -39,10 +39,12 @@ pub struct TrialInput {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TrialTarget {
-    /// The trace.
-    pub trace_id: String,
+    /// A trace; or `sessionId`.
+    pub trace_id: Option<String>,
     /// An observation of it; the whole trace when absent.
     pub observation_id: Option<String>,
+    /// A whole session.
+    pub session_id: Option<String>,
 }
 
 /// What an evaluator is given.
@@ -96,10 +98,14 @@ pub struct TrialScore {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrialResult {
-    /// The trace; `null` for an item that was written by hand.
+    /// The trace; `null` for an item that was written by hand, and for a session.
     pub trace_id: Option<TraceId>,
     /// The observation, where it is the target.
     pub observation_id: Option<ObservationId>,
+    /// The session, where it is the target; else absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, nullable = false)]
+    pub session_id: Option<SessionId>,
     /// What the evaluator was given, as the mapping made it; `null` where it was not asked.
     pub item: Option<TrialItem>,
     /// As they would be stored; none where it failed.

@@ -53,7 +53,7 @@ pub enum ChainFault {
     Unknown(usize, String),
     /// Of `after`, by place.
     #[error(
-        "{1:?} scores whole traces: a rule of single observations would wait for what ends after it"
+        "{1:?} scores what the targets of this rule are parts of: it would wait for what ends after it"
     )]
     Larger(usize, String),
     /// Of `after`, by place.
@@ -64,7 +64,7 @@ pub enum ChainFault {
     TooDeep,
     /// Another rule waits for this one.
     #[error(
-        "{0:?} waits for this rule and scores single observations: this one cannot score whole traces"
+        "{0:?} waits for this rule: this one cannot score what the targets of that one are parts of"
     )]
     AwaitedBy(String),
 }
@@ -103,7 +103,7 @@ pub fn check(rule: &Link, all: &[Link]) -> Result<(), ChainFault> {
         }
         let other = rows.by_id.get(id);
         let other = other.ok_or_else(|| ChainFault::Unknown(at, id.to_string()))?;
-        if rule.target.is_of_observations() && !other.target.is_of_observations() {
+        if rule.target.size() < other.target.size() {
             return Err(ChainFault::Larger(at, other.name.clone()));
         }
         if rows.waits_for(other, &rule.id, MAX_DEPTH) {
@@ -111,9 +111,7 @@ pub fn check(rule: &Link, all: &[Link]) -> Result<(), ChainFault> {
         }
     }
     let mut behind = rows.behind(&rule.id);
-    if let Some(other) =
-        behind.find(|each| each.target.is_of_observations() && !rule.target.is_of_observations())
-    {
+    if let Some(other) = behind.find(|each| each.target.size() < rule.target.size()) {
         return Err(ChainFault::AwaitedBy(other.name.clone()));
     }
     let n = rows.n_before(&rule.after, MAX_DEPTH + 1) + rows.n_behind(&rule.id, MAX_DEPTH + 1);
@@ -197,11 +195,12 @@ mod tests {
 
     #[test]
     fn a_rule_waits_for_others_of_its_targets_or_of_parts_of_them() {
-        use TargetKind::{Experiment, Observation, Trace};
+        use TargetKind::{Experiment, Observation, Session, Trace};
         let all = [
             link("observations", Observation, &[]),
             link("items", Experiment, &[]),
             link("traces", Trace, &[]),
+            link("sessions", Session, &[]),
         ];
         for (target, after, want) in [
             (Trace, "observations", Ok(())),
@@ -209,6 +208,10 @@ mod tests {
             (Observation, "items", Ok(())),
             (Observation, "traces", Err("after[0]")),
             (Experiment, "traces", Err("after[0]")),
+            (Session, "observations", Ok(())),
+            (Session, "traces", Ok(())),
+            (Session, "sessions", Ok(())),
+            (Trace, "sessions", Err("after[0]")),
             (Trace, "gone", Err("after[0]")),
             (Trace, "own", Err("after[0]")),
         ] {

@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::budget::Budget;
-use crate::filter::{Column, RULE_OBSERVATION, RULE_TRACE, Written};
+use crate::filter::{Column, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE, Written};
 use crate::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId,
-    TraceId,
+    SessionId, TraceId,
 };
 use crate::named::named_enum;
 use crate::plugin::{Digest, EvaluatorInfo, FailureClass, Grants};
@@ -202,6 +202,7 @@ named_enum!(
         /// Roots of experiment items.
         Experiment = "experiment",
         Trace = "trace",
+        Session = "session",
     }
 );
 
@@ -269,6 +270,7 @@ impl TargetKind {
         match self {
             Self::Observation | Self::Experiment => RULE_OBSERVATION,
             Self::Trace => RULE_TRACE,
+            Self::Session => RULE_SESSION,
         }
     }
 
@@ -276,6 +278,22 @@ impl TargetKind {
     #[must_use]
     pub const fn is_of_observations(self) -> bool {
         matches!(self, Self::Observation | Self::Experiment)
+    }
+
+    /// Observations are parts of traces, and traces of sessions: how many such steps it is from an observation.
+    #[must_use]
+    pub const fn size(self) -> u8 {
+        match self {
+            Self::Observation | Self::Experiment => 0,
+            Self::Trace => 1,
+            Self::Session => 2,
+        }
+    }
+
+    /// Whether rules for such targets look at this one.
+    #[must_use]
+    pub const fn is_for(self, target: &Target) -> bool {
+        self.size() == target.kind().size()
     }
 }
 
@@ -429,21 +447,74 @@ pub struct Assignment {
 
 /// What an execution scores.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Target {
-    /// The trace.
-    pub trace_id: TraceId,
-    /// The observation; absent for the whole trace.
-    pub observation_id: Option<ObservationId>,
+pub enum Target {
+    /// One observation of a trace.
+    Observation(TraceId, ObservationId),
+    /// A whole trace.
+    Trace(TraceId),
+    /// All traces of a session.
+    Session(SessionId),
 }
 
 impl Target {
+    /// A trace, or an observation of it.
+    #[must_use]
+    pub fn within(trace: TraceId, observation: Option<ObservationId>) -> Self {
+        match observation {
+            Some(observation) => Self::Observation(trace, observation),
+            None => Self::Trace(trace),
+        }
+    }
+
     /// The kind of this target.
     #[must_use]
     pub const fn kind(&self) -> TargetKind {
-        if self.observation_id.is_some() {
-            TargetKind::Observation
-        } else {
-            TargetKind::Trace
+        match self {
+            Self::Observation(..) => TargetKind::Observation,
+            Self::Trace(_) => TargetKind::Trace,
+            Self::Session(_) => TargetKind::Session,
+        }
+    }
+
+    /// Whether it is put together of observations, so that more of it may come after it was scored.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        !matches!(self, Self::Observation(..))
+    }
+
+    /// The trace that it is, or belongs to.
+    #[must_use]
+    pub const fn trace(&self) -> Option<&TraceId> {
+        match self {
+            Self::Observation(trace, _) | Self::Trace(trace) => Some(trace),
+            Self::Session(_) => None,
+        }
+    }
+
+    /// The observation that it is.
+    #[must_use]
+    pub const fn observation(&self) -> Option<&ObservationId> {
+        match self {
+            Self::Observation(_, observation) => Some(observation),
+            Self::Trace(_) | Self::Session(_) => None,
+        }
+    }
+
+    /// The session that it is.
+    #[must_use]
+    pub const fn session(&self) -> Option<&SessionId> {
+        match self {
+            Self::Session(session) => Some(session),
+            Self::Observation(..) | Self::Trace(_) => None,
+        }
+    }
+
+    /// By which it is sampled: observations together with their trace (evaluation.md 1.13).
+    #[must_use]
+    pub fn sampled_by(&self) -> &str {
+        match self {
+            Self::Observation(trace, _) | Self::Trace(trace) => trace.as_str(),
+            Self::Session(session) => session.as_str(),
         }
     }
 }

@@ -10,8 +10,8 @@ mod matching;
 mod parse;
 
 pub use columns::{
-    Column, ColumnKind, OBSERVATIONS, RULE_OBSERVATION, RULE_TRACE, SCORE_COLUMNS, SCORES, TRACES,
-    find,
+    Column, ColumnKind, OBSERVATIONS, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE, SCORE_COLUMNS,
+    SCORES, TRACES, find,
 };
 pub use matching::{Cell, Mismatch, Row};
 pub use parse::{ConditionField, FilterError};

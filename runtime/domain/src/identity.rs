@@ -62,8 +62,9 @@ impl<'a> ExecutionKey<'a> {
             rule,
             evaluator: evaluator.as_str(),
             target_kind: target.kind().as_str(),
-            trace: target.trace_id.as_str(),
-            observation: target.observation_id.as_ref().map_or("", |id| id.as_str()),
+            trace: target.trace().map_or("", |id| id.as_str()),
+            observation: target.observation().map_or("", |id| id.as_str()),
+            item: target.session().map_or("", |id| id.as_str()),
             generation,
             ..Self::default()
         }

@@ -106,6 +106,8 @@ id!(/// A tenant: every row of data belongs to exactly one project.
     ProjectId);
 id!(/// An owner of projects.
     OrganizationId);
+id!(/// Traces of one conversation, as clients name it.
+    SessionId);
 id!(/// A person, known to one organization.
     UserId);
 id!(/// A trace, unique within its project. From OTLP: 32 lower-case hex digits.

@@ -41,6 +41,7 @@ pub mod sampling;
 mod schema;
 pub mod score;
 pub mod score_config;
+pub mod session;
 pub mod slots;
 pub mod telemetry;
 pub mod text;

@@ -6,11 +6,13 @@
 mod extract;
 mod item;
 mod source;
+mod thread;
 mod written;
 
 pub use extract::{InvalidPath, JsonPath, extract, open, text};
 pub use item::{MissingPart, Plan, Subject, VARIABLES};
 pub use source::{Part, Selector, Source, Which};
+pub use thread::{Conversation, TooLong};
 pub use written::WrittenItem;
 
 use crate::evaluation::{Mapping, TargetKind};
@@ -123,5 +125,9 @@ mod tests {
             ]
         );
         assert!(compile(&mapping[3..], TargetKind::Trace).is_ok());
+        let of_sessions = [entry("said", "session.thread", None)];
+        assert!(compile(&of_sessions, TargetKind::Session).is_ok());
+        assert!(compile(&of_sessions, TargetKind::Trace).is_err());
+        assert!(compile(&mapping[2..3], TargetKind::Session).is_err());
     }
 }

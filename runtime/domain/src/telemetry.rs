@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::batch::Media;
 use crate::filter::{Filter, Order, TextOp};
-use crate::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, TraceId};
+use crate::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, SessionId, TraceId};
 use crate::list::Paging;
 use crate::observation::{ExperimentLink, Level, Observation, ObservationKind};
 use crate::patch::Patch;
@@ -311,6 +311,8 @@ pub struct Touched {
     pub observations: Vec<(TraceId, ObservationId)>,
     /// What a person or a client scored: traces, and observations of them.
     pub scored: Vec<(TraceId, Option<ObservationId>)>,
+    /// The same for sessions.
+    pub scored_sessions: Vec<SessionId>,
 }
 
 /// What one request of create and update events says.
@@ -324,9 +326,9 @@ pub struct EventBatch {
     pub scores: Vec<NewScore>,
 }
 
-/// A session.
+/// A session in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct ListedSession {
     /// Its id, as its traces name it.
     pub id: String,
     /// Time of its first trace.

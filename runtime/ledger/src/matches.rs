@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use perpend_domain::evaluation::{ExecutionState, NewExecution, QueueKind, Target};
-use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, RuleId, TraceId};
+use perpend_domain::ids::{ExecutionId, ProjectId, RuleId, TraceId};
 use perpend_domain::time::Timestamp;
 
 use super::claim::Lease;
@@ -11,7 +11,7 @@ use super::counts;
 use super::queue;
 use super::row::{id_bytes, origin_code, state_code};
 use crate::{Error, Ledger};
-use perpend_sql::{Arg, Sized, Tx, query, value_rows};
+use perpend_sql::{Arg, Sized, Tx, query, value_list, value_rows};
 use perpend_sql::{Numbers, Table, checked, from_json, to_json};
 
 /// A target that was not complete for every rule when it was last looked at.
@@ -19,10 +19,8 @@ use perpend_sql::{Numbers, Table, checked, from_json, to_json};
 pub struct Watch {
     /// The tenant.
     pub project: ProjectId,
-    /// The trace.
-    pub trace: TraceId,
-    /// The observation; `None` for the whole trace.
-    pub observation: Option<ObservationId>,
+    /// What is watched.
+    pub target: Target,
     /// The change since which it is waited for; of a watch that stands already this stays as it is.
     pub began_at: Timestamp,
     /// Last change.
@@ -89,6 +87,7 @@ perpend_sql::record! {
         project_id: String,
         trace_id: String,
         observation_id: String,
+        session_id: String,
         began_at: i64,
         changed_at: i64,
         looked_at: i64,
@@ -101,14 +100,16 @@ impl TryFrom<WatchRow> for Watch {
     type Error = Error;
 
     fn try_from(row: WatchRow) -> Result<Self, Error> {
-        let observation = match row.observation_id.as_str() {
-            "" => None,
-            id => Some(checked("watch", id)?),
+        let target = match (row.session_id.as_str(), row.observation_id.as_str()) {
+            ("", "") => Target::Trace(checked("watch", &row.trace_id)?),
+            ("", id) => {
+                Target::Observation(checked("watch", &row.trace_id)?, checked("watch", id)?)
+            }
+            (session, _) => Target::Session(checked("watch", session)?),
         };
         Ok(Self {
             project: checked("watch", &row.project_id)?,
-            trace: checked("watch", &row.trace_id)?,
-            observation,
+            target,
             began_at: Timestamp::from_micros(row.began_at),
             changed_at: Timestamp::from_micros(row.changed_at),
             looked_at: Timestamp::from_micros(row.looked_at),
@@ -136,42 +137,56 @@ fn waiting_text(ids: &[RuleId]) -> Result<String, Error> {
 }
 
 const DUE_WATCHES: &str = "
-    SELECT project_id, trace_id, observation_id, began_at, changed_at, looked_at, due_at, waiting
+    SELECT project_id, trace_id, observation_id, session_id, began_at, changed_at, looked_at, due_at, waiting
       FROM watches WHERE due_at <= $1 ORDER BY due_at LIMIT $2";
 
 const WATCH: &str = "
-    SELECT project_id, trace_id, observation_id, began_at, changed_at, looked_at, due_at, waiting
-      FROM watches WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3";
+    SELECT project_id, trace_id, observation_id, session_id, began_at, changed_at, looked_at, due_at, waiting
+      FROM watches WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3 AND session_id = $4";
 
 /// A watch that came due is moved only from where it was read: somebody else may have moved it.
 const MOVE_WATCH: &str = "
     UPDATE watches SET changed_at = $1, looked_at = $2, due_at = $3, waiting = $4
-     WHERE project_id = $5 AND trace_id = $6 AND observation_id = $7 AND due_at = $8";
+     WHERE project_id = $5 AND trace_id = $6 AND observation_id = $7 AND session_id = $8 AND due_at = $9";
 const DROP_WATCH: &str = "
     DELETE FROM watches
-     WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3 AND due_at = $4";
+     WHERE project_id = $1 AND trace_id = $2 AND observation_id = $3 AND session_id = $4 AND due_at = $5";
 /// With a list of its own, without which SQLite reads all watches.
 static DROP_ANY_WATCHES: Sized = Sized::repeatable(|n| {
     format!(
-        "WITH k (project_id, trace_id, id) AS (VALUES {}) DELETE FROM watches \
-         WHERE (project_id, trace_id, observation_id) IN (SELECT project_id, trace_id, id FROM k)",
-        value_rows(n, 3, 1)
+        "WITH k (project_id, trace_id, id, session_id) AS (VALUES {}) DELETE FROM watches \
+         WHERE (project_id, trace_id, observation_id, session_id) IN \
+               (SELECT project_id, trace_id, id, session_id FROM k)",
+        value_rows(n, 4, 1)
     )
 });
 const SET_WATCH: &str = "
-    INSERT INTO watches (project_id, trace_id, observation_id, changed_at, looked_at, due_at, waiting, began_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-    ON CONFLICT (project_id, trace_id, observation_id) DO UPDATE
+    INSERT INTO watches
+           (project_id, trace_id, observation_id, session_id, changed_at, looked_at, due_at, waiting, began_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    ON CONFLICT (project_id, trace_id, observation_id, session_id) DO UPDATE
        SET changed_at = excluded.changed_at, looked_at = excluded.looked_at, due_at = excluded.due_at,
            waiting = excluded.waiting
      WHERE watches.changed_at <= excluded.changed_at";
 /// Whoever has just read one that is due finds it moved, and reads again.
 const WAKE_WAITING: &str = "
-    UPDATE watches SET due_at = CASE WHEN due_at <= $4 THEN due_at - 1 ELSE $4 END
-     WHERE project_id = $1 AND trace_id = $2 AND observation_id IN ('', $3) AND waiting <> ''";
-const WAITS_IN: &str = "
-    SELECT COUNT(*) FROM watches
-     WHERE project_id = $1 AND trace_id = $2 AND observation_id <> '' AND REPLACE(waiting, $3, '') <> waiting";
+    UPDATE watches SET due_at = CASE WHEN due_at <= $5 THEN due_at - 1 ELSE $5 END
+     WHERE project_id = $1 AND trace_id = $2 AND observation_id IN ('', $3) AND session_id = $4 AND waiting <> ''";
+static WAITS_IN: Sized = Sized::new(|n| {
+    format!(
+        "SELECT COUNT(*) FROM watches \
+         WHERE project_id = $1 AND REPLACE(waiting, $2, '') <> waiting AND trace_id IN ({})",
+        value_list(n, 3)
+    )
+});
+/// States below 4 are those that have not ended.
+static OPEN_IN: Sized = Sized::new(|n| {
+    format!(
+        "SELECT COUNT(*) FROM executions \
+         WHERE project_id = $1 AND rule_id = $2 AND state < 4 AND shadow IS NULL AND trace_id IN ({})",
+        value_list(n, 3)
+    )
+});
 /// Looks after `$4`, when the root was received, may not have seen it; those of now have.
 const WAKE_OF_TRACE: &str = "
     UPDATE watches
@@ -182,19 +197,20 @@ const NOTE_LATE: &str = "UPDATE executions SET n_late = $1 WHERE project_id = $2
 static INSERT: Sized = Sized::repeatable(|n| {
     format!(
         "INSERT /*or fail*/ INTO executions (seq, project_id, id, origin, rule_id, assignment_id, \
-         evaluator_id, trace_id, observation_id, shadow, generation, inclusion_probability, completion, \
+         evaluator_id, trace_id, observation_id, session_id, shadow, generation, inclusion_probability, completion, \
          n_observations, is_audit, queue, state, fence, due_at, created_at) VALUES {} ON CONFLICT (id) DO NOTHING",
-        value_rows(n, 20, 1)
+        value_rows(n, 21, 1)
     )
 });
 const STANDING: &str = "SELECT seq FROM executions WHERE seq >= $1 AND seq <= $2";
 
-fn target_of(watch: &Watch) -> [Arg<'_>; 3] {
-    let observation = watch.observation.as_ref();
+/// What a watch is known by.
+fn key_of<'a>(project: &'a ProjectId, target: &'a Target) -> [Arg<'a>; 4] {
     [
-        watch.project.as_str().into(),
-        watch.trace.as_str().into(),
-        observation.map_or("", |id| id.as_str()).into(),
+        project.as_str().into(),
+        target.trace().map_or("", |id| id.as_str()).into(),
+        target.observation().map_or("", |id| id.as_str()).into(),
+        target.session().map_or("", |id| id.as_str()).into(),
     ]
 }
 
@@ -204,7 +220,7 @@ async fn set_watches(tx: &mut Tx, watches: &[NewWatch]) -> Result<bool, Error> {
     let mut dropped: Vec<&Watch> = Vec::new();
     for new in watches {
         let watch = &new.watch;
-        let target = target_of(watch);
+        let target = key_of(&watch.project, &watch.target);
         let times = [watch.changed_at, watch.looked_at, watch.due_at];
         let [changed_at, looked_at, due_at] = times.map(|at| Arg::from(at.as_micros()));
         let state = [
@@ -230,7 +246,7 @@ async fn set_watches(tx: &mut Tx, watches: &[NewWatch]) -> Result<bool, Error> {
         is_mine &= tx.execute(sql, &args).await? == 1 || new.was_due_at.is_none();
     }
     tx.execute_for(&DROP_ANY_WATCHES, &dropped, |args, watch| {
-        args.extend(target_of(watch));
+        args.extend(key_of(&watch.project, &watch.target));
     })
     .await?;
     Ok(is_mine)
@@ -259,7 +275,6 @@ async fn insert(
                 true => (ExecutionState::Running, lease.fence, lease.until),
                 false => (ExecutionState::Pending, 0, now),
             };
-            let observation = new.target.observation_id.as_ref();
             args.extend([
                 (*seq).into(),
                 each.project.as_str().into(),
@@ -268,8 +283,9 @@ async fn insert(
                 new.rule_id.as_str().into(),
                 new.assignment_id.as_str().into(),
                 new.evaluator_id.as_str().into(),
-                new.target.trace_id.as_str().into(),
-                observation.map(|id| id.as_str()).into(),
+                new.target.trace().map_or("", |id| id.as_str()).into(),
+                new.target.observation().map(|id| id.as_str()).into(),
+                new.target.session().map(|id| id.as_str()).into(),
                 new.shadow.map(i64::from).into(),
                 i64::from(new.generation).into(),
                 new.inclusion_probability.into(),
@@ -306,20 +322,36 @@ impl Ledger {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// Whether a rule of observations that others wait for has yet to look at one of a trace.
+    /// Whether a rule that others wait for has not ended with these traces and what is in them: it has yet to look at
+    /// one, or an execution is open.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn waits_in(
+    pub async fn is_open_in(
         &self,
         project: &ProjectId,
-        trace: &TraceId,
+        traces: &[TraceId],
         rule: &RuleId,
     ) -> Result<bool, Error> {
         let named = to_json("watch", &rule.as_str())?;
-        let args = [project.as_str().into(), trace.as_str().into(), named.into()];
-        let rows: Vec<(i64,)> = self.pool.select(WAITS_IN, &args).await?;
-        Ok(rows.iter().any(|(n,)| 0 < *n))
+        // Another matcher makes an execution of a watch: read in this order, one of both is seen.
+        for (statement, rule) in [(&WAITS_IN, named.as_str()), (&OPEN_IN, rule.as_str())] {
+            let mut rest = traces;
+            while !rest.is_empty() {
+                let (sql, n) = statement.for_up_to(rest.len());
+                let (some, later) = rest.split_at(n.min(rest.len()));
+                let mut args: Vec<Arg<'_>> = vec![project.as_str().into(), rule.into()];
+                // One is asked for again where that spares a statement.
+                let some = some.iter().cycle().take(n);
+                args.extend(some.map(|id| Arg::from(id.as_str())));
+                let rows: Vec<(i64,)> = self.pool.select(sql, &args).await?;
+                if rows.iter().any(|(n,)| 0 < *n) {
+                    return Ok(true);
+                }
+                rest = later;
+            }
+        }
+        Ok(false)
     }
 
     /// The watch of a target, while it is not complete for every rule.
@@ -331,14 +363,8 @@ impl Ledger {
         project: &ProjectId,
         target: &Target,
     ) -> Result<Option<Watch>, Error> {
-        let observation = target.observation_id.as_ref().map_or("", |id| id.as_str());
-        let row: Option<WatchRow> = query(WATCH)
-            .bind(project.as_str())
-            .bind(target.trace_id.as_str())
-            .bind(observation)
-            .fetch_optional(&self.pool)
-            .await?;
-        row.map(TryInto::try_into).transpose()
+        let rows: Vec<WatchRow> = self.pool.select(WATCH, &key_of(project, target)).await?;
+        rows.into_iter().next().map(TryInto::try_into).transpose()
     }
 }
 
@@ -349,13 +375,8 @@ pub(super) async fn wake_waiting(
     now: Timestamp,
 ) -> Result<(), Error> {
     for (project, target) in targets {
-        let observation = target.observation_id.as_ref().map_or("", |id| id.as_str());
-        let args = [
-            project.as_str().into(),
-            target.trace_id.as_str().into(),
-            observation.into(),
-            now.as_micros().into(),
-        ];
+        let now = Arg::from(now.as_micros());
+        let args = [&key_of(project, target)[..], &[now]].concat();
         tx.execute(WAKE_WAITING, &args).await?;
     }
     Ok(())

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use perpend_domain::evaluation::{Attempt, Execution, ExecutionState, NoScores};
-use perpend_domain::ids::{ExecutionId, ProjectId, RuleId, TraceId};
+use perpend_domain::evaluation::{Attempt, Execution, ExecutionState, NoScores, Target};
+use perpend_domain::ids::{ExecutionId, ProjectId, RuleId, SessionId, TraceId};
 use perpend_domain::time::Timestamp;
 
 use super::codes::Coded as _;
@@ -29,6 +29,7 @@ static AMONG: Sized = Sized::new(|n| {
     )
 });
 const BY_TRACE: &str = " FROM executions WHERE project_id = $1 AND trace_id = $2 ORDER BY seq";
+const BY_SESSION: &str = " FROM executions WHERE project_id = $1 AND session_id = $2 ORDER BY seq";
 const DEAD: &str = "
      FROM executions
     WHERE project_id = $1 AND state = 6 AND (finished_at, id) < ($2, $3)
@@ -134,6 +135,40 @@ impl Ledger {
             .fetch_all(&self.pool)
             .await?;
         rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// All executions over a session itself, in the order they were made.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn session_executions(
+        &self,
+        project: &ProjectId,
+        session: &SessionId,
+    ) -> Result<Vec<Execution>, Error> {
+        let rows: Vec<ExecutionRow> = query(select(BY_SESSION))
+            .bind(project.as_str())
+            .bind(session.as_str())
+            .fetch_all(&self.pool)
+            .await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
+    /// All executions over a target, what is in it and what it is in.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn executions_over(
+        &self,
+        project: &ProjectId,
+        target: &Target,
+    ) -> Result<Vec<Execution>, Error> {
+        match target {
+            Target::Observation(trace, _) | Target::Trace(trace) => {
+                self.trace_executions(project, trace).await
+            }
+            Target::Session(session) => self.session_executions(project, session).await,
+        }
     }
 
     /// Executions that failed, the last first, from after a place in the list.

@@ -61,7 +61,7 @@ pub(super) fn id_of(bytes: &[u8]) -> Result<ExecutionId, Error> {
 
 /// The columns of [`ExecutionRow`].
 pub(super) const COLUMNS: &str = "seq, project_id, id, origin, rule_id, assignment_id, evaluator_id, trace_id, \
-     observation_id, shadow, generation, inclusion_probability, completion, n_observations, is_audit, n_late, state, \
+     observation_id, session_id, shadow, generation, inclusion_probability, completion, n_observations, is_audit, n_late, state, \
      attempts, due_at, evaluator_version_id, error_class, error_message, created_at, first_attempt_at, \
      finished_at";
 
@@ -76,6 +76,7 @@ perpend_sql::record! {
         evaluator_id: String,
         trace_id: String,
         observation_id: Option<String>,
+        session_id: Option<String>,
         shadow: Option<i32>,
         generation: i32,
         inclusion_probability: f64,
@@ -99,10 +100,19 @@ impl TryFrom<ExecutionRow> for Execution {
     type Error = Error;
 
     fn try_from(row: ExecutionRow) -> Result<Self, Error> {
-        let observation_id = row
-            .observation_id
-            .map(|id| checked(WHAT, &id))
-            .transpose()?;
+        let target = match (row.session_id, row.observation_id) {
+            (Some(id), None) => Target::Session(checked(WHAT, &id)?),
+            (None, Some(id)) => {
+                Target::Observation(checked(WHAT, &row.trace_id)?, checked(WHAT, &id)?)
+            }
+            (None, None) => Target::Trace(checked(WHAT, &row.trace_id)?),
+            (Some(_), Some(_)) => {
+                return Err(Error::Inconsistent {
+                    what: WHAT,
+                    detail: "it is over a session and an observation".to_owned(),
+                });
+            }
+        };
         let version = row
             .evaluator_version_id
             .map(|id| checked(WHAT, &id))
@@ -116,10 +126,7 @@ impl TryFrom<ExecutionRow> for Execution {
                 rule_id: checked(WHAT, &row.rule_id)?,
                 assignment_id: checked(WHAT, &row.assignment_id)?,
                 evaluator_id: checked(WHAT, &row.evaluator_id)?,
-                target: Target {
-                    trace_id: checked(WHAT, &row.trace_id)?,
-                    observation_id,
-                },
+                target,
                 shadow: row.shadow.map(i32::unsigned_abs),
                 generation: row.generation.unsigned_abs(),
                 inclusion_probability: row.inclusion_probability,

@@ -69,8 +69,7 @@ pub(super) async fn verdicts(
             .catalog
             .rules(project, place.as_ref(), PER_READ)
             .await?;
-        let is_observation = target.observation_id.is_some();
-        let is_for_it = |rule: &Rule| rule.target.is_of_observations() == is_observation;
+        let is_for_it = |rule: &Rule| rule.target.is_for(target);
         rules.extend(page.items.into_iter().filter(is_for_it));
         place = page.next;
         if place.is_none() {

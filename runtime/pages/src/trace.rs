@@ -82,10 +82,7 @@ pub(super) async fn show(
     let looked_at = selected
         .as_ref()
         .and_then(|id| observations.iter_mut().find(|step| step.id == *id));
-    let target = Target {
-        trace_id: id.clone(),
-        observation_id: looked_at.as_ref().map(|step| step.id.clone()),
-    };
+    let target = Target::within(id.clone(), looked_at.as_ref().map(|step| step.id.clone()));
     match looked_at {
         Some(step) => {
             if let Some(whole) = read::step(&app, &viewer.project, &id, &step.id).await? {
@@ -134,17 +131,14 @@ pub(super) async fn detail(
     Query(look): Query<Look>,
 ) -> Result<Response, Problem> {
     let id = TraceId::new(&trace).map_err(|_| unknown())?;
-    let target = Target {
-        trace_id: id.clone(),
-        observation_id: look.observation(),
-    };
+    let target = Target::within(id.clone(), look.observation());
     let scores = app
         .store
         .telemetry
         .scores_of_traces(&viewer.project, std::slice::from_ref(&id))
         .await?;
     let input = detail_of(&app, &viewer, &target, &scores).await?;
-    let view = match &target.observation_id {
+    let view = match target.observation() {
         Some(observation) => {
             let step = read::step(&app, &viewer.project, &id, observation).await?;
             DetailPage::of_observation(&step.ok_or_else(unknown)?, input)
@@ -173,7 +167,7 @@ async fn detail_of(
 ) -> Result<DetailInput, Problem> {
     let about: Vec<&Score> = scores
         .iter()
-        .filter(|score| observation_of(score) == target.observation_id.as_ref())
+        .filter(|score| observation_of(score) == target.observation())
         .collect();
     let origins = about
         .iter()

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use perpend_domain::evaluation::{NoScores, OnMissing, Target, Uncalled};
 use perpend_domain::identity;
-use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
-use perpend_domain::mapping::{Plan, Subject};
+use perpend_domain::ids::{ObservationId, ProjectId, SessionId, TraceId};
+use perpend_domain::mapping::{Conversation, Plan, Subject};
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{
     Attempting, Call, FailureClass, Item, Limits, Origin, Purpose, Reuse,
 };
+use perpend_domain::session::Session;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
@@ -18,11 +19,29 @@ use crate::decide::is_reserved;
 use crate::parts::Inner;
 
 /// What is scored, loaded.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Loaded {
-    pub(crate) observation: Option<Observation>,
-    pub(crate) trace: Option<Trace>,
-    pub(crate) observations: Vec<Observation>,
+    observation: Option<Observation>,
+    trace: Option<Trace>,
+    observations: Vec<Observation>,
+    session: Option<(Session, Conversation)>,
+}
+
+/// What came of loading a target.
+#[derive(Debug)]
+pub(crate) enum Load {
+    /// It is gone, or was never there.
+    Missing,
+    /// It is more than an item can have.
+    TooLarge(NoScores),
+    /// It is there.
+    Loaded(Box<Loaded>),
+}
+
+impl From<Option<Loaded>> for Load {
+    fn from(loaded: Option<Loaded>) -> Self {
+        loaded.map_or(Self::Missing, |loaded| Self::Loaded(Box::new(loaded)))
+    }
 }
 
 impl Loaded {
@@ -30,8 +49,7 @@ impl Loaded {
     pub(crate) fn of_observation(own: Observation) -> Self {
         Self {
             observation: Some(own),
-            trace: None,
-            observations: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -40,6 +58,7 @@ impl Loaded {
             observation: self.observation.as_ref(),
             trace: self.trace.as_ref(),
             observations: &self.observations,
+            session: self.session.as_ref().map(|(session, said)| (session, said)),
         }
     }
 
@@ -49,7 +68,9 @@ impl Loaded {
             .observation
             .as_ref()
             .map(|own| own.environment.as_str());
-        of_trace.or(own).unwrap_or_default()
+        let session = self.session.as_ref();
+        let of_session = session.map(|(session, _)| session.environment.as_str());
+        of_session.or(of_trace).or(own).unwrap_or_default()
     }
 }
 
@@ -151,19 +172,48 @@ impl Inner {
         project: &ProjectId,
         target: &Target,
         plan: &Result<Plan, String>,
-    ) -> Result<Option<Loaded>, perpend_sql::Error> {
-        let trace = &target.trace_id;
-        match &target.observation_id {
-            Some(id) => {
+    ) -> Result<Load, perpend_sql::Error> {
+        match target {
+            Target::Observation(trace, id) => {
                 let own = self.load_one(project, trace, id).await?;
-                Ok(own.map(Loaded::of_observation))
+                Ok(own.map(Loaded::of_observation).into())
             }
-            None => self.load_trace(project, trace, plan).await,
+            Target::Trace(id) => Ok(self.load_trace(project, id, plan).await?.into()),
+            Target::Session(id) => self.load_session(project, id, plan).await,
         }
     }
 
+    /// A session with what its mapping reads of it.
+    async fn load_session(
+        &self,
+        project: &ProjectId,
+        id: &SessionId,
+        plan: &Result<Plan, String>,
+    ) -> Result<Load, perpend_sql::Error> {
+        let telemetry = &self.deps.store.telemetry;
+        let Some(session) = telemetry.target_session(project, id, true).await? else {
+            return Ok(Load::Missing);
+        };
+        let mut said = Conversation::default();
+        if plan.as_ref().is_ok_and(Plan::reads_conversation) {
+            for trace in telemetry.session_trace_ids(project, id).await? {
+                let Some(last) = telemetry.last_generation(project, &trace).await? else {
+                    continue;
+                };
+                if let Err(too_long) = said.add(&last) {
+                    let class = FailureClass::ContextTooLong;
+                    return Ok(Load::TooLarge(NoScores::new(class, &too_long.to_string())));
+                }
+            }
+        }
+        Ok(Load::Loaded(Box::new(Loaded {
+            session: Some((session, said)),
+            ..Loaded::default()
+        })))
+    }
+
     /// A trace with what its mapping reads of it.
-    pub(crate) async fn load_trace(
+    async fn load_trace(
         &self,
         project: &ProjectId,
         id: &TraceId,
@@ -186,11 +236,12 @@ impl Inner {
             observation,
             trace: Some(trace),
             observations,
+            session: None,
         }))
     }
 
     /// An observation with its content.
-    pub(crate) async fn load_one(
+    async fn load_one(
         &self,
         project: &ProjectId,
         trace: &TraceId,

@@ -174,10 +174,36 @@ impl Catalog {
         rules.filter(is_wanted).collect()
     }
 
-    /// Enabled rules of a project whose targets are whole traces.
-    pub(crate) fn trace_rules(&self, project: &ProjectId) -> Vec<&Arc<PreparedRule>> {
+    /// Enabled rules of a project whose targets are whole traces, or whole sessions.
+    pub(crate) fn rules_of(
+        &self,
+        project: &ProjectId,
+        kind: TargetKind,
+    ) -> Vec<&Arc<PreparedRule>> {
         let rules = self.rules.get(project).into_iter().flatten();
-        let is_wanted = |rule: &&Arc<PreparedRule>| rule.rule.target == TargetKind::Trace;
+        let is_wanted = |rule: &&Arc<PreparedRule>| rule.rule.target == kind;
+        rules.filter(is_wanted).collect()
+    }
+
+    /// All enabled rules of a project.
+    pub(crate) fn rules_of_all(&self, project: &ProjectId) -> Vec<&Arc<PreparedRule>> {
+        self.rules.get(project).into_iter().flatten().collect()
+    }
+
+    /// Whether a project has enabled rules whose targets are put together of observations.
+    pub(crate) fn has_whole_rules(&self, project: &ProjectId) -> bool {
+        let mut rules = self.rules.get(project).into_iter().flatten();
+        rules.any(|rule| !rule.rule.target.is_of_observations())
+    }
+
+    /// Enabled rules of a project whose targets are parts of those of this kind.
+    pub(crate) fn rules_of_parts(
+        &self,
+        project: &ProjectId,
+        kind: TargetKind,
+    ) -> Vec<&Arc<PreparedRule>> {
+        let rules = self.rules.get(project).into_iter().flatten();
+        let is_wanted = |rule: &&Arc<PreparedRule>| rule.rule.target.size() < kind.size();
         rules.filter(is_wanted).collect()
     }
 

@@ -1,6 +1,6 @@
 //! When a target is complete (evaluation.md 1.4). All times are the server's receive times.
 
-use perpend_domain::evaluation::{CompletionReason, Timing};
+use perpend_domain::evaluation::{CompletionReason, TargetKind, Timing};
 use perpend_domain::observation::Observation;
 use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
@@ -8,6 +8,7 @@ use perpend_domain::time::Timestamp;
 const SETTLE_MS: i64 = 10_000;
 const MARKER_MS: i64 = 1_000;
 const QUIET_MS: i64 = 180_000;
+const SESSION_QUIET_MS: i64 = 1_800_000;
 const MAX_WAIT_MS: i64 = 3_600_000;
 
 /// When and why a target is complete, if nothing more arrives.
@@ -19,15 +20,30 @@ pub struct Completion {
     pub reason: CompletionReason,
 }
 
-/// When a trace that is waited for since `began_at` is complete for a rule with this timing: the earliest
-/// of all ways.
+/// When a trace or a session that is waited for since `began_at` is complete for a rule with this timing: the earliest
+/// of all ways. A conversation may go on for days, so that a session is complete when it is quiet, and after the longest
+/// wait only where the rule sets one.
 #[must_use]
-pub fn completion(progress: &Progress, timing: &Timing, began_at: Timestamp) -> Completion {
+pub fn completion(
+    kind: TargetKind,
+    progress: &Progress,
+    timing: &Timing,
+    began_at: Timestamp,
+) -> Completion {
     let way = |from: Timestamp, ms: i64, reason| Completion {
         at: from.plus_millis(ms.max(0)),
         reason,
     };
     let last = progress.last_seen;
+    if kind == TargetKind::Session {
+        let quiet = timing.quiet_ms.unwrap_or(SESSION_QUIET_MS);
+        let quiet = way(last, quiet, CompletionReason::Quiet);
+        let longest = timing.max_wait_ms;
+        let longest = longest.map(|ms| way(began_at, ms, CompletionReason::MaxWait));
+        return longest
+            .filter(|longest| longest.at < quiet.at)
+            .unwrap_or(quiet);
+    }
     let max_wait = timing.max_wait_ms.unwrap_or(MAX_WAIT_MS);
     let mut ways = vec![way(began_at, max_wait, CompletionReason::MaxWait)];
     if progress.has_marker {
@@ -90,8 +106,24 @@ mod tests {
     }
 
     fn at(progress: &Progress) -> (i64, CompletionReason) {
-        let completion = completion(progress, &Timing::default(), progress.first_seen);
+        at_for(TargetKind::Trace, progress, &Timing::default())
+    }
+
+    fn at_for(kind: TargetKind, progress: &Progress, timing: &Timing) -> (i64, CompletionReason) {
+        let completion = completion(kind, progress, timing, progress.first_seen);
         (completion.at.as_millis(), completion.reason)
+    }
+
+    #[test]
+    fn a_session_is_complete_when_it_is_quiet_and_waits_no_longer_than_its_rule_says() {
+        let of_session = |timing| at_for(TargetKind::Session, &progress(), &timing);
+        let quiet = of_session(Timing::default());
+        assert_eq!(quiet, (2_100_000, CompletionReason::Quiet));
+        let bounded = of_session(Timing {
+            max_wait_ms: Some(600_000),
+            ..Timing::default()
+        });
+        assert_eq!(bounded, (600_000, CompletionReason::MaxWait));
     }
 
     #[test]

@@ -158,7 +158,7 @@ pub struct Complete<'a> {
     pub row: &'a dyn Row,
     /// When and why it was complete.
     pub completion: Completion,
-    /// Observations of the trace, for the whole trace; 1 for an observation.
+    /// Observations of the whole trace or session; 1 for an observation.
     pub n_observations: u32,
     /// Now.
     pub now: Timestamp,
@@ -213,7 +213,7 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Executi
     } else {
         ""
     };
-    let value = sampling::value(salt, complete.target.trace_id.as_str());
+    let value = sampling::value(salt, complete.target.sampled_by());
     let rate = rule.rule.sampling;
     if !sampling::is_selected(value, rate) {
         return Decision::Refused(Refusal::SampledOut { value, rate });
@@ -234,9 +234,9 @@ pub fn decide(rule: &PreparedRule, complete: &Complete<'_>, standing: &[&Executi
 /// the others decide by: of what is refused for other reasons nothing could be learnt about them.
 fn is_audited(rule: &PreparedRule, complete: &Complete<'_>) -> bool {
     let target = complete.target;
-    let observation = target.observation_id.as_ref().map_or("", |id| id.as_str());
+    let observation = target.observation().map_or("", |id| id.as_str());
     let salt = format!("audit/{}", rule.rule.id);
-    let id = format!("{}/{observation}", target.trace_id);
+    let id = format!("{}/{observation}", target.sampled_by());
     !rule.rule.after.is_empty()
         && sampling::is_selected(sampling::value(&salt, &id), rule.rule.audit)
         && rule.filter().matches_but_for(&SCORE_COLUMNS, complete.row)
@@ -272,11 +272,11 @@ fn verdict(
             let n_late = complete
                 .n_observations
                 .saturating_sub(newest.n_observations);
-            let is_trace = complete.target.observation_id.is_none();
+            let is_whole = complete.target.is_whole();
             let id = newest.id.clone();
             match (n_late, rule.rule.late) {
-                (1.., Late::Rescore) if is_trace => newest.generation + 1,
-                (1.., Late::Ignore) if is_trace => return Verdict::Late(id, n_late),
+                (1.., Late::Rescore) if is_whole => newest.generation + 1,
+                (1.., Late::Ignore) if is_whole => return Verdict::Late(id, n_late),
                 _ => return Verdict::Duplicate(id),
             }
         }
@@ -322,5 +322,5 @@ fn live<'e>(
     let of_evaluator = made.filter(|made| made.evaluator_id == *evaluator && made.shadow.is_none());
     let newest = of_evaluator.max_by_key(|made| made.generation)?;
     let has_more = newest.n_observations < complete.n_observations;
-    (has_more && complete.target.observation_id.is_none()).then_some(newest)
+    (has_more && complete.target.is_whole()).then_some(newest)
 }

@@ -15,7 +15,7 @@ use perpend_domain::time::Timestamp;
 use perpend_ledger::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share, Unheld};
 
 use crate::breaker::{pause_of, probe_of};
-use crate::call::{Loaded, NoCall, call_of, gave_none, item_of};
+use crate::call::{Load, Loaded, NoCall, call_of, gave_none, item_of};
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
 use crate::failures::as_noted;
 use crate::own_traces::{Evaluated, root};
@@ -483,8 +483,9 @@ impl Inner {
             let own = observations.remove(&execution.seq);
             let loaded = self.loaded(execution, assignment, own).await?;
             let outcome = match loaded {
-                None => Err(self.target_missing(execution, now)),
-                Some(loaded) => self.prepare(execution, rule, assignment, &loaded, now),
+                Load::Missing => Err(self.target_missing(execution, now)),
+                Load::TooLarge(why) => Err(Outcome::Failed(why, false)),
+                Load::Loaded(loaded) => self.prepare(execution, rule, assignment, &loaded, now),
             };
             match (outcome, probe) {
                 (Ok(_), Some(pause))
@@ -507,15 +508,15 @@ impl Inner {
     async fn load_observations(&self, work: &Work) -> Result<HashMap<i64, Observation>, Error> {
         let mut by_project: HashMap<&ProjectId, Vec<&Execution>> = HashMap::new();
         for leased in &work.leased {
-            if leased.made.target.observation_id.is_some() {
+            if leased.made.target.observation().is_some() {
                 by_project.entry(&leased.project).or_default().push(leased);
             }
         }
         let mut loaded = HashMap::new();
         for (project, leased) in by_project {
-            let key = |each: &&Execution| {
-                let target = &each.made.target;
-                Some((target.trace_id.clone(), target.observation_id.clone()?))
+            let key = |each: &&Execution| match &each.made.target {
+                Target::Observation(trace, id) => Some((trace.clone(), id.clone())),
+                Target::Trace(_) | Target::Session(_) => None,
             };
             let keys: Vec<_> = leased.iter().filter_map(key).collect();
             let found = self
@@ -543,13 +544,13 @@ impl Inner {
         execution: &Execution,
         assignment: &PreparedAssignment,
         own: Option<Observation>,
-    ) -> Result<Option<Loaded>, Error> {
+    ) -> Result<Load, Error> {
         let target = &execution.made.target;
-        if target.observation_id.is_some() {
-            return Ok(own.map(Loaded::of_observation));
+        if target.observation().is_some() {
+            return Ok(own.map(Loaded::of_observation).into());
         }
-        let (project, id) = (&execution.project, &target.trace_id);
-        Ok(self.load_trace(project, id, &assignment.plan).await?)
+        let project = &execution.project;
+        Ok(self.load_target(project, target, &assignment.plan).await?)
     }
 
     fn prepare<'c>(

@@ -1,14 +1,13 @@
 //! Why does this target have no score? (evaluation.md 1.5)
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use perpend_domain::evaluation::{Execution, Late, Rule, Target, TargetKind};
 use perpend_domain::ids::{
-    AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId, RuleId,
+    AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId, RuleId, TraceId,
 };
-use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
-use perpend_domain::trace::Trace;
 use perpend_ledger::Watch;
 
 use crate::Scheduler;
@@ -16,8 +15,9 @@ use crate::after::is_open;
 use crate::catalog::{PreparedRule, prepare_alone};
 use crate::completeness::{Completion, completion, observation_completion};
 use crate::decide::{Complete, Decided, Decision, Refusal, Verdict, decide};
-use crate::matcher::{OfTrace, began_at, of_rule};
-use crate::target::{ObservationRow, TraceRow};
+use crate::matcher::{OfTrace, of_rule};
+use crate::target::ObservationRow;
+use crate::whole::began_at;
 
 /// Where a target stands with a rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,6 +108,7 @@ impl Step {
                     TargetKind::Observation => "observation",
                     TargetKind::Experiment => "experiment item",
                     TargetKind::Trace => "trace",
+                    TargetKind::Session => "session",
                 }
             ),
             Self::Taken {
@@ -173,10 +174,7 @@ impl Scheduler {
         target: &Target,
     ) -> Result<Explanation, perpend_sql::Error> {
         let store = &self.inner.deps.store;
-        let all = store
-            .ledger
-            .trace_executions(project, &target.trace_id)
-            .await?;
+        let all = store.ledger.executions_over(project, target).await?;
         let standing = of_rule(&all, &rule.id, target);
         let mut over = HashSet::new();
         let step = self.step_of(project, rule, target, (&all, &mut over));
@@ -195,32 +193,18 @@ impl Scheduler {
     ) -> Result<Step, perpend_sql::Error> {
         let store = &self.inner.deps.store;
         let standing = &of_rule(all, &rule.id, target);
-        let prepared = prepare_alone(store, project, rule.clone()).await?;
-        let trace = store
-            .telemetry
-            .target_trace(project, &target.trace_id)
-            .await?;
-        let Some(trace) = trace else {
-            return Ok(Step::NoSuchTarget);
-        };
-        let ids = [target.trace_id.clone()];
-        let progress = store.telemetry.trace_progress(project, &ids).await?.pop();
-        let Some((_, progress)) = progress else {
-            return Ok(Step::NoSuchTarget);
-        };
+        let prepared = Arc::new(prepare_alone(store, project, rule.clone()).await?);
         let asked = Asked {
             project,
             rule: &prepared,
             target,
             standing,
-            trace: &trace,
-            progress,
             watch: store.ledger.watch(project, target).await?,
             waits_for: self.waits_for(project, rule, target, (all, over)).await?,
         };
-        match &target.observation_id {
-            Some(id) => self.of_observation(&asked, id).await,
-            None => self.of_trace(&asked).await,
+        match target {
+            Target::Observation(trace, id) => self.of_observation(&asked, trace, id).await,
+            Target::Trace(_) | Target::Session(_) => self.of_whole(&asked).await,
         }
     }
 
@@ -241,11 +225,10 @@ impl Scheduler {
             let Some(other) = other.filter(|other| other.enabled) else {
                 continue;
             };
-            let is_of_parts = other.target.is_of_observations() && target.observation_id.is_none();
+            let is_of_parts = other.target.size() < target.kind().size();
             let is_waited_for = if is_of_parts {
-                let own: Vec<_> = all.iter().filter(|each| each.made.rule_id == *id).collect();
-                let trace = &target.trace_id;
-                is_open(&own) || store.ledger.waits_in(project, trace, id).await?
+                let traces = self.inner.traces_of(project, target).await?;
+                store.ledger.is_open_in(project, &traces, id).await?
             } else {
                 let standing = of_rule(all, id, target);
                 let step = match standing.is_empty() {
@@ -274,12 +257,16 @@ impl Scheduler {
     async fn of_observation(
         &self,
         asked: &Asked<'_>,
+        trace_id: &TraceId,
         id: &ObservationId,
     ) -> Result<Step, perpend_sql::Error> {
-        let store = &self.inner.deps.store;
-        let found = store
-            .telemetry
-            .observation_of(asked.project, &asked.target.trace_id, id);
+        let (project, telemetry) = (asked.project, &self.inner.deps.store.telemetry);
+        let trace = telemetry.target_trace(project, trace_id).await?;
+        let progress = telemetry.trace_progress(project, std::slice::from_ref(trace_id));
+        let (Some(trace), Some((_, progress))) = (trace, progress.await?.pop()) else {
+            return Ok(Step::NoSuchTarget);
+        };
+        let found = telemetry.observation_of(project, trace_id, id);
         let Some(stored) = found.await? else {
             return Ok(Step::NoSuchTarget);
         };
@@ -289,26 +276,27 @@ impl Scheduler {
         }
         // Without a watch it does not wait any more.
         let waits = asked.watch.is_some() && asked.rule.waits_for_trace(own);
-        let trace = Some(&asked.progress).filter(|_| waits);
         let changed_at = stored.updated_at;
-        let completion = observation_completion(own, changed_at, &asked.rule.rule.timing, trace);
+        let completion = observation_completion(
+            own,
+            changed_at,
+            &asked.rule.rule.timing,
+            Some(&progress).filter(|_| waits),
+        );
         let reads_scores = asked.rule.reads_scores();
-        let trace_id = &asked.target.trace_id;
+        let scores = self.inner.trace_scores(project, trace_id, reads_scores);
         let of_trace = OfTrace {
-            scores: self
-                .inner
-                .trace_scores(asked.project, trace_id, reads_scores)
-                .await?,
+            scores: scores.await?,
             ..OfTrace::default()
         };
         let scores = of_trace.scores_on(own);
         let row = ObservationRow {
             observation: own,
-            trace: asked.rule.reads_trace.then_some(asked.trace),
+            trace: asked.rule.reads_trace.then_some(&trace),
             scores: &scores,
         };
         let complete = Complete {
-            project: asked.project,
+            project,
             target: asked.target,
             environment: &own.environment,
             row: &row,
@@ -319,31 +307,22 @@ impl Scheduler {
         Ok(self.answer(asked, &complete, changed_at))
     }
 
-    async fn of_trace(&self, asked: &Asked<'_>) -> Result<Step, perpend_sql::Error> {
-        let progress = &asked.progress;
-        let began_at = began_at(progress, asked.watch.as_ref(), asked.standing);
-        let completion = completion(progress, &asked.rule.rule.timing, began_at);
-        let ids = [asked.target.trace_id.clone()];
-        let scores = self
-            .inner
-            .deps
-            .store
-            .telemetry
-            .scores_of_traces(asked.project, &ids)
-            .await?;
-        let scores: Vec<_> = scores.into_iter().map(|score| score.written).collect();
-        let row = TraceRow {
-            trace: asked.trace,
-            completion: Some(completion.reason),
-            scores: &scores,
+    async fn of_whole(&self, asked: &Asked<'_>) -> Result<Step, perpend_sql::Error> {
+        let (project, target, rule) = (asked.project, asked.target, asked.rule);
+        let whole = self.inner.whole(project, target, &[rule]).await?;
+        let progress = self.inner.progress(project, target).await?;
+        let (Some(whole), Some(progress)) = (whole, progress) else {
+            return Ok(Step::NoSuchTarget);
         };
+        let began_at = began_at(&progress, asked.watch.as_ref(), asked.standing);
+        let completion = completion(target.kind(), &progress, &rule.rule.timing, began_at);
         let complete = Complete {
-            project: asked.project,
-            target: asked.target,
-            environment: &asked.trace.environment,
-            row: &row,
+            project,
+            target,
+            environment: whole.environment(),
+            row: &*whole.row(completion),
             completion,
-            n_observations: asked.progress.n_observations,
+            n_observations: progress.n_observations,
             now: self.inner.deps.clock.now(),
         };
         Ok(self.answer(asked, &complete, progress.last_seen))
@@ -378,11 +357,9 @@ impl Scheduler {
 /// One question.
 struct Asked<'a> {
     project: &'a ProjectId,
-    rule: &'a PreparedRule,
+    rule: &'a Arc<PreparedRule>,
     target: &'a Target,
     standing: &'a [&'a Execution],
-    trace: &'a Trace,
-    progress: Progress,
     watch: Option<Watch>,
     waits_for: Option<Step>,
 }

@@ -32,6 +32,7 @@ mod scores;
 mod target;
 mod trial;
 mod turns;
+mod whole;
 
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};

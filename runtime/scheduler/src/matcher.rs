@@ -17,11 +17,11 @@ use perpend_ledger::{Lease, Making, MatchBatch, NewWatch, RuleCount, Watch};
 
 use crate::after::{Open, is_open, look_again};
 use crate::catalog::{Catalog, PreparedRule};
-use crate::completeness::{Completion, completion, observation_completion};
+use crate::completeness::{Completion, observation_completion};
 use crate::decide::{Complete, Decision, Verdict, decide, is_item};
 use crate::executor::Work;
 use crate::parts::{Breakpoint, Error, Inner};
-use crate::target::{ObservationRow, TraceRow};
+use crate::target::ObservationRow;
 use crate::turns::Seats;
 
 /// Ingest requests looked at in one transaction.
@@ -165,7 +165,7 @@ impl Inner {
                     change.at = change.at.max(at);
                 }
             }
-            if !catalog.trace_rules(&row.project).is_empty() {
+            if catalog.has_whole_rules(&row.project) {
                 let changed = traces.entry(&row.project).or_default();
                 for (trace, _) in &row.observations {
                     let last = changed.entry(trace).or_insert(at);
@@ -177,35 +177,8 @@ impl Inner {
             self.match_observations(pass, project, &changes).await?;
         }
         for (project, changed) in traces {
-            let ids: Vec<TraceId> = changed.keys().map(|id| (*id).clone()).collect();
-            let found = self
-                .deps
-                .store
-                .telemetry
-                .trace_progress(project, &ids)
-                .await?;
-            for (trace, progress) in found {
-                let rules = pass.catalog.trace_rules(project);
-                // At the earliest: since when it is waited for shows when it is looked at.
-                let due = rules
-                    .iter()
-                    .map(|rule| completion(&progress, &rule.rule.timing, progress.first_seen).at);
-                if let (Some(due_at), Some(at)) = (due.min(), changed.get(&trace)) {
-                    pass.batch.watches.push(NewWatch {
-                        watch: Watch {
-                            project: project.clone(),
-                            trace,
-                            observation: None,
-                            began_at: *at,
-                            changed_at: *at,
-                            looked_at: Timestamp::from_micros(0),
-                            due_at,
-                            waiting: Vec::new(),
-                        },
-                        was_due_at: None,
-                    });
-                }
-            }
+            self.watch_traces(pass, project, &changed).await?;
+            self.watch_sessions(pass, project, &changed).await?;
         }
         Ok(())
     }
@@ -301,17 +274,17 @@ impl Inner {
         let n_before = pass.batch.watches.len();
         let mut observations: BTreeMap<&ProjectId, Changes<'_>> = BTreeMap::new();
         for watch in &watches {
-            match &watch.observation {
-                Some(observation) => {
+            match &watch.target {
+                Target::Observation(trace, observation) => {
                     let change = Change {
                         since: watch.changed_at,
                         at: watch.changed_at,
                         watch: Some(watch),
                     };
                     let changes = observations.entry(&watch.project).or_default();
-                    changes.insert((watch.trace.clone(), observation.clone()), change);
+                    changes.insert((trace.clone(), observation.clone()), change);
                 }
-                None => self.match_trace(pass, watch).await?,
+                Target::Trace(_) | Target::Session(_) => self.match_whole(pass, watch).await?,
             }
         }
         for (project, changes) in observations {
@@ -326,110 +299,6 @@ impl Inner {
             }
         }
         Ok(())
-    }
-
-    async fn match_trace(&self, pass: &mut Pass<'_>, watch: &Watch) -> Result<(), Error> {
-        let store = &self.deps.store;
-        let (project, id) = (&watch.project, &watch.trace);
-        let found = store
-            .telemetry
-            .trace_progress(project, std::slice::from_ref(id))
-            .await?;
-        let Some((_, progress)) = found.into_iter().next() else {
-            return Ok(());
-        };
-        let target = Target {
-            trace_id: id.clone(),
-            observation_id: None,
-        };
-        let rules = pass.catalog.trace_rules(project);
-        let parts = self.open_parts(pass.catalog, (project, id), &rules);
-        let (all, mut open) = parts.await?;
-        let (mut next, mut waiting) = (None, Vec::new());
-        let mut seen: Option<(Trace, Vec<NewScore>)> = None;
-        let reads_scores = rules.iter().any(|rule| rule.reads_scores());
-        for rule in rules {
-            let standing = of_rule(&all, &rule.rule.id, &target);
-            if is_open(&standing) {
-                open.note(&rule.rule);
-            }
-            let completion = match ripeness(rule, &progress, watch, &standing, pass.now) {
-                Ripeness::Asked => continue,
-                Ripeness::Later(at) => {
-                    open.note(&rule.rule);
-                    next = earliest(next, at);
-                    continue;
-                }
-                Ripeness::Ripe(completion) => completion,
-            };
-            if open.keep_waiting(&rule.rule) {
-                open.note(&rule.rule);
-                next = earliest(next, look_again(pass.now, completion.at));
-                waiting.push(rule.rule.id.clone());
-                continue;
-            }
-            if seen.is_none() {
-                let Some(trace) = store.telemetry.target_trace(project, id).await? else {
-                    return Ok(());
-                };
-                let scores = self.trace_scores(project, id, reads_scores).await?;
-                seen = Some((trace, scores));
-            }
-            let Some((trace, scores)) = &seen else {
-                continue;
-            };
-            let complete = Complete {
-                project,
-                target: &target,
-                environment: &trace.environment,
-                row: &TraceRow {
-                    trace,
-                    completion: Some(completion.reason),
-                    scores,
-                },
-                completion,
-                n_observations: progress.n_observations,
-                now: pass.now,
-            };
-            if pass.take(rule, &complete, &standing) {
-                open.note(&rule.rule);
-            }
-        }
-        pass.move_watch(watch, next, waiting);
-        Ok(())
-    }
-
-    /// The executions over a trace and what is in it, and rules of single observations that have not ended with all of it,
-    /// where a rule of traces waits for one.
-    async fn open_parts<'r>(
-        &self,
-        catalog: &'r Catalog,
-        (project, trace): (&ProjectId, &TraceId),
-        rules: &[&'r Arc<PreparedRule>],
-    ) -> Result<(Vec<Execution>, Open<'r>), Error> {
-        let mut open = Open::default();
-        let is_named = |part: &&&Arc<PreparedRule>| {
-            let mut rules = rules.iter();
-            rules.any(|rule| rule.rule.after.contains(&part.rule.id))
-        };
-        let parts = catalog.observation_rules(project);
-        let parts: Vec<&Arc<PreparedRule>> = parts.iter().filter(is_named).copied().collect();
-        let ledger = &self.deps.store.ledger;
-        // Another matcher makes an execution of a watch: read in this order, one of both is seen.
-        for part in &parts {
-            if ledger.waits_in(project, trace, &part.rule.id).await? {
-                open.note(&part.rule);
-            }
-        }
-        let all = ledger.trace_executions(project, trace).await?;
-        for part in parts {
-            let id = &part.rule.id;
-            let own: Vec<&Execution> = all.iter().filter(|each| each.made.rule_id == *id).collect();
-            if is_open(&own) {
-                open.note(&part.rule);
-            }
-        }
-        Ok((all, open))
     }
 
     /// The scores on a trace, where a filter asks for them.
@@ -523,65 +392,12 @@ fn just_made(seq: i64, making: Making, lease: Lease, now: Timestamp) -> Executio
     }
 }
 
-fn key(watch: &Watch) -> (ProjectId, TraceId, Option<ObservationId>) {
-    let observation = watch.observation.clone();
-    (watch.project.clone(), watch.trace.clone(), observation)
-}
-
-/// Since when a rule waits for a trace: since it came, since it goes on, or since the rule last scored it.
-pub(crate) fn began_at(
-    progress: &Progress,
-    watch: Option<&Watch>,
-    standing: &[&Execution],
-) -> Timestamp {
-    let watched = watch.map_or(progress.first_seen, |watch| watch.began_at);
-    let made_at = standing.iter().map(|each| each.created_at);
-    made_at.fold(progress.first_seen.max(watched), Timestamp::max)
-}
-
-/// Nothing has come since a rule made its newest executions over a trace.
-fn is_up_to_date(progress: &Progress, standing: &[&Execution]) -> bool {
-    let newest = standing.iter().max_by_key(|each| each.created_at);
-    newest.is_some_and(|newest| {
-        progress.last_seen <= newest.created_at
-            && progress.n_observations <= newest.made.n_observations
-    })
-}
-
-/// Whether a rule is to be asked about a trace.
-enum Ripeness {
-    /// It was asked, and nothing has come since.
-    Asked,
-    /// When the trace is complete for it.
-    Later(Timestamp),
-    /// Now.
-    Ripe(Completion),
-}
-
-fn ripeness(
-    rule: &PreparedRule,
-    progress: &Progress,
-    watch: &Watch,
-    standing: &[&Execution],
-    now: Timestamp,
-) -> Ripeness {
-    if is_up_to_date(progress, standing) {
-        return Ripeness::Asked;
-    }
-    let began_at = began_at(progress, Some(watch), standing);
-    let completion = completion(progress, &rule.rule.timing, began_at);
-    if now < completion.at {
-        return Ripeness::Later(completion.at);
-    }
-    let was_asked = completion.at <= watch.looked_at && progress.last_seen <= watch.looked_at;
-    match was_asked && !watch.waiting.contains(&rule.rule.id) {
-        true => Ripeness::Asked,
-        false => Ripeness::Ripe(completion),
-    }
+fn key(watch: &Watch) -> (ProjectId, Target) {
+    (watch.project.clone(), watch.target.clone())
 }
 
 /// The earlier of a time that there may be and another one.
-fn earliest(known: Option<Timestamp>, at: Timestamp) -> Option<Timestamp> {
+pub(crate) fn earliest(known: Option<Timestamp>, at: Timestamp) -> Option<Timestamp> {
     Some(known.map_or(at, |known| known.min(at)))
 }
 
@@ -607,10 +423,7 @@ impl Pass<'_> {
         change: Change<'_>,
     ) {
         let own = seen.row.observation;
-        let target = Target {
-            trace_id: own.trace_id.clone(),
-            observation_id: Some(own.id.clone()),
-        };
+        let target = Target::Observation(own.trace_id.clone(), own.id.clone());
         let (mut open, mut next, mut waiting) = (Open::default(), None, Vec::new());
         for rule in rules {
             // Of other observations it does not even count that it refuses them.
@@ -664,8 +477,7 @@ impl Pass<'_> {
             (None, next) => self.batch.watches.push(NewWatch {
                 watch: Watch {
                     project: project.clone(),
-                    trace: target.trace_id,
-                    observation: target.observation_id,
+                    target,
                     began_at: change.at,
                     changed_at: change.at,
                     looked_at: self.now,
@@ -678,7 +490,7 @@ impl Pass<'_> {
     }
 
     /// Asks and notes the answer. Whether an execution is made, which has not ended.
-    fn take(
+    pub(crate) fn take(
         &mut self,
         rule: &PreparedRule,
         complete: &Complete<'_>,
@@ -730,7 +542,12 @@ impl Pass<'_> {
         self.batch.watches.push(new);
     }
 
-    fn move_watch(&mut self, watch: &Watch, next: Option<Timestamp>, waiting: Vec<RuleId>) {
+    pub(crate) fn move_watch(
+        &mut self,
+        watch: &Watch,
+        next: Option<Timestamp>,
+        waiting: Vec<RuleId>,
+    ) {
         self.batch.watches.push(NewWatch {
             watch: Watch {
                 looked_at: self.now,

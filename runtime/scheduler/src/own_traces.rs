@@ -1,7 +1,7 @@
 //! Executions that may ask a model as traces of their own: the root; the engine writes the generations below it.
 
 use perpend_domain::batch::Batch;
-use perpend_domain::evaluation::{Execution, OWN_ENVIRONMENT};
+use perpend_domain::evaluation::{Execution, OWN_ENVIRONMENT, Target};
 use perpend_domain::identity::root_span_id;
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::{Level, Observation, ObservationKind, TraceFacts};
@@ -36,9 +36,10 @@ pub(crate) fn root(finished: &Finished<'_>, by: &Evaluated<'_>) -> Option<Observ
     let mut root = Observation::ended(trace, id, ObservationKind::Evaluator, times);
     root.name = format!("evaluate {}", by.name);
     root.environment = OWN_ENVIRONMENT.to_owned();
-    let target = json!({
-        "traceId": made.target.trace_id, "observationId": made.target.observation_id,
-    });
+    let target = match &made.target {
+        Target::Session(session) => json!({ "sessionId": session }),
+        other => json!({ "traceId": other.trace(), "observationId": other.observation() }),
+    };
     root.content.input = Some(Payload::Json(target.to_string()));
     match &finished.outcome {
         Outcome::Completed(scores) => {
@@ -86,8 +87,9 @@ fn metadata(finished: &Finished<'_>, by: &Evaluated<'_>) -> Map<String, Value> {
         ("evaluator_version", json!(version.number)),
         ("evaluation_rule_id", json!(made.rule_id)),
         ("fingerprint", json!(version.fingerprint.to_string())),
-        ("target_trace_id", json!(made.target.trace_id)),
-        ("target_observation_id", json!(made.target.observation_id)),
+        ("target_trace_id", json!(made.target.trace())),
+        ("target_observation_id", json!(made.target.observation())),
+        ("target_session_id", json!(made.target.session())),
     ];
     let present = known.into_iter().filter(|(_, value)| !value.is_null());
     present

@@ -17,7 +17,7 @@ const MAX_SHOWN: usize = 80;
 type Key = (TraceId, ObservationId);
 
 impl Inner {
-    /// Turns each result with a score that points outside the trace of its target into a failure
+    /// Turns each result with a score that points outside the trace of its target, if that has one, into a failure
     /// (evaluation.md 4.2). All calls are of one project, as those of a batch are.
     pub(crate) async fn refuse_foreign_pointers(
         &self,
@@ -71,8 +71,9 @@ fn pointers<'r>(
     let scores = result.outcome.as_ref().into_iter().flatten();
     scores.filter_map(move |score| {
         let id = ObservationId::new(score.observation_id.as_deref()?).ok();
-        let is_target = id.is_some() && id == target.observation_id;
-        (!is_target).then(|| (score, id.map(|id| (target.trace_id.clone(), id))))
+        let is_target = id.is_some() && id.as_ref() == target.observation();
+        // In a session there is no trace that it could be of.
+        (!is_target).then(|| (score, target.trace().cloned().zip(id)))
     })
 }
 

@@ -8,17 +8,18 @@ use std::sync::Arc;
 
 use perpend_domain::evaluation::{NoScores, Rule, Target, TargetKind};
 use perpend_domain::filter::{Column, Condition, Filter, OBSERVATIONS, Order, TRACES, Test, find};
-use perpend_domain::ids::{EvaluatorId, ProjectId, TraceId};
+use perpend_domain::ids::{EvaluatorId, ProjectId, SessionId, TraceId};
+use perpend_domain::list::Paging;
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::Item;
 use perpend_domain::telemetry::{
-    ObservationCursor, ObservationQuery, Progress, StoredObservation, TraceQuery,
+    ObservationCursor, ObservationQuery, Progress, SessionQuery, StoredObservation, TraceQuery,
 };
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
 use crate::Scheduler;
-use crate::call::{NoCall, item_of, missing_of};
+use crate::call::{Load, NoCall, item_of, missing_of};
 use crate::catalog::{PreparedRule, prepare_alone};
 use crate::completeness::{completion, observation_completion};
 use crate::decide::{Complete, Decision, Refusal, decide};
@@ -132,6 +133,7 @@ impl Scheduler {
                 own.evaluator.paused = None;
             }
         }
+        let rule = Arc::new(rule);
         let now = inner.deps.clock.now();
         let is_cheap =
             rule.rule.target.is_of_observations() && !rule.reads_content && !rule.reads_beside();
@@ -150,6 +152,7 @@ impl Scheduler {
                     .await?;
             }
             TargetKind::Trace => inner.preview_traces(project, &rule, &mut found).await?,
+            TargetKind::Session => inner.preview_sessions(project, &rule, &mut found).await?,
         }
         inner.preview_of(project, &rule, found).await
     }
@@ -271,17 +274,15 @@ impl Inner {
         (trace, progress): (&Trace, &Progress),
         found: &mut Found,
     ) -> Result<(), perpend_sql::Error> {
-        let completion = completion(progress, &rule.rule.timing, progress.first_seen);
+        let timing = &rule.rule.timing;
+        let completion = completion(TargetKind::Trace, progress, timing, progress.first_seen);
         if found.now < completion.at {
             return Ok(());
         }
         let scores = self
             .trace_scores(project, &trace.id, rule.reads_scores())
             .await?;
-        let target = Target {
-            trace_id: trace.id.clone(),
-            observation_id: None,
-        };
+        let target = Target::Trace(trace.id.clone());
         let row = TraceRow {
             trace,
             completion: Some(completion.reason),
@@ -297,6 +298,78 @@ impl Inner {
             now: found.now,
         };
         found.take(rule, &complete, trace.name.as_deref(), trace.timestamp);
+        Ok(())
+    }
+
+    async fn preview_sessions(
+        &self,
+        project: &ProjectId,
+        rule: &Arc<PreparedRule>,
+        found: &mut Found,
+    ) -> Result<(), perpend_sql::Error> {
+        let query = SessionQuery {
+            from: Some(found.since),
+            ..SessionQuery::default()
+        };
+        let telemetry = &self.deps.store.telemetry;
+        let mut paging = Paging {
+            page: 1,
+            limit: PAGE,
+        };
+        let mut seen = HashSet::new();
+        while found.goes_on() {
+            let page = telemetry.sessions(project, &query, paging).await?;
+            let is_last = count(page.items.len()) < paging.limit;
+            for listed in page.items {
+                let Ok(id) = SessionId::new(&listed.id) else {
+                    continue;
+                };
+                if !seen.insert(id.clone()) {
+                    continue;
+                }
+                if !found.examine(listed.created_at) {
+                    return Ok(());
+                }
+                self.take_session(project, rule, (id, listed.created_at), found)
+                    .await?;
+            }
+            if is_last {
+                return Ok(());
+            }
+            paging.page += 1;
+        }
+        Ok(())
+    }
+
+    async fn take_session(
+        &self,
+        project: &ProjectId,
+        rule: &Arc<PreparedRule>,
+        (id, began_at): (SessionId, Timestamp),
+        found: &mut Found,
+    ) -> Result<(), perpend_sql::Error> {
+        let target = Target::Session(id);
+        let Some(progress) = self.progress(project, &target).await? else {
+            return Ok(());
+        };
+        let timing = &rule.rule.timing;
+        let completion = completion(target.kind(), &progress, timing, progress.first_seen);
+        if found.now < completion.at {
+            return Ok(());
+        }
+        let Some(whole) = self.whole(project, &target, &[rule]).await? else {
+            return Ok(());
+        };
+        let complete = Complete {
+            project,
+            target: &target,
+            environment: whole.environment(),
+            row: &*whole.row(completion),
+            completion,
+            n_observations: progress.n_observations,
+            now: found.now,
+        };
+        found.take(rule, &complete, None, began_at);
         Ok(())
     }
 
@@ -326,7 +399,7 @@ impl Inner {
             preview.n_checked += 1;
             for (at, assignment) in rule.assignments.iter().enumerate() {
                 let loaded = self.load_target(project, &each.target, &assignment.plan);
-                let Some(loaded) = loaded.await? else {
+                let Load::Loaded(loaded) = loaded.await? else {
                     continue;
                 };
                 let evaluator = &assignment.evaluator;
@@ -394,10 +467,7 @@ impl Found {
         if own.end.is_none() || self.now < completion.at {
             return;
         }
-        let target = Target {
-            trace_id: own.trace_id.clone(),
-            observation_id: Some(own.id.clone()),
-        };
+        let target = Target::Observation(own.trace_id.clone(), own.id.clone());
         let scores = of_trace.map(|of_trace| of_trace.scores_on(own));
         let row = ObservationRow {
             observation: own,

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use perpend_domain::evaluation::Target;
-use perpend_domain::ids::{ObservationId, ProjectId, RuleId, TraceId};
-use perpend_domain::telemetry::{Progress, Touched};
+use perpend_domain::ids::{ObservationId, ProjectId, RuleId, SessionId, TraceId};
+use perpend_domain::telemetry::Touched;
 use perpend_domain::time::Timestamp;
 use perpend_ledger::{NewWatch, Watch};
 
@@ -19,10 +19,11 @@ use crate::parts::{Error, Inner};
 /// Before anything came: a watch with this change is complete for every rule, and no other rule is asked.
 const LONG_AGO: Timestamp = Timestamp::from_micros(0);
 
-/// Those that read scores, of these that were made before.
-fn reading(rules: &[&Arc<PreparedRule>], last_seen: Timestamp) -> Vec<RuleId> {
-    let is_asked =
-        |rule: &&&Arc<PreparedRule>| rule.reads_scores() && rule.rule.created_at <= last_seen;
+/// Those for such targets, of these that were made before.
+fn reading(rules: &[&Arc<PreparedRule>], target: &Target, last_seen: Timestamp) -> Vec<RuleId> {
+    let is_asked = |rule: &&&Arc<PreparedRule>| {
+        rule.rule.target.is_for(target) && rule.rule.created_at <= last_seen
+    };
     let asked = rules.iter().filter(is_asked);
     asked.map(|rule| rule.rule.id.clone()).collect()
 }
@@ -41,13 +42,14 @@ fn scored(touched: &[Touched]) -> BTreeMap<&ProjectId, BTreeSet<Target>> {
         for (trace, observation) in &row.scored {
             for observation in BTreeSet::from([None, observation.as_ref()]) {
                 if !written.contains(&(&row.project, trace, observation)) {
-                    targets.entry(&row.project).or_default().insert(Target {
-                        trace_id: trace.clone(),
-                        observation_id: observation.cloned(),
-                    });
+                    let target = Target::within(trace.clone(), observation.cloned());
+                    targets.entry(&row.project).or_default().insert(target);
                 }
             }
         }
+        let sessions = row.scored_sessions.iter();
+        let sessions = sessions.map(|session| Target::Session(session.clone()));
+        targets.entry(&row.project).or_default().extend(sessions);
     }
     targets
 }
@@ -61,23 +63,37 @@ impl Inner {
     ) -> Result<(), Error> {
         let store = &self.deps.store;
         for (project, targets) in scored(touched) {
-            let parts = pass.catalog.observation_rules(project);
-            let whole = pass.catalog.trace_rules(project);
-            if !parts.iter().chain(&whole).any(|rule| rule.reads_scores()) {
+            let mut rules = pass.catalog.rules_of_all(project);
+            rules.retain(|rule| rule.reads_scores());
+            if rules.is_empty() {
                 continue;
             }
-            let ids: BTreeSet<&TraceId> = targets.iter().map(|target| &target.trace_id).collect();
+            let ids: BTreeSet<&TraceId> = targets.iter().filter_map(Target::trace).collect();
             let ids: Vec<TraceId> = ids.into_iter().cloned().collect();
             let progress = store.telemetry.trace_progress(project, &ids).await?;
-            let progress: HashMap<TraceId, Progress> = progress.into_iter().collect();
+            let seen = progress
+                .into_iter()
+                .map(|(id, progress)| (id, progress.last_seen));
+            let seen: HashMap<TraceId, Timestamp> = seen.collect();
+            let ids: Vec<SessionId> = targets
+                .iter()
+                .filter_map(Target::session)
+                .cloned()
+                .collect();
+            let progress = store.telemetry.session_progress(project, &ids).await?;
+            let seen_sessions = progress
+                .into_iter()
+                .map(|(id, progress)| (id, progress.last_seen));
+            let seen_sessions: HashMap<SessionId, Timestamp> = seen_sessions.collect();
             for target in targets {
-                let Some(progress) = progress.get(&target.trace_id) else {
+                let last_seen = match &target {
+                    Target::Observation(trace, _) | Target::Trace(trace) => seen.get(trace),
+                    Target::Session(session) => seen_sessions.get(session),
+                };
+                let Some(last_seen) = last_seen else {
                     continue;
                 };
-                let rules = match target.observation_id {
-                    Some(_) => reading(&parts, progress.last_seen),
-                    None => reading(&whole, progress.last_seen),
-                };
+                let rules = reading(&rules, &target, *last_seen);
                 if !rules.is_empty() {
                     let standing = store.ledger.watch(project, &target).await?;
                     pass.set_watch(watch_for(project, target, standing, rules, pass.now));
@@ -99,8 +115,7 @@ fn watch_for(
     let was_due_at = standing.as_ref().map(|watch| watch.due_at);
     let mut watch = standing.unwrap_or(Watch {
         project: project.clone(),
-        trace: target.trace_id,
-        observation: target.observation_id,
+        target,
         began_at: LONG_AGO,
         changed_at: LONG_AGO,
         looked_at: now,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use perpend_domain::evaluation::Execution;
+use perpend_domain::evaluation::{Execution, Target};
 use perpend_domain::identity;
 use perpend_domain::ids::ObservationId;
 use perpend_domain::plugin::{PluginScore, PluginScoreValue};
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::catalog::PreparedEvaluator;
 
 /// Members of the metadata that the server sets when a score is stored.
-const SET_WHEN_STORED: [&str; 9] = [
+const SET_WHEN_STORED: [&str; 10] = [
     "evaluator_id",
     "evaluator_version_id",
     "evaluation_rule_id",
@@ -23,6 +23,7 @@ const SET_WHEN_STORED: [&str; 9] = [
     "execution_trace_id",
     "target_trace_id",
     "target_observation_id",
+    "target_session_id",
 ];
 
 /// The member of the metadata that marks scores of a version in the shadow.
@@ -49,13 +50,18 @@ pub(crate) fn scores(
         let occurrence = seen.entry(score.name.clone()).or_default();
         let id = identity::score_id(&made.id, &score.name, *occurrence);
         *occurrence += 1;
-        let trace_id = made.target.trace_id.clone();
         // A plug-in may point at another observation of the trace; which one was checked before.
         let chosen = score.observation_id.as_deref();
         let chosen = chosen.and_then(|id| ObservationId::new(id).ok());
-        let subject = match chosen.or_else(|| made.target.observation_id.clone()) {
-            Some(observation_id) => Subject::Observation(trace_id, observation_id),
-            None => Subject::Trace(trace_id),
+        let subject = match (&made.target, chosen) {
+            (Target::Session(session), _) => Subject::Session(session.to_string()),
+            (Target::Observation(trace, _) | Target::Trace(trace), Some(chosen)) => {
+                Subject::Observation(trace.clone(), chosen)
+            }
+            (Target::Observation(trace, own), None) => {
+                Subject::Observation(trace.clone(), own.clone())
+            }
+            (Target::Trace(trace), None) => Subject::Trace(trace.clone()),
         };
         let mut metadata = given_metadata(&score);
         let made_by = [
@@ -66,8 +72,9 @@ pub(crate) fn scores(
             Some(made.id.as_str()),
             Some(made.rule_id.as_str()),
             has_trace.then_some(made.id.as_str()),
-            Some(made.target.trace_id.as_str()),
-            made.target.observation_id.as_ref().map(|id| id.as_str()),
+            made.target.trace().map(|id| id.as_str()),
+            made.target.observation().map(|id| id.as_str()),
+            made.target.session().map(|id| id.as_str()),
         ];
         for (key, value) in SET_WHEN_STORED.into_iter().zip(made_by) {
             if let Some(value) = value {

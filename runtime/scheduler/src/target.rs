@@ -1,11 +1,13 @@
 //! Targets as filters see them.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use perpend_domain::evaluation::CompletionReason;
 use perpend_domain::filter::{Cell, Row};
 use perpend_domain::observation::{Level, Observation};
 use perpend_domain::score::{NewScore, ScoreValue};
+use perpend_domain::session::Session;
 use perpend_domain::trace::Trace;
 use serde_json::{Map, Value, json};
 
@@ -104,6 +106,35 @@ impl Row for TraceRow<'_> {
             "errorCount" => Cell::Number(f64::from(trace.n_by_level[Level::Error as usize])),
             "observationCount" => Cell::Number(f64::from(trace.n_observations)),
             "completionReason" => Cell::text(self.completion.map(CompletionReason::as_str)),
+            _ => scores_cell(column, self.scores),
+        }
+    }
+}
+
+/// A session with the scores on it.
+#[derive(Clone, Copy)]
+pub(crate) struct SessionRow<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) scores: &'a [NewScore],
+}
+
+impl Row for SessionRow<'_> {
+    fn cell(&self, column: &'static str) -> Cell<'_> {
+        let session = self.session;
+        let list = |names: &BTreeSet<String>| Cell::List(names.iter().cloned().collect());
+        match column {
+            "id" => Cell::text(Some(session.id.as_str())),
+            "environment" => Cell::text(Some(&session.environment)),
+            "timestamp" => Cell::Time(session.start),
+            "userIds" => list(&session.user_ids),
+            "tags" => list(&session.tags),
+            "metadata" => Cell::Object(Cow::Borrowed(&session.metadata)),
+            "duration" => Cell::Number(session.duration()),
+            "traceCount" => Cell::Number(f64::from(session.n_traces)),
+            "observationCount" => Cell::Number(f64::from(session.n_observations)),
+            "errorCount" => Cell::Number(f64::from(session.n_errors)),
+            "totalCost" => Cell::Number(session.total_cost),
+            "totalTokens" => Cell::Number(session.total_tokens as f64),
             _ => scores_cell(column, self.scores),
         }
     }

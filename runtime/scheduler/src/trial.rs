@@ -17,7 +17,7 @@ use perpend_domain::plugin::{Call, CallResult, FailureClass, Item, Origin, Reuse
 use perpend_domain::time::Timestamp;
 
 use crate::Scheduler;
-use crate::call::{NoCall, call_of, gave_none, item_of};
+use crate::call::{Load, NoCall, call_of, gave_none, item_of};
 use crate::catalog::{PreparedEvaluator, plan_of, prepare_evaluator};
 use crate::failures::as_noted;
 use crate::parts::Inner;
@@ -102,9 +102,11 @@ impl Scheduler {
         let mapping = trial.mapping.as_ref().unwrap_or(default);
         let of_observations = plan_of(mapping, TargetKind::Observation);
         let of_traces = plan_of(mapping, TargetKind::Trace);
-        let plan = |target: &Target| match target.observation_id {
-            Some(_) => &of_observations,
-            None => &of_traces,
+        let of_sessions = plan_of(mapping, TargetKind::Session);
+        let plan = |target: &Target| match target {
+            Target::Observation(..) => &of_observations,
+            Target::Trace(_) => &of_traces,
+            Target::Session(_) => &of_sessions,
         };
         let now = inner.deps.clock.now();
         let (mut results, mut open, mut calls) = (Vec::new(), Vec::new(), Vec::new());
@@ -165,8 +167,11 @@ impl Inner {
             )
         };
         Ok(match self.load_target(project, target, plan).await? {
-            None => Err(missing()),
-            Some(loaded) => item_of(evaluator, plan, &loaded, on_missing).map_err(NoCall::why),
+            Load::Missing => Err(missing()),
+            Load::TooLarge(why) => Err(why),
+            Load::Loaded(loaded) => {
+                item_of(evaluator, plan, &loaded, on_missing).map_err(NoCall::why)
+            }
         })
     }
 

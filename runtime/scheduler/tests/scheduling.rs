@@ -14,6 +14,7 @@ mod kills;
 mod loops;
 mod model;
 mod pointing;
+mod sessions;
 mod streaming;
 mod support;
 mod waiting;
@@ -544,9 +545,9 @@ async fn explain_names_the_step_that_left_a_target_without_score() {
         world.ingest(vec![generation(1, 1), own]).await;
         scheduler.run_until_idle().await.unwrap();
 
-        let target = |trace: u64, id: &str| Target {
-            trace_id: trace_id(trace),
-            observation_id: (!id.is_empty()).then(|| format!("{id:0>16}").parse().unwrap()),
+        let target = |trace: u64, id: &str| {
+            let id = (!id.is_empty()).then(|| format!("{id:0>16}").parse().unwrap());
+            Target::within(trace_id(trace), id)
         };
         let explain = async |rule, target: Target| {
             scheduler
@@ -609,10 +610,10 @@ async fn explain_says_of_a_target_that_is_older_than_the_rule_that_it_is() {
             .rule("picky", OBSERVATION, |rule| rule.filter = conditions(vec![prod]))
             .await;
         scheduler.run_until_idle().await.unwrap();
-        let target = |rule: &Rule, trace: u64| Target {
-            trace_id: trace_id(trace),
-            observation_id: (rule.target == OBSERVATION)
-                .then(|| format!("{trace:016x}").parse().unwrap()),
+        let target = |rule: &Rule, trace: u64| {
+            let is_observation = rule.target == OBSERVATION;
+            let id = is_observation.then(|| format!("{trace:016x}").parse().unwrap());
+            Target::within(trace_id(trace), id)
         };
         let explain = async |rule: &Rule, trace: u64| {
             let target = target(rule, trace);

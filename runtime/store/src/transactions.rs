@@ -112,12 +112,12 @@ impl Store {
                     && matches!(each.outcome, Outcome::Completed(_))
                     && ended.mine.contains(&execution.seq)
                 {
-                    let target = (&execution.project, &made.target.trace_id);
+                    let target = (&execution.project, &made.target);
                     put_aside(&mut tx, target, &made.id, &made.id).await?;
                 }
             }
             for old in perpend_ledger::replaced(&mut tx, finished, &ended.mine).await? {
-                let target = (old.project, old.trace);
+                let target = (old.project, old.target);
                 put_aside(&mut tx, target, &old.execution, &old.newest).await?;
             }
             tx.reach("finishing: scored")?;
@@ -158,7 +158,7 @@ async fn write_scores(
     for (each, scores) in again {
         let keep: Vec<ScoreId> = scores.iter().map(|score| score.id.clone()).collect();
         let Execution { project, made, .. } = each.execution;
-        delete_others(tx, project, &made.target.trace_id, &made.id, &keep).await?;
+        delete_others(tx, (project, &made.target), &made.id, &keep).await?;
     }
     Ok(())
 }

@@ -33,6 +33,7 @@ mod row;
 pub mod scores;
 pub mod sessions;
 mod sweep;
+mod target_sessions;
 mod targets;
 #[cfg(test)]
 mod testing;

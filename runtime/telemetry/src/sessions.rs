@@ -1,7 +1,7 @@
 //! Sessions: traces of one conversation. A session is there as long as one of its traces is.
 
 use perpend_domain::ids::ProjectId;
-use perpend_domain::telemetry::{Session, SessionQuery};
+use perpend_domain::telemetry::{ListedSession, SessionQuery};
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
@@ -17,7 +17,7 @@ perpend_sql::record! {
     }
 }
 
-impl From<SessionRow> for Session {
+impl From<SessionRow> for ListedSession {
     fn from(row: SessionRow) -> Self {
         Self {
             id: row.id,
@@ -37,7 +37,7 @@ impl Telemetry {
         project: &ProjectId,
         query: &SessionQuery,
         paging: Paging,
-    ) -> Result<Numbered<Session>, Error> {
+    ) -> Result<Numbered<ListedSession>, Error> {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(Numbered::empty());
         };
@@ -85,7 +85,7 @@ impl Telemetry {
             }
         };
         Ok(Numbered {
-            items: rows.into_iter().map(Session::from).collect(),
+            items: rows.into_iter().map(ListedSession::from).collect(),
             n_total,
         })
     }

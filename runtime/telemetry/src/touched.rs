@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::ids::{ObservationId, ProjectId, SessionId, TraceId};
 use perpend_domain::score::{NewScore, Subject};
 use perpend_domain::telemetry::Touched;
 use perpend_domain::time::Timestamp;
@@ -21,6 +21,12 @@ perpend_sql::record! {
     }
 }
 
+/// What the body of a touched row names: observations that were written, traces and observations that were scored, or
+/// sessions that were scored.
+const WRITTEN: i64 = 0;
+const SCORED: i64 = 1;
+const SCORED_SESSIONS: i64 = 2;
+
 const TOUCHED: &str = "
     SELECT seq, project_id, received_at, body, is_scored FROM touched ORDER BY seq LIMIT $1";
 const INSERT: &str =
@@ -28,22 +34,32 @@ const INSERT: &str =
 static DELETE_TOUCHED: Sized =
     Sized::repeatable(|n| format!("DELETE FROM touched WHERE seq IN ({})", value_list(n, 1)));
 
+fn wrong(error: &dyn std::error::Error) -> Error {
+    Error::Inconsistent {
+        what: "touched row",
+        detail: error.to_string(),
+    }
+}
+
+/// The sessions that the body of a touched row names; a text that can be no id is none that is scored.
+fn sessions_of_body(body: &[u8]) -> Result<Vec<SessionId>, Error> {
+    let ids: Vec<&str> = postcard::from_bytes(body).map_err(|error| wrong(&error))?;
+    let ids = ids.into_iter().map(SessionId::new);
+    Ok(ids.filter_map(Result::ok).collect())
+}
+
 /// What the body of a touched row names: ids of observations by trace, in the order of the request. Of a scored trace, and
 /// not an observation in it, the id is empty.
 fn touched_body(body: &[u8]) -> Result<Vec<(TraceId, Option<ObservationId>)>, Error> {
-    let wrong = |detail: String| Error::Inconsistent {
-        what: "touched row",
-        detail,
-    };
     let traces: Vec<(&str, Vec<&str>)> =
-        postcard::from_bytes(body).map_err(|error| wrong(error.to_string()))?;
+        postcard::from_bytes(body).map_err(|error| wrong(&error))?;
     let mut found = Vec::new();
     for (trace, observations) in traces {
-        let trace = TraceId::new(trace).map_err(|error| wrong(error.to_string()))?;
+        let trace = TraceId::new(trace).map_err(|error| wrong(&error))?;
         for id in observations {
             let id = match id {
                 "" => None,
-                id => Some(ObservationId::new(id).map_err(|error| wrong(error.to_string()))?),
+                id => Some(ObservationId::new(id).map_err(|error| wrong(&error))?),
             };
             found.push((trace.clone(), id));
         }
@@ -63,24 +79,20 @@ fn to_touched_body<'t>(
             _ => traces.push((trace.as_str(), vec![id])),
         }
     }
-    postcard::to_allocvec(&traces).map_err(|error| Error::Inconsistent {
-        what: "touched row",
-        detail: error.to_string(),
-    })
+    postcard::to_allocvec(&traces).map_err(|error| wrong(&error))
 }
 
 async fn insert(
     tx: &mut Tx,
     project: &ProjectId,
-    body: Vec<u8>,
-    is_scored: bool,
+    (body, kind): (Vec<u8>, i64),
     now: Timestamp,
 ) -> Result<(), Error> {
     let args = [
         project.as_str().into(),
         now.as_micros().into(),
         body.into(),
-        i64::from(is_scored).into(),
+        kind.into(),
     ];
     tx.execute(INSERT, &args).await?;
     Ok(())
@@ -97,7 +109,7 @@ pub(super) async fn note_written(
         return Ok(());
     }
     let body = to_touched_body(changed.iter().map(|(trace, id)| (trace, Some(id))))?;
-    insert(tx, project, body, false, now).await
+    insert(tx, project, (body, WRITTEN), now).await
 }
 
 /// Notes what a person or a client scored. What an evaluator scored is no news for rules but those that wait for it.
@@ -108,16 +120,30 @@ pub(super) async fn note_scored(
     now: Timestamp,
 ) -> Result<(), Error> {
     let of_others = scores.iter().filter(|score| score.origin.is_none());
-    let scored = of_others.filter_map(|score| match &score.subject {
-        Subject::Trace(trace) => Some((trace, None)),
-        Subject::Observation(trace, id) => Some((trace, Some(id))),
-        Subject::Session(_) | Subject::Experiment(_) => None,
-    });
-    let scored: BTreeSet<_> = scored.collect();
-    if scored.is_empty() {
-        return Ok(());
+    let (mut scored, mut sessions) = (BTreeSet::new(), BTreeSet::new());
+    for score in of_others {
+        match &score.subject {
+            Subject::Trace(trace) => {
+                scored.insert((trace, None));
+            }
+            Subject::Observation(trace, id) => {
+                scored.insert((trace, Some(id)));
+            }
+            Subject::Session(session) => {
+                sessions.insert(session.as_str());
+            }
+            Subject::Experiment(_) => {}
+        }
     }
-    insert(tx, project, to_touched_body(scored.into_iter())?, true, now).await
+    if !scored.is_empty() {
+        let body = to_touched_body(scored.into_iter())?;
+        insert(tx, project, (body, SCORED), now).await?;
+    }
+    if !sessions.is_empty() {
+        let body = postcard::to_allocvec(&sessions).map_err(|error| wrong(&error))?;
+        insert(tx, project, (body, SCORED_SESSIONS), now).await?;
+    }
+    Ok(())
 }
 
 /// Forgets touched rows, inside the caller's transaction. `false` when another matcher has taken some of them.
@@ -140,22 +166,24 @@ impl Telemetry {
             .fetch_all(&self.pool)
             .await?;
         let touched = rows.into_iter().map(|row| {
-            let named = touched_body(&row.body)?;
-            let (observations, scored) = match row.is_scored {
-                0 => {
-                    let written = named.into_iter();
-                    let written = written.filter_map(|(trace, id)| Some((trace, id?)));
-                    (written.collect(), Vec::new())
-                }
-                _ => (Vec::new(), named),
-            };
-            Ok(Touched {
+            let mut touched = Touched {
                 seq: row.seq,
-                project: checked("touched", &row.project_id)?,
+                project: checked("touched row", &row.project_id)?,
                 received_at: Timestamp::from_micros(row.received_at),
-                observations,
-                scored,
-            })
+                observations: Vec::new(),
+                scored: Vec::new(),
+                scored_sessions: Vec::new(),
+            };
+            match i64::from(row.is_scored) {
+                WRITTEN => {
+                    let written = touched_body(&row.body)?.into_iter();
+                    let written = written.filter_map(|(trace, id)| Some((trace, id?)));
+                    touched.observations = written.collect();
+                }
+                SCORED => touched.scored = touched_body(&row.body)?,
+                _ => touched.scored_sessions = sessions_of_body(&row.body)?,
+            }
+            Ok(touched)
         });
         touched.collect()
     }

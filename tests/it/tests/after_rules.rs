@@ -179,7 +179,7 @@ async fn a_rule_that_cannot_wait_as_it_says_is_refused_with_its_field() {
             &first,
             json!({ "after": [traces] }),
             "after[0]",
-            "whole traces",
+            "are parts of",
         ),
         (
             &traces,

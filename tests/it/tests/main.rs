@@ -46,6 +46,7 @@ mod response_cache;
 mod rest;
 mod rule_preview;
 mod scores;
+mod session_rules;
 mod skills;
 mod slow_senders;
 mod stored;

@@ -126,7 +126,8 @@ impl Definition {
             asked_plugin(app, plugin.digest, &self.evaluator, &config).await?;
         }
         let mapping = self.variable_mapping.unwrap_or_default();
-        if compile(&mapping, TargetKind::Trace).is_err() {
+        let others = [TargetKind::Trace, TargetKind::Session];
+        if others.iter().all(|kind| compile(&mapping, *kind).is_err()) {
             compile(&mapping, TargetKind::Observation)
                 .map_err(|errors| mapping_problem("variableMapping", errors))?;
         }

@@ -7,7 +7,7 @@ use perpend_catalog::NewVersion;
 use perpend_contract::trial::{self as contract, TrialInput, TrialItem, TrialTarget};
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, Mapping, OnMissing, Target};
-use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::ids::{ObservationId, ProjectId, SessionId, TraceId};
 use perpend_domain::mapping::{VARIABLES, WrittenItem};
 use perpend_domain::plugin::{Item, Replies, Reuse};
 use perpend_domain::time::Timestamp;
@@ -113,13 +113,29 @@ fn checked_on(input: &TrialInput) -> Result<Vec<TrialOn>, Problem> {
 fn checked_target(at: usize, target: &TrialTarget) -> Result<TrialOn, Problem> {
     let wrong =
         |member: &str, message: String| Problem::body(&format!("targets[{at}].{member}"), message);
-    let trace_id = TraceId::new(&target.trace_id);
-    let observation_id = target.observation_id.as_deref().map(ObservationId::new);
-    Ok(TrialOn::Target(Target {
-        trace_id: trace_id.map_err(|error| wrong("traceId", error.to_string()))?,
-        observation_id: observation_id
-            .transpose()
-            .map_err(|error| wrong("observationId", error.to_string()))?,
+    let (trace, session) = (target.trace_id.as_deref(), target.session_id.as_deref());
+    let observation = target.observation_id.as_deref().map(ObservationId::new);
+    let observation = observation.transpose();
+    let observation = observation.map_err(|error| wrong("observationId", error.to_string()))?;
+    Ok(TrialOn::Target(match (trace, session) {
+        (Some(trace), None) => {
+            let trace = TraceId::new(trace);
+            let trace = trace.map_err(|error| wrong("traceId", error.to_string()))?;
+            Target::within(trace, observation)
+        }
+        (None, Some(_)) if observation.is_some() => {
+            let message = "a session is scored as a whole";
+            return Err(wrong("observationId", message.to_owned()));
+        }
+        (None, Some(session)) => {
+            let session = SessionId::new(session);
+            Target::Session(session.map_err(|error| wrong("sessionId", error.to_string()))?)
+        }
+        (None, None) => return Err(wrong("traceId", "is missing".to_owned())),
+        (Some(_), Some(_)) => {
+            let message = "either a trace or a session is expected";
+            return Err(wrong("sessionId", message.to_owned()));
+        }
     }))
 }
 
@@ -240,8 +256,9 @@ fn shown(on: &TrialOn, result: TrialResult) -> contract::TrialResult {
         .map(|why| (why.class.as_str().to_owned(), why.message))
         .unzip();
     contract::TrialResult {
-        trace_id: target.map(|target| target.trace_id.clone()),
-        observation_id: target.and_then(|target| target.observation_id.clone()),
+        trace_id: target.and_then(Target::trace).cloned(),
+        observation_id: target.and_then(Target::observation).cloned(),
+        session_id: target.and_then(Target::session).cloned(),
         item: result.item.map(shown_item),
         scores: scores.into_iter().map(shown_score).collect(),
         error_class: class,

@@ -268,9 +268,11 @@ async fn patch_rule(
 ) -> Result<Answer<RuleByName>, Problem> {
     let project = &caller.project;
     let standing = rules::existing(&app, project, &id).await?;
-    if standing.target == TargetKind::Trace {
-        let message =
-            "a rule of traces is only shown here; change it at /api/public/v2/evaluation-rules";
+    if !standing.target.is_of_observations() {
+        let message = format!(
+            "a rule of {}s is only shown here; change it at /api/public/v2/evaluation-rules",
+            standing.target
+        );
         return Err(Problem::new(Code::InvalidRequest, message));
     }
     check_name(&app, project, input.name.as_deref(), Some(&standing)).await?;

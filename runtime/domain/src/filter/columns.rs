@@ -203,6 +203,25 @@ pub static RULE_TRACE: &[Column] = &[
     SCORE_BOOLEANS,
 ];
 
+/// What rules see of a session.
+pub static RULE_SESSION: &[Column] = &[
+    Column::new("id", Text).aka(&["ID", "sessionId"]),
+    ENVIRONMENT,
+    Column::new("timestamp", Time).aka(&["createdAt"]),
+    Column::new("userIds", List).aka(&["User IDs"]),
+    TAGS,
+    METADATA,
+    Column::new("duration", Number).aka(&["sessionDuration", "Session Duration (s)"]),
+    Column::new("traceCount", Number).aka(&["countTraces", "Traces Count"]),
+    N_OBSERVATIONS,
+    ERRORS,
+    TOTAL_COST,
+    TOTAL_TOKENS,
+    SCORES_AVG,
+    SCORE_CATEGORIES,
+    SCORE_BOOLEANS,
+];
+
 /// What list calls see of a trace.
 pub static TRACES: &[Column] = &[
     Column::new("id", Text).aka(&["ID"]),

@@ -1,13 +1,13 @@
 //! The item of one call, built from a target.
 
-use std::borrow::Cow;
-
 use serde_json::{Map, Value, json};
 
+use super::thread::{Conversation, messages, value_of};
 use super::{JsonPath, Part, Selector, Source, Which, extract, open};
 use crate::observation::Observation;
 use crate::payload::Payload;
 use crate::plugin::{Item, ItemParts, TraceRef};
+use crate::session::Session;
 use crate::trace::Trace;
 
 /// The member of `item.metadata` that holds variables which are no part of an item.
@@ -27,6 +27,8 @@ pub struct Subject<'a> {
     /// Observations of the target trace with content, by start time, then id; empty when
     /// [`Plan::reads_observations`] is false.
     pub observations: &'a [Observation],
+    /// The target session, and what was said in it; empty when [`Plan::reads_conversation`] is false.
+    pub session: Option<(&'a Session, &'a Conversation)>,
 }
 
 /// A mapped part that the target does not have.
@@ -64,6 +66,15 @@ impl Plan {
             .iter()
             .flatten()
             .any(|(_, source, _)| matches!(source, Source::Thread { .. } | Source::Chosen(..)))
+    }
+
+    /// Whether what was said in a target session is needed.
+    #[must_use]
+    pub fn reads_conversation(&self) -> bool {
+        let reads =
+            |(_, source, _): &(String, Source, _)| matches!(source, Source::SessionThread { .. });
+        let entries = self.entries.as_ref();
+        entries.is_none_or(|entries| entries.iter().any(reads))
     }
 
     /// The variables that are mapped to parts which the target lacks, of those that the evaluator needs.
@@ -149,6 +160,12 @@ pub(super) fn metadata_text(
 impl Subject<'_> {
     /// Fills in what an item has whatever the mapping.
     fn named(&self, mut item: Item, needs: ItemParts) -> Item {
+        if let Some((session, _)) = self.session {
+            let id = session.id.as_str();
+            item.id = id.to_owned();
+            item.session = needs.trace.then(|| id.to_owned());
+            return item;
+        }
         let (trace_id, observation_id) = match (self.trace, self.observation) {
             (Some(trace), _) => (trace.id.as_str(), None),
             (None, Some(own)) => (own.trace_id.as_str(), Some(own.id.as_str())),
@@ -163,6 +180,16 @@ impl Subject<'_> {
     }
 
     fn stored_parts(&self, needs: ItemParts) -> Item {
+        if let Some((session, conversation)) = self.session {
+            let said = conversation.value(false).filter(|_| needs.output);
+            let metadata = Some(&session.metadata).filter(|_| needs.metadata);
+            let item = Item {
+                output: said.map(Payload::from_value),
+                metadata: metadata.and_then(|members| self.stored_metadata(members)),
+                ..Item::default()
+            };
+            return self.named(item, needs);
+        }
         let content = self.observation.map(|own| &own.content);
         let (input, output, metadata) = match self.trace {
             Some(trace) => (
@@ -230,6 +257,11 @@ impl Subject<'_> {
                 (!members.is_empty()).then(|| Value::Object(members.clone()))
             }
             Source::Thread { without_system } => thread(self.observations, *without_system),
+            Source::SessionThread { without_system } => self.session?.1.value(*without_system),
+            Source::SessionMetadata => {
+                let members = &self.session?.0.metadata;
+                (!members.is_empty()).then(|| Value::Object(members.clone()))
+            }
             Source::Chosen(selector, part) => chosen(self.observations, selector, *part),
         }
     }
@@ -276,44 +308,7 @@ fn chosen(observations: &[Observation], selector: &Selector, part: Part) -> Opti
 
 /// The last generation's input messages and its output.
 fn thread(observations: &[Observation], without_system: bool) -> Option<Value> {
-    let last = observations
-        .iter()
-        .rfind(|each| each.kind.is_generation_like())?;
-    let mut messages = Vec::new();
-    if let Some(input) = &last.content.input {
-        messages_of(open(input.to_value()), "user", &mut messages);
-    }
-    if let Some(output) = &last.content.output {
-        messages_of(open(output.to_value()), "assistant", &mut messages);
-    }
-    if without_system {
-        messages.retain(|message| message["role"] != "system");
-    }
-    (!messages.is_empty()).then_some(Value::Array(messages))
-}
-
-/// Messages in the forms that instrumentations send: a list, an object with `messages`, one message,
-/// or bare content that `role` said.
-fn messages_of(value: Value, role: &str, messages: &mut Vec<Value>) {
-    match value {
-        Value::Null => {}
-        Value::Array(list) => {
-            for element in list {
-                messages_of(element, role, messages);
-            }
-        }
-        Value::Object(mut members) => match members.remove("messages") {
-            Some(list @ Value::Array(_)) => messages_of(list, role, messages),
-            _ => {
-                let said_by = match members.get("role").and_then(Value::as_str) {
-                    Some(role) => Cow::Owned(role.to_owned()),
-                    None => Cow::Borrowed(role),
-                };
-                let content = members.remove("content");
-                let content = content.unwrap_or_else(|| Value::Object(members));
-                messages.push(json!({ "role": said_by, "content": content }));
-            }
-        },
-        content => messages.push(json!({ "role": role, "content": content })),
-    }
+    let mut generations = observations.iter();
+    let last = generations.rfind(|each| each.kind.is_generation_like())?;
+    value_of(messages(last), without_system)
 }

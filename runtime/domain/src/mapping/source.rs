@@ -23,6 +23,13 @@ pub enum Source {
         /// System messages are left out.
         without_system: bool,
     },
+    /// `session.thread`: what was said in all traces of the session, system messages kept.
+    SessionThread {
+        /// System messages are left out.
+        without_system: bool,
+    },
+    /// `session.metadata`: that of its traces.
+    SessionMetadata,
     /// A part of chosen observations of the trace.
     Chosen(Selector, Part),
 }
@@ -80,6 +87,18 @@ pub enum Which {
 impl Source {
     /// Reads a source of a kind of target. The error is a sentence for people.
     pub(super) fn parse(raw: &str, target: TargetKind) -> Result<Self, String> {
+        if target == TargetKind::Session {
+            return match raw {
+                "session.thread" => Ok(Self::SessionThread {
+                    without_system: false,
+                }),
+                "session.thread_without_system" => Ok(Self::SessionThread {
+                    without_system: true,
+                }),
+                "session.metadata" => Ok(Self::SessionMetadata),
+                _ => Err(refused(raw, target)),
+            };
+        }
         if let Some(part) = Part::parse(raw) {
             return Ok(Self::Own(part));
         }
@@ -109,19 +128,7 @@ impl Source {
                 return Self::parse_chosen(rest);
             }
         }
-        let allowed = match target {
-            TargetKind::Observation | TargetKind::Experiment => {
-                "input, output, metadata, tool_calls, expected_output, experiment_item_metadata"
-            }
-            TargetKind::Trace => {
-                "input, output, metadata, tool_calls, expected_output, experiment_item_metadata, \
-                 trace.input, trace.output, trace.metadata, trace.thread, \
-                 trace.thread_without_system, observation:<selector>.<part>"
-            }
-        };
-        Err(format!(
-            "`{raw}` is no source of target {target}; allowed: {allowed}"
-        ))
+        Err(refused(raw, target))
     }
 
     fn parse_chosen(raw: &str) -> Result<Self, String> {
@@ -139,6 +146,22 @@ impl Source {
             part,
         ))
     }
+}
+
+/// Why a source is none, for people.
+fn refused(raw: &str, target: TargetKind) -> String {
+    let allowed = match target {
+        TargetKind::Observation | TargetKind::Experiment => {
+            "input, output, metadata, tool_calls, expected_output, experiment_item_metadata"
+        }
+        TargetKind::Trace => {
+            "input, output, metadata, tool_calls, expected_output, experiment_item_metadata, \
+             trace.input, trace.output, trace.metadata, trace.thread, \
+             trace.thread_without_system, observation:<selector>.<part>"
+        }
+        TargetKind::Session => "session.thread, session.thread_without_system, session.metadata",
+    };
+    format!("`{raw}` is no source of target {target}; allowed: {allowed}")
 }
 
 impl Selector {

@@ -36,10 +36,7 @@ fn saying(n: u64, output: &str) -> Observation {
 }
 
 fn target(own: &Observation) -> Target {
-    Target {
-        trace_id: own.trace_id.clone(),
-        observation_id: Some(own.id.clone()),
-    }
+    Target::Observation(own.trace_id.clone(), own.id.clone())
 }
 
 fn after<const N: usize>(rules: [&Rule; N]) -> Vec<perpend_domain::ids::RuleId> {
@@ -214,10 +211,7 @@ async fn a_rule_of_traces_waits_for_what_is_held_of_their_observations() {
         world.ingest(vec![root, child]).await;
         world.clock.advance(10_000);
         scheduler.run_until_idle().await.unwrap();
-        let target = Target {
-            trace_id: trace_id(1),
-            observation_id: None,
-        };
+        let target = Target::Trace(trace_id(1));
         let explain = async |rule: &Rule| {
             let explained = scheduler.explain(&world.project, rule, &target);
             explained.await.unwrap().step

@@ -40,10 +40,7 @@ async fn backlog(world: &World, rule: &Rule, n: u64) {
     let evaluator = rule.assignments[0].evaluator_id.clone();
     let making = |n: u64| {
         let own = generation(n, n);
-        let target = Target {
-            trace_id: own.trace_id,
-            observation_id: Some(own.id),
-        };
+        let target = Target::Observation(own.trace_id, own.id);
         let key = ExecutionKey::live(&world.project, rule.id.as_str(), &evaluator, &target, 7);
         Making {
             project: world.project.clone(),

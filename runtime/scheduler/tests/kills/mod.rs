@@ -159,7 +159,7 @@ async fn ensure_once(world: &World, sent: &[Observation]) {
             assert_eq!(execution.state, ExecutionState::Completed, "{execution:?}");
             expected.insert(execution.made.id.to_string());
             *per_target
-                .entry(execution.made.target.observation_id)
+                .entry(execution.made.target.observation().cloned())
                 .or_default() += 1;
         }
         let of_trace = sent.iter().filter(|own| own.trace_id == *trace);

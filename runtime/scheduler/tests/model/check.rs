@@ -178,9 +178,9 @@ async fn all_executions(history: &History<'_>) -> Vec<Execution> {
 
 /// The part of a target that the evaluator is asked about.
 fn item(target: &Target) -> &str {
-    match &target.observation_id {
-        Some(id) => id.as_str(),
-        None => target.trace_id.as_str(),
+    match target {
+        Target::Observation(_, id) => id.as_str(),
+        whole => whole.sampled_by(),
     }
 }
 
@@ -285,7 +285,7 @@ async fn scores(history: &History<'_>, executions: &[Execution]) -> Result<(), S
 
 fn of_observations(known: &Known, executions: &[&Execution]) -> Result<(), String> {
     let made = executions.iter().map(|each| {
-        let observation = each.made.target.observation_id.clone().unwrap();
+        let observation = each.made.target.observation().cloned().unwrap();
         (observation, each.made.evaluator_id.to_string())
     });
     let made: BTreeSet<_> = made.collect();
@@ -317,7 +317,7 @@ fn of_traces(
     let mut generations: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     for execution in executions {
         let of_trace = generations
-            .entry(execution.made.target.trace_id.as_str())
+            .entry(execution.made.target.sampled_by())
             .or_default();
         of_trace.insert(execution.made.generation);
     }
@@ -399,13 +399,8 @@ async fn explanations(
     let scheduler = world.scheduler(history.evaluate.clone());
     // Each question is some ten statements: a few of all pairs are asked.
     for own in history.observations.values().step_by(EXPLAINED_EACH) {
-        let target = Target {
-            trace_id: own.trace_id.clone(),
-            observation_id: match known.rule.target {
-                TargetKind::Trace => None,
-                _ => Some(own.id.clone()),
-            },
-        };
+        let id = Some(own.id.clone()).filter(|_| known.rule.target != TargetKind::Trace);
+        let target = Target::within(own.trace_id.clone(), id);
         let explained = scheduler.explain(&world.project, &known.rule, &target);
         let explained = explained.await.map_err(|error| error.to_string())?;
         let n = executions

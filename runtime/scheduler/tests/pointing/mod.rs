@@ -93,7 +93,7 @@ async fn a_score_points_into_the_trace_of_its_observation_or_its_call_fails_alon
         let executions = executions.await.unwrap();
         assert_eq!(executions.len(), pointers.len());
         for execution in executions {
-            let target = execution.made.target.observation_id.as_ref().unwrap();
+            let target = execution.made.target.observation().unwrap();
             let n = u64::from_str_radix(target.as_str(), 16).unwrap();
             if n <= 3 {
                 assert_eq!(execution.state, ExecutionState::Completed, "{n}");

@@ -140,7 +140,7 @@ async fn late_spans_are_counted_or_rescored_as_the_rule_says() {
             .collect();
         assert_eq!(listed, [id(0), id(2)]);
         for (n, n_aside) in [(0, 0), (1, 1), (2, 0)] {
-            let (trace, id) = (trace_id(1), id(n));
+            let (trace, id) = (Target::Trace(trace_id(1)), id(n));
             let aside = world
                 .store
                 .telemetry
@@ -226,7 +226,7 @@ async fn the_newest_judgement_speaks_whichever_ends_first_and_wherever_its_score
         assert_eq!(origins.len(), 1);
         assert_eq!(origins[0].execution_id, new.made.id);
         // They go with their trace.
-        let (trace, old) = (trace_id(1), old.made.id.clone());
+        let (trace, old) = (Target::Trace(trace_id(1)), old.made.id.clone());
         let n_aside = async || {
             let aside = world
                 .store
@@ -235,10 +235,8 @@ async fn the_newest_judgement_speaks_whichever_ends_first_and_wherever_its_score
             aside.await.unwrap().len()
         };
         assert_eq!(n_aside().await, 1);
-        let gone = world
-            .store
-            .telemetry
-            .delete_traces(&world.project, std::slice::from_ref(&trace));
+        let (telemetry, all) = (&world.store.telemetry, [trace_id(1)]);
+        let gone = telemetry.delete_traces(&world.project, &all);
         gone.await.unwrap();
         assert_eq!(n_aside().await, 0);
     })
@@ -410,10 +408,7 @@ async fn a_rule_that_asks_for_the_trace_of_an_observation_waits_for_the_root() {
         world.clock.advance(5_000);
         scheduler.run_until_idle().await.unwrap();
         assert!(world.counts(&rule).await.is_empty(), "nothing is decided");
-        let waits = Target {
-            trace_id: trace_id(1),
-            observation_id: Some("0000000000000002".parse().unwrap()),
-        };
+        let waits = Target::Observation(trace_id(1), "0000000000000002".parse().unwrap());
         let explained = scheduler.explain(&world.project, &rule, &waits).await;
         assert!(matches!(
             explained.unwrap().step,

@@ -38,10 +38,7 @@ fn project() -> ProjectId {
 }
 
 fn new_execution(n: u32) -> Making {
-    let target = Target {
-        trace_id: format!("t{n}").parse().unwrap(),
-        observation_id: Some("o".parse().unwrap()),
-    };
+    let target = Target::Observation(format!("t{n}").parse().unwrap(), "o".parse().unwrap());
     let (rule_id, evaluator_id): (RuleId, EvaluatorId) =
         ("r".parse().unwrap(), "e".parse().unwrap());
     let key =
@@ -318,8 +315,7 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
     on_each_database(|store| async move {
         let watch = Watch {
             project: project(),
-            trace: "t".parse().unwrap(),
-            observation: None,
+            target: Target::Trace("t".parse().unwrap()),
             began_at: at(1),
             changed_at: at(1),
             looked_at: at(0),

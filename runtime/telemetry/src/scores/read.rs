@@ -1,7 +1,9 @@
 //! Reading scores.
 
 use super::query::{Statement, leaves_few};
-use perpend_domain::ids::{ExecutionId, ProjectId, ScoreId, TraceId};
+use super::write::place_of;
+use perpend_domain::evaluation::Target;
+use perpend_domain::ids::{ExecutionId, ProjectId, ScoreId, SessionId, TraceId};
 use perpend_domain::score::{NewScore, Score, ScoreDataType, ScoreOrigin, ScoreValue, Subject};
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
@@ -196,22 +198,24 @@ impl Telemetry {
         Ok(self.fetch_scores(statement).await?.pop())
     }
 
-    /// The scores of an execution that a later one over the same trace took the place of, and which one.
+    /// The scores of an execution that a later one over the same target took the place of, and which one.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn superseded_scores(
         &self,
         project: &ProjectId,
-        trace: &TraceId,
+        target: &Target,
         execution: &ExecutionId,
     ) -> Result<Vec<(Score, ExecutionId)>, Error> {
+        let (place, over) = place_of(target);
+        let column = ["trace_id", "session_id"][place];
         let rows: Vec<SupersededRow> = query(format!(
             "SELECT {COLUMNS}, s.superseded_by FROM superseded_scores s \
-             WHERE s.project_id = $1 AND s.trace_id = $2 AND s.execution_id = $3 ORDER BY s.id"
+             WHERE s.project_id = $1 AND s.{column} = $2 AND s.execution_id = $3 ORDER BY s.id"
         ))
         .bind(project.as_str())
-        .bind(trace.as_str())
+        .bind(over)
         .bind(execution.as_str())
         .fetch_all(&self.pool)
         .await?;
@@ -325,5 +329,22 @@ impl Telemetry {
             scores.append(&mut self.fetch_scores(statement).await?);
         }
         Ok(scores)
+    }
+
+    /// All scores about a session itself, newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn scores_of_session(
+        &self,
+        project: &ProjectId,
+        session: &SessionId,
+    ) -> Result<Vec<Score>, Error> {
+        let query = ScoreQuery {
+            session_ids: vec![session.to_string()],
+            ..ScoreQuery::default()
+        };
+        self.fetch_scores(list(&self.pool, &query, project, None))
+            .await
     }
 }

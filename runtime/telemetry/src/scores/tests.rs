@@ -5,6 +5,7 @@ mod filters;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use perpend_domain::evaluation::Target;
 use perpend_domain::filter::{Cell, Order, Test, TextOp};
 use perpend_domain::ids::{
     EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId, ScoreId,
@@ -633,8 +634,8 @@ async fn an_attempt_with_fewer_scores_leaves_none_of_the_former() {
         let execution = ExecutionId::new("x").unwrap();
         let rewrite = async || -> Result<(), Error> {
             in_transaction!(&store.pool, |tx| {
-                let (target, keep) = (trace("t1"), [id("2")]);
-                delete_others(&mut tx, &home, &target, &execution, &keep).await?;
+                let (target, keep) = (Target::Trace(trace("t1")), [id("2")]);
+                delete_others(&mut tx, (&home, &target), &execution, &keep).await?;
                 put(&mut tx, &home, &[of("2", "x")], at(2)).await?;
             });
             Ok(())

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use perpend_domain::ids::{ExecutionId, ProjectId, ScoreId, TraceId};
+use perpend_domain::evaluation::Target;
+use perpend_domain::ids::{ExecutionId, ProjectId, ScoreId};
 use perpend_domain::score::{NewScore, ScoreValue, Subject};
 use perpend_domain::time::Timestamp;
 
@@ -223,22 +224,36 @@ async fn put_by(
     Ok(())
 }
 
-const IDS_OF_EXECUTION: &str = "
-    SELECT id FROM scores WHERE project_id = $1 AND trace_id = $2 AND execution_id = $3";
+static IDS_OF_EXECUTION: LazyLock<[String; 2]> = LazyLock::new(|| {
+    OF_EXECUTION.map(|of_execution| format!("SELECT id FROM scores {of_execution}"))
+});
+/// Over a trace or what is in it, and over a session.
+const OF_EXECUTION: [&str; 2] = [
+    "WHERE project_id = $1 AND trace_id = $2 AND execution_id = $3",
+    "WHERE project_id = $1 AND session_id = $2 AND execution_id = $3",
+];
 const DELETE: &str = "DELETE FROM scores WHERE project_id = $1 AND id = $2";
+
+/// The place of the statements for a target, and what they look for.
+pub(super) fn place_of(target: &Target) -> (usize, &str) {
+    match target {
+        Target::Observation(trace, _) | Target::Trace(trace) => (0, trace.as_str()),
+        Target::Session(session) => (1, session.as_str()),
+    }
+}
 
 /// Deletes the scores of an execution that are not in `keep`, inside the caller's transaction: an
 /// attempt that gives fewer scores than an earlier one must not leave the surplus (evaluation.md 1.7).
-/// `trace` is the trace of its target.
 pub async fn delete_others(
     tx: &mut Tx,
-    project: &ProjectId,
-    trace: &TraceId,
+    (project, target): (&ProjectId, &Target),
     execution: &ExecutionId,
     keep: &[ScoreId],
 ) -> Result<(), Error> {
-    let args = [project.as_str(), trace.as_str(), execution.as_str()].map(Arg::from);
-    for cells in tx.rows(IDS_OF_EXECUTION, &args, &[As::Text]).await? {
+    let (place, over) = place_of(target);
+    let args = [project.as_str(), over, execution.as_str()].map(Arg::from);
+    let ids = tx.rows(&IDS_OF_EXECUTION[place], &args, &[As::Text]);
+    for cells in ids.await? {
         let id = cells[0].text()?;
         if keep.iter().all(|kept| kept.as_str() != id) {
             tx.execute(DELETE, &[project.as_str().into(), id.into()])
@@ -248,34 +263,36 @@ pub async fn delete_others(
     Ok(())
 }
 
-/// Puts aside the scores of an execution over a trace that `newest` took the place of. Inside the caller's
+/// Puts aside the scores of an execution over a target that `newest` took the place of. Inside the caller's
 /// transaction.
 pub async fn put_aside(
     tx: &mut Tx,
-    (project, trace): (&ProjectId, &TraceId),
+    (project, target): (&ProjectId, &Target),
     execution: &ExecutionId,
     newest: &ExecutionId,
 ) -> Result<(), Error> {
-    const OF_EXECUTION: &str = "WHERE project_id = $1 AND trace_id = $2 AND execution_id = $3";
-    static COPY: LazyLock<[String; 2]> = LazyLock::new(|| {
-        // Who deletes them at the same time is waited for: what is gone then is not copied.
-        ["", "FOR UPDATE"].map(|locked| {
+    static COPY: LazyLock<[[String; 2]; 2]> = LazyLock::new(|| {
+        let copy = |of_execution, locked| {
             let columns = COLUMNS.join(", ");
             format!(
                 "INSERT INTO superseded_scores ({columns}, superseded_by) \
-                 SELECT {columns}, $4 FROM (SELECT * FROM scores {OF_EXECUTION} {locked}) old \
+                 SELECT {columns}, $4 FROM (SELECT * FROM scores {of_execution} {locked}) old \
                  WHERE true ON CONFLICT (project_id, id) DO NOTHING"
             )
-        })
+        };
+        // Who deletes them at the same time is waited for: what is gone then is not copied.
+        ["", "FOR UPDATE"].map(|locked| OF_EXECUTION.map(|of_execution| copy(of_execution, locked)))
     });
-    static REMOVE: LazyLock<String> =
-        LazyLock::new(|| format!("DELETE FROM scores {OF_EXECUTION}"));
-    let of_execution = [project.as_str(), trace.as_str(), execution.as_str()].map(Arg::from);
-    let [project, trace, execution] = of_execution.clone();
-    let args = [project, trace, execution, newest.as_str().into()];
-    tx.execute(&COPY[usize::from(tx.is_postgres())], &args)
+    static REMOVE: LazyLock<[String; 2]> = LazyLock::new(|| {
+        OF_EXECUTION.map(|of_execution| format!("DELETE FROM scores {of_execution}"))
+    });
+    let (place, over) = place_of(target);
+    let of_execution = [project.as_str(), over, execution.as_str()].map(Arg::from);
+    let [project, over, execution] = of_execution.clone();
+    let args = [project, over, execution, newest.as_str().into()];
+    tx.execute(&COPY[usize::from(tx.is_postgres())][place], &args)
         .await?;
-    tx.execute(&REMOVE, &of_execution).await?;
+    tx.execute(&REMOVE[place], &of_execution).await?;
     Ok(())
 }
 

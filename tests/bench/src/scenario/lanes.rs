@@ -369,10 +369,7 @@ impl World {
         let assignment = rule.assignments.first().context("an assignment")?;
         let making = |n: u64| {
             let own = generation(n, "")?;
-            let target = Target {
-                trace_id: own.trace_id,
-                observation_id: Some(own.id),
-            };
+            let target = Target::Observation(own.trace_id, own.id);
             let evaluator = &assignment.evaluator_id;
             let key = ExecutionKey::live(project, rule.id.as_str(), evaluator, &target, 1);
             Ok(Making {

@@ -160,7 +160,7 @@ async fn of_scores(
     let query = ScoreQuery {
         trace_ids: targets
             .iter()
-            .map(|target| target.trace_id.clone())
+            .filter_map(|target| target.trace().cloned())
             .collect(),
         ..query
     };
@@ -207,15 +207,11 @@ async fn each(
 }
 
 fn target_of(subject: Subject) -> Option<Target> {
-    let (trace_id, observation_id) = match subject {
-        Subject::Trace(trace) => (trace, None),
-        Subject::Observation(trace, observation) => (trace, Some(observation)),
-        _ => return None,
-    };
-    Some(Target {
-        trace_id,
-        observation_id,
-    })
+    match subject {
+        Subject::Trace(trace) => Some(Target::Trace(trace)),
+        Subject::Observation(trace, observation) => Some(Target::Observation(trace, observation)),
+        Subject::Session(_) | Subject::Experiment(_) => None,
+    }
 }
 
 /// What several said, the newest first: the mean of numbers, else the label of the most; of equally frequent ones the label given last.

@@ -1,0 +1,92 @@
+//! A session: what its traces say together.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::ids::SessionId;
+use crate::observation::Level;
+use crate::time::Timestamp;
+use crate::trace::Trace;
+
+/// Users and tags that are kept, the first ones by the order of the traces.
+const MAX_NAMES: usize = 1_000;
+
+/// The sum of the traces of one conversation. It exists while one of them does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// Environment of its first trace.
+    pub environment: String,
+    /// When its first trace began.
+    pub start: Timestamp,
+    /// The latest end of a trace.
+    pub end: Timestamp,
+    /// Traces.
+    pub n_traces: u32,
+    /// Observations of all traces.
+    pub n_observations: u32,
+    /// Of these, errors.
+    pub n_errors: u32,
+    /// US dollars; 0 when nothing has a cost.
+    pub total_cost: f64,
+    /// Tokens of all traces.
+    pub total_tokens: u64,
+    /// Users of its traces.
+    pub user_ids: BTreeSet<String>,
+    /// Tags of its traces.
+    pub tags: BTreeSet<String>,
+    /// Metadata of its traces; of equal members that of the latest trace.
+    pub metadata: Map<String, Value>,
+}
+
+impl Session {
+    /// A session of which no trace is known yet.
+    #[must_use]
+    pub fn new(id: SessionId) -> Self {
+        Self {
+            id,
+            environment: String::new(),
+            start: Timestamp::from_micros(0),
+            end: Timestamp::from_micros(0),
+            n_traces: 0,
+            n_observations: 0,
+            n_errors: 0,
+            total_cost: 0.0,
+            total_tokens: 0,
+            user_ids: BTreeSet::new(),
+            tags: BTreeSet::new(),
+            metadata: Map::new(),
+        }
+    }
+
+    /// Takes in the next trace in the order of their starts.
+    pub fn add(&mut self, trace: &Trace) {
+        if self.n_traces == 0 {
+            self.environment.clone_from(&trace.environment);
+            self.start = trace.timestamp;
+            self.end = trace.last_end;
+        }
+        self.n_traces += 1;
+        self.end = self.end.max(trace.last_end);
+        self.n_observations = self.n_observations.saturating_add(trace.n_observations);
+        let n_errors = trace.n_by_level[Level::Error as usize];
+        self.n_errors = self.n_errors.saturating_add(n_errors);
+        self.total_cost += trace.total_cost;
+        let n_tokens = trace.usage.get("total").copied().unwrap_or_default();
+        self.total_tokens = self.total_tokens.saturating_add(n_tokens);
+        let free = MAX_NAMES.saturating_sub(self.user_ids.len());
+        self.user_ids
+            .extend(trace.user_id.iter().take(free).cloned());
+        let free = MAX_NAMES.saturating_sub(self.tags.len());
+        self.tags.extend(trace.tags.iter().take(free).cloned());
+        self.metadata.extend(trace.metadata.clone());
+    }
+
+    /// From the start of the first trace to the latest end, seconds.
+    #[must_use]
+    pub fn duration(&self) -> f64 {
+        (self.end.as_micros() - self.start.as_micros()) as f64 / 1e6
+    }
+}

@@ -1,0 +1,351 @@
+//! Rules of whole traces and of whole sessions: when they look at one, and what they see.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use perpend_domain::evaluation::{Execution, Target, TargetKind};
+use perpend_domain::filter::Row;
+use perpend_domain::ids::{ProjectId, SessionId, TraceId};
+use perpend_domain::score::NewScore;
+use perpend_domain::session::Session;
+use perpend_domain::telemetry::Progress;
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
+use perpend_ledger::{NewWatch, Watch};
+
+use crate::after::{Open, is_open, look_again};
+use crate::catalog::{Catalog, PreparedRule};
+use crate::completeness::{Completion, completion};
+use crate::decide::Complete;
+use crate::matcher::{Pass, earliest, of_rule};
+use crate::parts::{Error, Inner};
+use crate::target::{SessionRow, TraceRow};
+
+/// A trace or a session that is decided, with the scores on it.
+pub(crate) enum Whole {
+    Trace(Box<Trace>, Vec<NewScore>),
+    Session(Box<Session>, Vec<NewScore>),
+}
+
+impl Whole {
+    pub(crate) fn environment(&self) -> &str {
+        match self {
+            Self::Trace(trace, _) => &trace.environment,
+            Self::Session(session, _) => &session.environment,
+        }
+    }
+
+    /// As filters see it.
+    pub(crate) fn row(&self, completion: Completion) -> Box<dyn Row + '_> {
+        match self {
+            Self::Trace(trace, scores) => Box::new(TraceRow {
+                trace,
+                completion: Some(completion.reason),
+                scores,
+            }),
+            Self::Session(session, scores) => Box::new(SessionRow { session, scores }),
+        }
+    }
+}
+
+/// Since when a rule waits for a trace: since it came, since it goes on, or since the rule last scored it.
+pub(crate) fn began_at(
+    progress: &Progress,
+    watch: Option<&Watch>,
+    standing: &[&Execution],
+) -> Timestamp {
+    let watched = watch.map_or(progress.first_seen, |watch| watch.began_at);
+    let made_at = standing.iter().map(|each| each.created_at);
+    made_at.fold(progress.first_seen.max(watched), Timestamp::max)
+}
+
+/// Nothing has come since a rule made its newest executions over a trace.
+fn is_up_to_date(progress: &Progress, standing: &[&Execution]) -> bool {
+    let newest = standing.iter().max_by_key(|each| each.created_at);
+    newest.is_some_and(|newest| {
+        progress.last_seen <= newest.created_at
+            && progress.n_observations <= newest.made.n_observations
+    })
+}
+
+/// Whether a rule is to be asked about a trace.
+enum Ripeness {
+    /// It was asked, and nothing has come since.
+    Asked,
+    /// When the trace is complete for it.
+    Later(Timestamp),
+    /// Now.
+    Ripe(Completion),
+}
+
+fn ripeness(
+    rule: &PreparedRule,
+    progress: &Progress,
+    watch: &Watch,
+    standing: &[&Execution],
+    now: Timestamp,
+) -> Ripeness {
+    if is_up_to_date(progress, standing) {
+        return Ripeness::Asked;
+    }
+    let began_at = began_at(progress, Some(watch), standing);
+    let completion = completion(rule.rule.target, progress, &rule.rule.timing, began_at);
+    if now < completion.at {
+        return Ripeness::Later(completion.at);
+    }
+    let was_asked = completion.at <= watch.looked_at && progress.last_seen <= watch.looked_at;
+    match was_asked && !watch.waiting.contains(&rule.rule.id) {
+        true => Ripeness::Asked,
+        false => Ripeness::Ripe(completion),
+    }
+}
+
+impl Inner {
+    /// Has rules of traces look at these when they are complete.
+    pub(crate) async fn watch_traces(
+        &self,
+        pass: &mut Pass<'_>,
+        project: &ProjectId,
+        changed: &HashMap<&TraceId, Timestamp>,
+    ) -> Result<(), Error> {
+        if pass.catalog.rules_of(project, TargetKind::Trace).is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<TraceId> = changed.keys().map(|id| (*id).clone()).collect();
+        let telemetry = &self.deps.store.telemetry;
+        for (trace, progress) in telemetry.trace_progress(project, &ids).await? {
+            if let Some(at) = changed.get(&trace) {
+                pass.watch_whole(project, Target::Trace(trace), &progress, *at);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for sessions that these traces belong to.
+    pub(crate) async fn watch_sessions(
+        &self,
+        pass: &mut Pass<'_>,
+        project: &ProjectId,
+        changed: &HashMap<&TraceId, Timestamp>,
+    ) -> Result<(), Error> {
+        if pass
+            .catalog
+            .rules_of(project, TargetKind::Session)
+            .is_empty()
+        {
+            return Ok(());
+        }
+        let ids: Vec<TraceId> = changed.keys().map(|id| (*id).clone()).collect();
+        let telemetry = &self.deps.store.telemetry;
+        let sessions = telemetry.sessions_of(project, &ids).await?;
+        let sessions: Vec<SessionId> = sessions.into_iter().collect();
+        for (session, progress) in telemetry.session_progress(project, &sessions).await? {
+            let at = progress.last_seen;
+            pass.watch_whole(project, Target::Session(session), &progress, at);
+        }
+        Ok(())
+    }
+
+    /// Decides a trace or a session whose watch came due.
+    pub(crate) async fn match_whole(
+        &self,
+        pass: &mut Pass<'_>,
+        watch: &Watch,
+    ) -> Result<(), Error> {
+        let (project, target) = (&watch.project, &watch.target);
+        let Some(progress) = self.progress(project, target).await? else {
+            return Ok(());
+        };
+        let rules = pass.catalog.rules_of(project, target.kind());
+        let mut open = self
+            .open_parts(pass.catalog, project, target, &rules)
+            .await?;
+        let ledger = &self.deps.store.ledger;
+        let all = ledger.executions_over(project, target).await?;
+        let (mut next, mut waiting) = (None, Vec::new());
+        let mut seen: Option<Whole> = None;
+        for rule in &rules {
+            let standing = of_rule(&all, &rule.rule.id, target);
+            if is_open(&standing) {
+                open.note(&rule.rule);
+            }
+            let completion = match ripeness(rule, &progress, watch, &standing, pass.now) {
+                Ripeness::Asked => continue,
+                Ripeness::Later(at) => {
+                    open.note(&rule.rule);
+                    next = earliest(next, at);
+                    if pass.catalog.awaited().contains(&rule.rule.id) {
+                        waiting.push(rule.rule.id.clone());
+                    }
+                    continue;
+                }
+                Ripeness::Ripe(completion) => completion,
+            };
+            if open.keep_waiting(&rule.rule) {
+                open.note(&rule.rule);
+                next = earliest(next, look_again(pass.now, completion.at));
+                waiting.push(rule.rule.id.clone());
+                continue;
+            }
+            let whole = match &mut seen {
+                Some(whole) => whole,
+                none => {
+                    let Some(whole) = self.whole(project, target, &rules).await? else {
+                        return Ok(());
+                    };
+                    none.insert(whole)
+                }
+            };
+            let complete = Complete {
+                project,
+                target,
+                environment: whole.environment(),
+                row: &*whole.row(completion),
+                completion,
+                n_observations: progress.n_observations,
+                now: pass.now,
+            };
+            if pass.take(rule, &complete, &standing) {
+                open.note(&rule.rule);
+            }
+        }
+        pass.move_watch(watch, next, waiting);
+        Ok(())
+    }
+
+    /// How far a trace or a session has come; none for what does not exist, and for an observation.
+    pub(crate) async fn progress(
+        &self,
+        project: &ProjectId,
+        target: &Target,
+    ) -> Result<Option<Progress>, perpend_sql::Error> {
+        let telemetry = &self.deps.store.telemetry;
+        Ok(match target {
+            Target::Trace(id) => {
+                let found = telemetry.trace_progress(project, std::slice::from_ref(id));
+                found.await?.pop().map(|(_, progress)| progress)
+            }
+            Target::Session(id) => {
+                let found = telemetry.session_progress(project, std::slice::from_ref(id));
+                found.await?.pop().map(|(_, progress)| progress)
+            }
+            Target::Observation(..) => None,
+        })
+    }
+
+    /// A trace or a session, with what the filters of these rules look at; none for what does not exist, and for an
+    /// observation.
+    pub(crate) async fn whole(
+        &self,
+        project: &ProjectId,
+        target: &Target,
+        rules: &[&Arc<PreparedRule>],
+    ) -> Result<Option<Whole>, perpend_sql::Error> {
+        let telemetry = &self.deps.store.telemetry;
+        let reads_scores = rules.iter().any(|rule| rule.reads_scores());
+        Ok(match target {
+            Target::Trace(id) => match telemetry.target_trace(project, id).await? {
+                None => None,
+                Some(trace) => {
+                    let scores = self.trace_scores(project, id, reads_scores).await?;
+                    Some(Whole::Trace(Box::new(trace), scores))
+                }
+            },
+            Target::Session(id) => {
+                let reads_content = rules.iter().any(|rule| rule.reads_content);
+                match telemetry.target_session(project, id, reads_content).await? {
+                    None => None,
+                    Some(session) => {
+                        let scores = match reads_scores {
+                            true => telemetry.scores_of_session(project, id).await?,
+                            false => Vec::new(),
+                        };
+                        let scores = scores.into_iter().map(|score| score.written);
+                        Some(Whole::Session(Box::new(session), scores.collect()))
+                    }
+                }
+            }
+            Target::Observation(..) => None,
+        })
+    }
+
+    /// Rules of parts of a target that have not ended with all of them, where one of these rules waits for them.
+    async fn open_parts<'r>(
+        &self,
+        catalog: &'r Catalog,
+        project: &ProjectId,
+        target: &Target,
+        rules: &[&'r Arc<PreparedRule>],
+    ) -> Result<Open<'r>, Error> {
+        let mut open = Open::default();
+        let is_named = |part: &&Arc<PreparedRule>| {
+            let mut rules = rules.iter();
+            rules.any(|rule| rule.rule.after.contains(&part.rule.id))
+        };
+        let mut parts = catalog.rules_of_parts(project, target.kind());
+        parts.retain(is_named);
+        if parts.is_empty() {
+            return Ok(open);
+        }
+        let traces = self.traces_of(project, target).await?;
+        for part in parts {
+            let id = &part.rule.id;
+            let ledger = &self.deps.store.ledger;
+            if ledger.is_open_in(project, &traces, id).await? {
+                open.note(&part.rule);
+            }
+        }
+        Ok(open)
+    }
+
+    /// The traces that a target is, has or is in.
+    pub(crate) async fn traces_of(
+        &self,
+        project: &ProjectId,
+        target: &Target,
+    ) -> Result<Vec<TraceId>, perpend_sql::Error> {
+        match target {
+            Target::Observation(trace, _) | Target::Trace(trace) => Ok(vec![trace.clone()]),
+            Target::Session(session) => {
+                let telemetry = &self.deps.store.telemetry;
+                telemetry.session_trace_ids(project, session).await
+            }
+        }
+    }
+}
+
+impl Pass<'_> {
+    /// Has rules of whole traces or sessions look at one when it is complete; `at` is when it changed.
+    fn watch_whole(
+        &mut self,
+        project: &ProjectId,
+        target: Target,
+        progress: &Progress,
+        at: Timestamp,
+    ) {
+        let rules = self.catalog.rules_of(project, target.kind());
+        // At the earliest: since when it is waited for shows when it is looked at.
+        let due = rules.iter().map(|rule| {
+            let began_at = progress.first_seen;
+            completion(rule.rule.target, progress, &rule.rule.timing, began_at).at
+        });
+        let Some(due_at) = due.min() else {
+            return;
+        };
+        let awaited = self.catalog.awaited();
+        let awaited = rules.iter().filter(|rule| awaited.contains(&rule.rule.id));
+        let waiting = awaited.map(|rule| rule.rule.id.clone()).collect();
+        self.set_watch(NewWatch {
+            watch: Watch {
+                project: project.clone(),
+                target,
+                began_at: at,
+                changed_at: at,
+                looked_at: Timestamp::from_micros(0),
+                due_at,
+                waiting,
+            },
+            was_due_at: None,
+        });
+    }
+}

@@ -1,0 +1,199 @@
+//! What the engine reads of sessions: which ones traces belong to, how far they have come, and what they say.
+
+use std::collections::BTreeSet;
+
+use perpend_domain::ids::{ProjectId, SessionId, TraceId};
+use perpend_domain::observation::{Observation, ObservationKind};
+use perpend_domain::session::Session;
+use perpend_domain::telemetry::{Progress, StoredTrace};
+use perpend_domain::time::Timestamp;
+
+use super::row::{READ_TRACE, TraceRow};
+use crate::{Error, Telemetry};
+use perpend_sql::{Arg, Sql, checked, value_list};
+
+/// Traces or sessions named in one statement.
+const PER_STATEMENT: usize = 100;
+/// Traces read at a time.
+const PAGE: usize = 200;
+
+perpend_sql::record! {
+    struct ProgressRow {
+        session_id: String,
+        first_seen: i64,
+        last_seen: i64,
+        n_observations: i64,
+    }
+}
+
+impl Telemetry {
+    /// The sessions that these traces belong to. A text that can be no id, as clients of old may have sent, is none.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn sessions_of(
+        &self,
+        project: &ProjectId,
+        traces: &[TraceId],
+    ) -> Result<BTreeSet<SessionId>, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(BTreeSet::new());
+        };
+        let mut sessions = BTreeSet::new();
+        for some in traces.chunks(PER_STATEMENT) {
+            let sql = format!(
+                "SELECT DISTINCT t.session_id FROM traces t \
+                  WHERE t.tenant = $1 AND t.session_id IS NOT NULL AND t.trace_id IN ({})",
+                value_list(some.len(), 2)
+            );
+            let mut args: Vec<Arg<'_>> = vec![tenant.into()];
+            args.extend(some.iter().map(|id| Arg::from(id.as_str())));
+            let found: Vec<(String,)> = self.pool.select(&sql, &args).await?;
+            let ids = found.iter().map(|(id,)| SessionId::new(id));
+            sessions.extend(ids.filter_map(Result::ok));
+        }
+        Ok(sessions)
+    }
+
+    /// How far these sessions have come; those without traces are left out.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn session_progress(
+        &self,
+        project: &ProjectId,
+        ids: &[SessionId],
+    ) -> Result<Vec<(SessionId, Progress)>, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let mut found = Vec::with_capacity(ids.len());
+        for some in ids.chunks(PER_STATEMENT) {
+            let sql = format!(
+                "SELECT t.session_id AS session_id, MIN(t.first_seen) AS first_seen, \
+                        MAX(t.last_seen) AS last_seen, \
+                        CAST(SUM(t.n_observations) AS BIGINT) AS n_observations \
+                   FROM traces t WHERE t.tenant = $1 AND t.session_id IN ({}) GROUP BY t.session_id",
+                value_list(some.len(), 2)
+            );
+            let mut args: Vec<Arg<'_>> = vec![tenant.into()];
+            args.extend(some.iter().map(|id| Arg::from(id.as_str())));
+            for row in self.pool.select::<ProgressRow>(&sql, &args).await? {
+                let progress = Progress {
+                    first_seen: Timestamp::from_micros(row.first_seen),
+                    last_seen: Timestamp::from_micros(row.last_seen),
+                    has_root: false,
+                    root_ended_at: None,
+                    n_open: 0,
+                    has_marker: false,
+                    n_observations: u32::try_from(row.n_observations).unwrap_or(u32::MAX),
+                };
+                found.push((checked("session", &row.session_id)?, progress));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The traces of a session, by start, then id.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn session_trace_ids(
+        &self,
+        project: &ProjectId,
+        id: &SessionId,
+    ) -> Result<Vec<TraceId>, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let mut sql = Sql::default();
+        let number = sql.bind(tenant.into());
+        let id = sql.bind_text(id.as_str());
+        sql.push(&format!(
+            "SELECT t.trace_id FROM traces t WHERE t.tenant = {number} AND t.session_id = {id} \
+             ORDER BY t.started_at, t.trace_id"
+        ));
+        let rows: Vec<(String,)> = self.pool.select(&sql.text, &sql.args).await?;
+        rows.iter().map(|(id,)| checked("trace", id)).collect()
+    }
+
+    /// A session, with the metadata of its traces where that is asked for; none when it has no traces.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn target_session(
+        &self,
+        project: &ProjectId,
+        id: &SessionId,
+        with_metadata: bool,
+    ) -> Result<Option<Session>, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(None);
+        };
+        let mut session = Session::new(id.clone());
+        let mut after: Option<(Timestamp, TraceId)> = None;
+        loop {
+            let mut sql = Sql::default();
+            let number = sql.bind(tenant.into());
+            let of = sql.bind_text(id.as_str());
+            sql.push(&format!(
+                "SELECT {READ_TRACE} FROM traces t WHERE t.tenant = {number} AND t.session_id = {of}"
+            ));
+            if let Some((start, trace)) = &after {
+                let start = sql.bind(start.as_micros().into());
+                let trace = sql.bind_text(trace.as_str());
+                sql.push(&format!(
+                    " AND (t.started_at, t.trace_id) > ({start}, {trace})"
+                ));
+            }
+            sql.push(&format!(" ORDER BY t.started_at, t.trace_id LIMIT {PAGE}"));
+            let rows: Vec<TraceRow> = self.pool.select(&sql.text, &sql.args).await?;
+            let page = rows.into_iter().map(|row| Ok((row.number, row.stored()?)));
+            let mut page = page.collect::<Result<Vec<(i64, StoredTrace)>, Error>>()?;
+            if with_metadata {
+                self.add_roots(&mut page).await?;
+            }
+            for (_, stored) in &page {
+                session.add(&stored.trace);
+            }
+            match page.pop() {
+                Some((_, last)) if page.len() + 1 == PAGE => {
+                    after = Some((last.trace.timestamp, last.trace.id));
+                }
+                _ => return Ok((0 < session.n_traces).then_some(session)),
+            }
+        }
+    }
+
+    /// The last generation of a trace, with content: by start, then id.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn last_generation(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+    ) -> Result<Option<Observation>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(None);
+        };
+        let kinds = ObservationKind::ALL.iter();
+        let kinds = kinds.filter(|kind| kind.is_generation_like());
+        let kinds: Vec<String> = kinds.map(|kind| format!("'{}'", kind.as_str())).collect();
+        let mut sql = Sql::default();
+        let number = sql.bind(tenant.into());
+        let id = sql.bind_text(trace.as_str());
+        sql.push(&format!(
+            "SELECT o.id FROM traces t JOIN observations o ON o.trace = t.number \
+              WHERE t.tenant = {number} AND t.trace_id = {id} AND o.kind IN ({}) \
+              ORDER BY o.started_at DESC, o.id DESC LIMIT 1",
+            kinds.join(", ")
+        ));
+        let rows: Vec<(String,)> = self.pool.select(&sql.text, &sql.args).await?;
+        let Some((id,)) = rows.first() else {
+            return Ok(None);
+        };
+        let keys = [(trace.clone(), checked("observation", id)?)];
+        Ok(self.target_observations(project, &keys, true).await?.pop())
+    }
+}
