@@ -303,6 +303,110 @@ async fn images_and_files_are_sent_as_each_protocol_wants_them() {
     assert_eq!(body["contents"][0]["parts"], expected);
 }
 
+/// An empty message of each role, and a question with empty texts before and after what it says.
+fn with_empty_texts() -> CompletionRequest {
+    let mut request = with_media(&[(MediaKind::Image, "i", "image/png")]);
+    let question = &mut request.messages[0].parts;
+    question.insert(0, MessagePart::Text(String::new()));
+    question.push(MessagePart::Text(" \n".to_owned()));
+    let before = [
+        message(Role::System, ""),
+        message(Role::User, "Hello."),
+        message(Role::Assistant, " "),
+        message(Role::User, ""),
+    ];
+    request.messages.splice(0..0, before);
+    request
+}
+
+#[tokio::test]
+async fn empty_texts_are_left_out_and_so_are_messages_that_a_protocol_would_refuse_for_them() {
+    let request = with_empty_texts();
+    let chat = json!({ "choices": [{ "message": { "content": "a" } }] });
+    let (body, _) = exchanged(Protocol::OpenAi, |_| {}, &request, chat).await;
+    let image = "data:image/png;base64,YWJj";
+    let expected = json!([
+        { "role": "system", "content": "" },
+        { "role": "user", "content": "Hello." },
+        { "role": "assistant", "content": " " },
+        { "role": "user", "content": "" },
+        { "role": "user", "content": [
+            { "type": "text", "text": "Look." },
+            { "type": "image_url", "image_url": { "url": image } }] },
+    ]);
+    assert_eq!(body["messages"], expected);
+    let change = |endpoint: &mut Endpoint| endpoint.use_responses_api = true;
+    let answer = json!({ "status": "completed", "output": [] });
+    let (body, _) = exchanged(Protocol::OpenAi, change, &request, answer).await;
+    let expected = json!([
+        { "type": "input_text", "text": "Look." },
+        { "type": "input_image", "image_url": image },
+    ]);
+    assert_eq!(body["input"][4]["content"], expected);
+    let answer = json!({ "content": [] });
+    let (body, _) = exchanged(Protocol::Anthropic, |_| {}, &request, answer).await;
+    let source = json!({ "type": "base64", "media_type": "image/png", "data": "YWJj" });
+    let expected = json!([
+        { "role": "user", "content": "Hello." },
+        { "role": "user", "content": [
+            { "type": "text", "text": "Look." }, { "type": "image", "source": source }] },
+    ]);
+    assert_eq!((&body["messages"], body.get("system")), (&expected, None));
+    let answer = json!({ "candidates": [{ "content": { "parts": [{ "text": "a" }] } }] });
+    let (body, _) = exchanged(Protocol::GoogleAiStudio, |_| {}, &request, answer).await;
+    let inline = json!({ "inlineData": { "mimeType": "image/png", "data": "YWJj" } });
+    let expected =
+        json!([{ "role": "user", "parts": [{ "text": "Hello." }, { "text": "Look." }, inline] }]);
+    assert_eq!(body["contents"], expected);
+    assert_eq!(body.get("systemInstruction"), None);
+}
+
+#[tokio::test]
+async fn an_empty_text_beside_a_call_is_left_out_in_each_protocol() {
+    let mut request = conversation("c1");
+    request.messages[1].parts[0] = MessagePart::Text(String::new());
+    for (protocol, responses, pointer, n_parts) in [
+        (Protocol::OpenAi, false, "/messages/1/tool_calls", 2),
+        (Protocol::OpenAi, true, "/input", 5),
+        (Protocol::Anthropic, false, "/messages/1/content", 2),
+        (Protocol::GoogleAiStudio, false, "/contents/1/parts", 2),
+    ] {
+        let server = Server::start(vec![Act::Json(200, json!({}))]).await;
+        let mut endpoint = endpoint(protocol, &server.url);
+        endpoint.use_responses_api = responses;
+        let (_, _) = support::call(&llm(), &endpoint, &CallLimits::default(), &request).await;
+        let body = server.asked().remove(0).body;
+        let parts = body.pointer(pointer).and_then(Value::as_array);
+        assert_eq!(parts.map(Vec::len), Some(n_parts), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_without_content_is_refused_where_the_protocol_takes_none() {
+    for protocol in [Protocol::Anthropic, Protocol::GoogleAiStudio] {
+        let server = Server::start(vec![Act::Json(200, json!({}))]).await;
+        let endpoint = endpoint(protocol, &server.url);
+        for (messages, wanted) in [
+            (
+                vec![message(Role::User, "Hello."), message(Role::User, " ")],
+                "messages[1]: the last message of the role `user`",
+            ),
+            (
+                vec![message(Role::System, ""), message(Role::Assistant, "")],
+                "no text but white space",
+            ),
+        ] {
+            let request = CompletionRequest::new(messages);
+            let limits = CallLimits::default();
+            let (result, _) = support::call(&llm(), &endpoint, &limits, &request).await;
+            let failure = result.unwrap_err();
+            assert_eq!(failure.class, Class::InvalidInput);
+            assert!(failure.message.contains(wanted), "{}", failure.message);
+            assert!(failure.is_unsent && server.asked().is_empty());
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_part_that_a_protocol_cannot_carry_is_refused_by_its_kind_and_nothing_is_sent() {
     let audio = |kind| with_media(&[(MediaKind::Audio, "a", kind)]);

@@ -43,9 +43,9 @@ fn turn(ask: &Ask<'_>, message: &Message) -> Result<Value, Failure> {
         _ => "user",
     };
     if parts::is_text(message) {
-        return Ok(json!({ "role": role, "content": message.texts() }));
+        return Ok(json!({ "role": role, "content": parts::texts(message) }));
     }
-    let blocks = message.parts.iter().map(|part| block(ask, part));
+    let blocks = parts::filled(message).map(|part| block(ask, part));
     let blocks: Vec<Value> = blocks.collect::<Result<_, _>>()?;
     Ok(json!({ "role": role, "content": blocks }))
 }
@@ -123,7 +123,7 @@ pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failu
     }
     path.pop_if(|last| last == "v1");
     path.extend(["v1", "messages"].map(str::to_owned));
-    let (system, messages) = ask.system_apart();
+    let (system, messages) = parts::system_apart(ask)?;
     let tool = ask.tool().map(|wanted| {
         json!([{
             "name": REPLY,

@@ -65,7 +65,7 @@ struct Config<'a> {
 }
 
 pub(super) fn complete(endpoint: &Endpoint, ask: &Ask<'_>) -> Result<Wire, Failure> {
-    let (system, messages) = ask.system_apart();
+    let (system, messages) = parts::system_apart(ask)?;
     let native = ask.native();
     let is_json = native.is_some() || ask.is_json_mode();
     let top_logprobs = ask.top_logprobs();
@@ -126,7 +126,7 @@ fn contents<'m>(
             Role::Assistant => "model",
             Role::User | Role::System | Role::Tool => "user",
         };
-        let parts = message.parts.iter().map(|own| part(ask, own));
+        let parts = parts::filled(message).map(|own| part(ask, own));
         let mut parts: Vec<Value> = parts.collect::<Result<_, _>>()?;
         match turns.last_mut() {
             Some((last, all)) if *last == role => all.append(&mut parts),

@@ -46,14 +46,15 @@ struct Body<'a> {
     tool_choice: Option<Value>,
 }
 
-/// The turns that a message makes: one, or one for each result of a tool.
+/// The turns that a message makes: one, or one for each result of a tool. A message without content is sent as an empty
+/// text, which this protocol allows.
 fn turns(ask: &Ask<'_>, message: &Message) -> Result<Vec<Value>, Failure> {
     let role = wire::role(message);
     if parts::is_text(message) {
         return Ok(vec![json!({ "role": role, "content": message.texts() })]);
     }
     let (mut content, mut calls, mut turns) = (Vec::new(), Vec::new(), Vec::new());
-    for part in &message.parts {
+    for part in parts::filled(message) {
         match part {
             MessagePart::Text(text) => content.push(json!({ "type": "text", "text": text })),
             MessagePart::Media(kind, id) => content.push(medium(ask, *kind, id)?),
@@ -70,7 +71,7 @@ fn turns(ask: &Ask<'_>, message: &Message) -> Result<Vec<Value>, Failure> {
         }
     }
     if !calls.is_empty() {
-        let text = Some(message.texts()).filter(|text| !text.is_empty());
+        let text = Some(parts::texts(message)).filter(|text| !text.is_empty());
         turns.push(json!({ "role": role, "content": text, "tool_calls": calls }));
     } else if !content.is_empty() {
         turns.push(json!({ "role": role, "content": content }));

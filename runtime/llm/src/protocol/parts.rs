@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use perpend_protocol::host_call::{MediaKind, Medium, Message, MessagePart, Tool, ToolCall};
+use perpend_protocol::host_call::{MediaKind, Medium, Message, MessagePart, Role, Tool, ToolCall};
 use serde_json::{Map, Value, json};
 
 use super::wire::Ask;
@@ -86,6 +86,53 @@ pub(super) fn arguments_text(call: &ToolCall) -> &str {
 pub(super) fn is_text(message: &Message) -> bool {
     let mut parts = message.parts.iter();
     parts.all(|part| matches!(part, MessagePart::Text(_)))
+}
+
+/// The parts of a message that say something: all but texts of white space alone. Anthropic and Google refuse a request
+/// with such a text, and no model needs it.
+pub(super) fn filled(message: &Message) -> impl Iterator<Item = &MessagePart> {
+    let is_blank =
+        |part: &MessagePart| matches!(part, MessagePart::Text(text) if text.trim().is_empty());
+    message.parts.iter().filter(move |part| !is_blank(part))
+}
+
+/// The texts of a message that say something, one after the other.
+pub(super) fn texts(message: &Message) -> String {
+    let texts = filled(message).filter_map(|part| match part {
+        MessagePart::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n\n")
+}
+
+/// The texts of system messages, and the other messages, for protocols that refuse empty ones.
+///
+/// A message without content is left out: nothing is lost with it. The last message of the user is the exception: without
+/// it the model would answer an earlier question, so the request fails.
+pub(super) fn system_apart<'a>(
+    ask: &Ask<'a>,
+) -> Result<(Option<String>, Vec<&'a Message>), Failure> {
+    let empty = |message: String| Err(Failure::new(Class::InvalidInput, message));
+    let is_empty = |message: &Message| filled(message).next().is_none();
+    let mut numbered = ask.messages.iter().enumerate();
+    let question = numbered.rfind(|(_, message)| message.role == Role::User);
+    if let Some((at, _)) = question.filter(|(_, message)| is_empty(message)) {
+        let why = "the last message of the role `user` has no text but white space";
+        return empty(format!("messages[{at}]: {why}"));
+    }
+    let said = ask.messages.iter().filter(|message| !is_empty(message));
+    let is_system = |message: &&Message| message.role == Role::System;
+    let (mut system, mut others): (Vec<_>, Vec<_>) = said.partition(is_system);
+    // Providers require at least one message besides system messages.
+    if others.is_empty() {
+        others.extend(system.pop());
+    }
+    if others.is_empty() {
+        return empty("the messages have no text but white space".to_owned());
+    }
+    let system: Vec<_> = system.iter().map(|message| texts(message)).collect();
+    let system = (!system.is_empty()).then(|| system.join("\n\n"));
+    Ok((system, others))
 }
 
 /// What a failed tool said, where a protocol does not tell failures apart.

@@ -38,7 +38,8 @@ struct Body<'a> {
     tool_choice: Option<Value>,
 }
 
-/// The items that a message makes: its contents, and one for each call and result of a tool.
+/// The items that a message makes: its contents, and one for each call and result of a tool. A message without content is
+/// sent as an empty text, which this protocol allows.
 fn items(ask: &Ask<'_>, message: &Message) -> Result<Vec<Value>, Failure> {
     let role = wire::role(message);
     if parts::is_text(message) {
@@ -49,7 +50,7 @@ fn items(ask: &Ask<'_>, message: &Message) -> Result<Vec<Value>, Failure> {
         _ => "input_text",
     };
     let (mut content, mut items) = (Vec::new(), Vec::new());
-    for part in &message.parts {
+    for part in parts::filled(message) {
         match part {
             MessagePart::Text(text) => content.push(json!({ "type": kind, "text": text })),
             MessagePart::Media(kind, id) => content.push(medium(ask, *kind, id)?),

@@ -62,19 +62,6 @@ impl Ask<'_> {
         let is_left_out = self.quirks.contains(&Quirk::NoLogprobs);
         self.params.top_logprobs.filter(|_| !is_left_out)
     }
-
-    /// The texts of system messages, and the others.
-    pub(crate) fn system_apart(&self) -> (Option<String>, Vec<&Message>) {
-        let is_system = |message: &&Message| message.role == Role::System;
-        let (mut system, mut others): (Vec<_>, Vec<_>) = self.messages.iter().partition(is_system);
-        // Providers require at least one message besides system messages.
-        if others.is_empty() {
-            others.extend(system.pop());
-        }
-        let system: Vec<_> = system.iter().map(|message| message.texts()).collect();
-        let system = (!system.is_empty()).then(|| system.join("\n\n"));
-        (system, others)
-    }
 }
 
 /// An encoded request. It has no `Debug` because it contains the key.
