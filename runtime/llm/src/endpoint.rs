@@ -102,7 +102,8 @@ pub struct Endpoint {
 pub struct ModelChoice {
     pub model: String,
     /// `temperature`, `top_p`, `max_tokens`, `seed` and `stop` have one meaning for all protocols. Other members
-    /// are sent as they are, those of `providerOptions` too. What a request sets itself has precedence.
+    /// are sent as they are, those of `providerOptions` too; a call fails by the name of one that would change the
+    /// model, the conversation, its tools or how the reply comes. What a request sets itself has precedence.
     pub params: Map<String, Value>,
 }
 

@@ -7,24 +7,35 @@ use serde_json::{Map, Value};
 use crate::endpoint::{CallLimits, ModelChoice};
 use crate::failure::{Class, Failure};
 
-/// Members that would change the model, the credentials, the address or the conversation, or how the reply comes.
-const RESERVED: [&str; 22] = [
+/// Members that would change the model, the credentials, the address, the conversation or its tools, or how the reply
+/// comes. One list for all protocols: no protocol has a harmless member that is named like a reserved one of another.
+/// Google's JSON takes each name in two spellings.
+const RESERVED: [&str; 31] = [
     "model",
     "messages",
     "input",
     "instructions",
     "contents",
+    "content",
     "system",
     "systemInstruction",
     "system_instruction",
     "prompt",
     "previous_response_id",
     "conversation",
+    "tools",
+    "tool_choice",
+    "toolConfig",
+    "tool_config",
+    "functions",
+    "function_call",
+    "mcp_servers",
     "stream",
     "stream_options",
     "background",
     "n",
     "candidateCount",
+    "candidate_count",
     "best_of",
     "api_key",
     "apiKey",
@@ -32,6 +43,25 @@ const RESERVED: [&str; 22] = [
     "api_base",
     "deployment",
 ];
+/// The one member whose own members are parameters too: Google's.
+const NESTED: &str = "generationConfig";
+
+fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
+/// A member of `extra` without what is reserved. Nothing for one that is reserved itself.
+fn allowed((name, mut value): (String, Value)) -> Option<(String, Value)> {
+    if is_reserved(&name) {
+        return None;
+    }
+    if name == NESTED
+        && let Value::Object(members) = &mut value
+    {
+        members.retain(|name, _| !is_reserved(name));
+    }
+    Some((name, value))
+}
 
 /// The seed of a plug-in, which has 64 bits, as every provider accepts it: some take 32 bits with a sign, and reject more.
 /// Seeds that follow each other stay different.
@@ -99,10 +129,8 @@ impl Params {
         if let Some(extra) = &request.extra {
             let extra: Map<String, Value> = serde_json::from_str(extra)
                 .map_err(|_| Failure::new(Class::InvalidInput, "`extra` must be a JSON object"))?;
-            let allowed = extra
-                .into_iter()
-                .filter(|(name, _)| !RESERVED.contains(&name.as_str()));
-            params.rest.extend(allowed);
+            // The contract of plug-ins says that reserved members are dropped. Those of the user are refused below.
+            params.rest.extend(extra.into_iter().filter_map(allowed));
         }
         Ok(params)
     }
@@ -158,7 +186,10 @@ impl Params {
     }
 
     fn pass(&mut self, name: &str, value: &Value) -> Result<(), Failure> {
-        if RESERVED.contains(&name) {
+        let nested = value.as_object().filter(|_| name == NESTED);
+        let nested = nested.into_iter().flat_map(Map::keys).map(String::as_str);
+        let mut names = std::iter::once(name).chain(nested);
+        if let Some(name) = names.find(|name| is_reserved(name)) {
             let message = format!("the model parameter `{name}` cannot be set");
             return Err(Failure::new(Class::ModelConfigInvalid, message));
         }
@@ -242,10 +273,62 @@ mod tests {
             (json!({ "max_tokens": 0 }), "max_tokens"),
             (json!({ "messages": [] }), "messages"),
             (json!({ "providerOptions": { "stream": true } }), "stream"),
+            (
+                json!({ "generationConfig": { "topK": 3, "candidateCount": 9 } }),
+                "candidateCount",
+            ),
         ] {
             let failure = Params::of_user(&choice(params)).unwrap_err();
             assert_eq!(failure.class, Class::ModelConfigInvalid);
             assert!(failure.message.contains(name), "{failure}");
+        }
+    }
+
+    #[test]
+    fn members_that_the_protocols_set_themselves_cannot_be_set_by_anybody_else() {
+        for name in [
+            // Chat completions, and Azure.
+            "model",
+            "messages",
+            "tools",
+            "tool_choice",
+            "functions",
+            "function_call",
+            "stream",
+            "n",
+            // Responses.
+            "input",
+            "instructions",
+            "previous_response_id",
+            "conversation",
+            // Anthropic.
+            "system",
+            "mcp_servers",
+            // Google, with the content of an embedding.
+            "contents",
+            "content",
+            "systemInstruction",
+            "system_instruction",
+            "toolConfig",
+            "tool_config",
+            "candidateCount",
+            "candidate_count",
+        ] {
+            let failure = Params::of_user(&choice(json!({ (name): 1 }))).unwrap_err();
+            assert_eq!(failure.class, Class::ModelConfigInvalid);
+            assert_eq!(
+                failure.message,
+                format!("the model parameter `{name}` cannot be set")
+            );
+            let extra = json!({ (name): 1, "k": 2, "generationConfig": { (name): 3, "topK": 4 } });
+            let request = CompletionRequest {
+                extra: Some(extra.to_string()),
+                ..request()
+            };
+            let none = choice(json!({}));
+            let params = Params::new(&none, &CallLimits::default(), &request).unwrap();
+            let expected = json!({ "k": 2, "generationConfig": { "topK": 4 } });
+            assert_eq!(Value::from(params.rest), expected, "{name}");
         }
     }
 }

@@ -256,6 +256,37 @@ async fn tools_are_spoken_by_google_whose_calls_get_ids_that_carry_signatures() 
 }
 
 #[tokio::test]
+async fn extra_members_of_a_request_replace_neither_its_tools_nor_its_conversation() {
+    let extra = json!({
+        "tools": [], "tool_choice": "none", "toolConfig": {}, "tool_config": {}, "functions": [],
+        "function_call": "none", "mcp_servers": [], "messages": [], "contents": [], "input": "x",
+        "system": "x", "systemInstruction": {}, "instructions": "x", "model": "dearer", "stream": true,
+    });
+    for (protocol, responses, answer) in [
+        (Protocol::OpenAi, false, chat_calls()),
+        (Protocol::Azure, false, chat_calls()),
+        (
+            Protocol::OpenAi,
+            true,
+            json!({ "status": "completed", "output": [] }),
+        ),
+        (Protocol::Anthropic, false, json!({ "content": [] })),
+        (
+            Protocol::GoogleAiStudio,
+            false,
+            json!({ "candidates": [{}] }),
+        ),
+    ] {
+        let change = |endpoint: &mut Endpoint| endpoint.use_responses_api = responses;
+        let mut request = conversation("c1");
+        let (body, _) = exchanged(protocol, change, &request, answer.clone()).await;
+        request.extra = Some(extra.to_string());
+        let (with_extra, _) = exchanged(protocol, change, &request, answer).await;
+        assert_eq!(with_extra, body);
+    }
+}
+
+#[tokio::test]
 async fn images_and_files_are_sent_as_each_protocol_wants_them() {
     let request = with_media(&[
         (MediaKind::Image, "i", "image/png"),

@@ -18,14 +18,7 @@ const VENDOR: &str = "https://generativelanguage.googleapis.com";
 /// conversation has no other place that a plug-in would carry it in.
 pub(crate) const SIGNATURE: char = '~';
 /// Members of a request; any other parameter belongs into its `generationConfig`.
-const OF_REQUEST: [&str; 6] = [
-    "safetySettings",
-    "cachedContent",
-    "tools",
-    "toolConfig",
-    "labels",
-    "serviceTier",
-];
+const OF_REQUEST: [&str; 4] = ["safetySettings", "cachedContent", "labels", "serviceTier"];
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
