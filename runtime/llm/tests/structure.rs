@@ -197,6 +197,27 @@ async fn a_reply_cut_at_its_limit_is_asked_for_once_with_twice_the_limit() {
 }
 
 #[tokio::test]
+async fn a_reply_cut_before_its_arguments_is_no_empty_object() {
+    let schema = json!({ "type": "object", "properties": { "score": { "type": "number" } } });
+    let request = CompletionRequest {
+        response_schema: Some(schema.to_string()),
+        max_output_tokens: Some(40),
+        ..support::request()
+    };
+    let call = json!({ "function": { "name": "reply", "arguments": "" } });
+    let message = json!({ "content": null, "tool_calls": [call] });
+    let choice = json!({ "message": message, "finish_reason": "length" });
+    let cut = Act::Json(200, json!({ "choices": [choice] }));
+    let acts = vec![cut, tool(r#"{"score":1}"#)];
+    let (result, _, asked) = ask(acts, &CallLimits::default(), &request).await;
+    assert_eq!(
+        result.unwrap().structured.as_deref(),
+        Some(r#"{"score":1}"#)
+    );
+    assert_eq!(asked[1].body["max_tokens"], 80);
+}
+
+#[tokio::test]
 async fn a_hostile_schema_is_checked_elsewhere() {
     let schema = json!({ "type": "object", "patternProperties": { "(a+)+$": {} } });
     let request = CompletionRequest {

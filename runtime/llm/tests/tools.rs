@@ -255,6 +255,57 @@ async fn tools_are_spoken_by_google_whose_calls_get_ids_that_carry_signatures() 
     assert_eq!(shown(&completion), calls);
 }
 
+/// An answer of each protocol that calls `search`, and whether it is one of responses. A cut one ended at the output limit.
+fn answers(arguments: Option<&Value>, is_cut: bool) -> Vec<(Protocol, bool, Value)> {
+    let with = |mut call: Value, member: &str| {
+        if let Some(arguments) = arguments {
+            call[member] = arguments.clone();
+        }
+        call
+    };
+    let ended = |whole: &'static str, cut: &'static str| if is_cut { cut } else { whole };
+    let function = with(json!({ "name": "search" }), "arguments");
+    let chat = json!({ "choices": [{
+        "message": { "content": null, "tool_calls": [{ "id": "c9", "function": function }] },
+        "finish_reason": ended("tool_calls", "length"),
+    }] });
+    let item = json!({ "type": "function_call", "call_id": "c9", "name": "search" });
+    let responses = json!({
+        "status": ended("completed", "incomplete"),
+        "incomplete_details": is_cut.then(|| json!({ "reason": "max_output_tokens" })),
+        "output": [with(item, "arguments")],
+    });
+    let block = json!({ "type": "tool_use", "id": "c9", "name": "search" });
+    let anthropic = json!({
+        "content": [with(block, "input")], "stop_reason": ended("tool_use", "max_tokens"),
+    });
+    let part = json!({ "functionCall": with(json!({ "name": "search" }), "args") });
+    let google = json!({ "candidates": [{
+        "content": { "parts": [part] }, "finishReason": ended("STOP", "MAX_TOKENS"),
+    }] });
+    vec![
+        (Protocol::OpenAi, false, chat.clone()),
+        (Protocol::Azure, false, chat),
+        (Protocol::OpenAi, true, responses),
+        (Protocol::Anthropic, false, anthropic),
+        (Protocol::GoogleAiStudio, false, google),
+    ]
+}
+
+#[tokio::test]
+async fn a_call_without_arguments_has_an_empty_object_of_them_in_each_protocol() {
+    for arguments in [None, Some(&Value::Null)] {
+        for (protocol, responses, answer) in answers(arguments, false) {
+            let change = |endpoint: &mut Endpoint| endpoint.use_responses_api = responses;
+            let request = conversation("c1");
+            let (_, completion) = exchanged(protocol, change, &request, answer).await;
+            let call = &completion.tool_calls[0];
+            assert_eq!(call.name, "search");
+            assert_eq!(call.arguments, "{}", "{protocol:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn extra_members_of_a_request_replace_neither_its_tools_nor_its_conversation() {
     let extra = json!({

@@ -183,6 +183,7 @@ enum Block {
         id: String,
         #[serde(default)]
         name: String,
+        #[serde(default)]
         input: Value,
     },
     /// Thinking, and what comes to be.
@@ -225,7 +226,7 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
             Block::ToolUse { id, name, input } => calls.push(ToolCall {
                 id,
                 name,
-                arguments: input.to_string(),
+                arguments: parts::called_with(input),
             }),
             Block::Other => {}
         }

@@ -245,7 +245,7 @@ struct Part {
 struct Called {
     name: String,
     #[serde(default)]
-    args: Map<String, Value>,
+    args: Value,
 }
 
 #[derive(Deserialize)]
@@ -335,7 +335,7 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
         calls.extend(part.function_call.map(|called| ToolCall {
             id: signature.map_or_else(String::new, |own| format!("{SIGNATURE}{own}")),
             name: called.name,
-            arguments: Value::Object(called.args).to_string(),
+            arguments: parts::called_with(called.args),
         }));
     }
     Ok(Reply {

@@ -243,7 +243,6 @@ struct Called {
 struct Function {
     #[serde(default)]
     name: String,
-    /// A JSON text; some servers send the object itself.
     #[serde(default)]
     arguments: Value,
 }
@@ -253,10 +252,7 @@ impl From<Called> for ToolCall {
         Self {
             id: called.id.unwrap_or_default(),
             name: called.function.name,
-            arguments: match called.function.arguments {
-                Value::String(arguments) => arguments,
-                arguments => arguments.to_string(),
-            },
+            arguments: parts::called_with(called.function.arguments),
         }
     }
 }

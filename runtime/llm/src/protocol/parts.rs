@@ -82,6 +82,19 @@ pub(super) fn arguments_text(call: &ToolCall) -> &str {
     }
 }
 
+/// The arguments of a call in an answer, as a JSON text. Servers send the text or the value itself. What is absent, `null`
+/// or an empty text is a call without arguments: an empty object.
+pub(super) fn called_with(arguments: Value) -> String {
+    let text = match arguments {
+        Value::String(text) => text,
+        value => value.to_string(),
+    };
+    match text.trim() {
+        "" | "null" => "{}".to_owned(),
+        _ => text,
+    }
+}
+
 /// Whether it is all text.
 pub(super) fn is_text(message: &Message) -> bool {
     let mut parts = message.parts.iter();
@@ -140,5 +153,22 @@ pub(super) fn result_text(content: &str, is_error: bool) -> Value {
     match is_error {
         true => json!(format!("The tool failed: {content}")),
         false => json!(content),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_without_arguments_has_none_and_others_stay_as_the_model_wrote_them() {
+        let texts = ["", " \n", "null"].map(Value::from);
+        for absent in texts.into_iter().chain([json!(null), json!({})]) {
+            assert_eq!(called_with(absent), "{}");
+        }
+        assert_eq!(called_with(json!({ "a": null })), r#"{"a":null}"#);
+        for text in [r#"{ "a": 1 }"#, r#"{"a": "#, "[1]"] {
+            assert_eq!(called_with(json!(text)), text);
+        }
     }
 }

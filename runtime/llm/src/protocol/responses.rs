@@ -184,7 +184,8 @@ enum Item {
         call_id: String,
         #[serde(default)]
         name: String,
-        arguments: String,
+        #[serde(default)]
+        arguments: Value,
     },
     /// Reasoning, and what comes to be.
     #[serde(other)]
@@ -269,7 +270,7 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
             } => reply.calls.push(ToolCall {
                 id: call_id,
                 name,
-                arguments,
+                arguments: parts::called_with(arguments),
             }),
             Item::Other => {}
         }
