@@ -307,7 +307,8 @@ impl<'a> Call<'a> {
         !self.request.tools.is_empty() && !reply.calls.is_empty()
     }
 
-    /// A reply that calls tools of the request. Calls without an id get the next number of the conversation.
+    /// A reply that calls tools of the request. Calls without an id get the next number of the conversation. A reply that was
+    /// cut at the output limit stays one: the arguments of its last call may be cut, or calls after it be lost.
     pub(crate) fn calling(&self, mut reply: Reply) -> Completion {
         let mut calls = std::mem::take(&mut reply.calls);
         let parts = self.messages.iter().flat_map(|message| &message.parts);
@@ -324,8 +325,12 @@ impl<'a> Call<'a> {
                 call.id = format!("call_{}{}", n_before + at + 1, call.id);
             }
         }
+        let finish = match reply.finish {
+            FinishReason::Length => FinishReason::Length,
+            _ => FinishReason::ToolCalls,
+        };
         Completion {
-            finish: FinishReason::ToolCalls,
+            finish,
             tool_calls: calls,
             ..self.completion(reply, None)
         }

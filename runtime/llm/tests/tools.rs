@@ -307,6 +307,30 @@ async fn a_call_without_arguments_has_an_empty_object_of_them_in_each_protocol()
 }
 
 #[tokio::test]
+async fn calls_in_a_reply_that_was_cut_at_the_output_limit_are_shown_as_cut_in_each_protocol() {
+    let arguments = json!({ "text": "re" });
+    let mut cut = answers(Some(&arguments), true);
+    let (.., mut unexplained) = cut[2].clone();
+    unexplained["incomplete_details"] = Value::Null;
+    cut.push((Protocol::OpenAi, true, unexplained));
+    for (protocol, responses, answer) in cut {
+        let change = |endpoint: &mut Endpoint| endpoint.use_responses_api = responses;
+        let request = conversation("c1");
+        let (_, completion) = exchanged(protocol, change, &request, answer).await;
+        assert_eq!(completion.finish, FinishReason::Length, "{protocol:?}");
+        assert_eq!(completion.tool_calls[0].arguments, arguments.to_string());
+    }
+    let half = r#"{"text":"re"#;
+    let call = json!({ "name": "search", "arguments": half });
+    let endpoint = mock(json!({ "replies": [{ "finish": "length", "toolCalls": [call] }] }));
+    let limits = CallLimits::default();
+    let (result, _) = support::call(&llm(), &endpoint, &limits, &conversation("c1")).await;
+    let completion = result.unwrap();
+    assert_eq!(completion.finish, FinishReason::Length);
+    assert_eq!(completion.tool_calls[0].arguments, half);
+}
+
+#[tokio::test]
 async fn extra_members_of_a_request_replace_neither_its_tools_nor_its_conversation() {
     let extra = json!({
         "tools": [], "tool_choice": "none", "toolConfig": {}, "tool_config": {}, "functions": [],

@@ -371,7 +371,7 @@ fn text(content: &Value) -> String {
 fn finish(reason: Option<&str>) -> FinishReason {
     match reason {
         Some("stop" | "tool_calls" | "function_call" | "eos") => FinishReason::Stop,
-        Some("length" | "max_tokens") => FinishReason::Length,
+        Some("length" | "max_tokens" | "model_length") => FinishReason::Length,
         Some("content_filter") => FinishReason::ContentFilter,
         _ => FinishReason::Other,
     }

@@ -250,8 +250,9 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
         text: String::new(),
         calls: Vec::new(),
         finish: match (answer.status.as_deref(), reason.as_deref()) {
-            (_, Some("max_output_tokens")) => FinishReason::Length,
             (_, Some("content_filter")) => FinishReason::ContentFilter,
+            // Compatible servers do not always say why.
+            (Some("incomplete"), _) | (_, Some("max_output_tokens")) => FinishReason::Length,
             (Some("completed"), _) => FinishReason::Stop,
             _ => FinishReason::Other,
         },
