@@ -1,6 +1,6 @@
 //! A completion: the structure method that works, the check of the reply, and re-asks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use perpend_protocol::host_call::{
@@ -307,24 +307,17 @@ impl<'a> Call<'a> {
         !self.request.tools.is_empty() && !reply.calls.is_empty()
     }
 
-    /// A reply that calls tools of the request. Calls without an id get the next number of the conversation. A reply that was
-    /// cut at the output limit stays one: the arguments of its last call may be cut, or calls after it be lost.
+    /// A reply that calls tools of the request. A reply that was cut at the output limit stays one: the arguments of its last
+    /// call may be cut, or calls after it be lost.
     pub(crate) fn calling(&self, mut reply: Reply) -> Completion {
         let mut calls = std::mem::take(&mut reply.calls);
-        let parts = self.messages.iter().flat_map(|message| &message.parts);
-        let n_before = parts
-            .filter(|part| matches!(part, MessagePart::ToolCall(_)))
-            .count();
-        for (at, call) in calls.iter_mut().enumerate() {
+        for call in &mut calls {
             // It can be answered as any call of a tool that is not there.
             if call.name.is_empty() {
                 "unknown_tool".clone_into(&mut call.name);
             }
-            // One that begins with the mark of a signature lacks its number only.
-            if call.id.is_empty() || call.id.starts_with(protocol::SIGNATURE) {
-                call.id = format!("call_{}{}", n_before + at + 1, call.id);
-            }
         }
+        self.identify(&mut calls);
         let finish = match reply.finish {
             FinishReason::Length => FinishReason::Length,
             _ => FinishReason::ToolCalls,
@@ -333,6 +326,41 @@ impl<'a> Call<'a> {
             finish,
             tool_calls: calls,
             ..self.completion(reply, None)
+        }
+    }
+
+    /// Gives each call an id that no other call of the reply has: results name it. The first call with an id of the
+    /// provider keeps it; one without, or with that of a call before it, gets the next free number of the conversation.
+    /// Equal replies in equal conversations get equal ids.
+    fn identify(&self, calls: &mut [ToolCall]) {
+        let parts = self.messages.iter().flat_map(|message| &message.parts);
+        let earlier = parts.filter_map(|part| match part {
+            MessagePart::ToolCall(call) => Some(call.id.clone()),
+            _ => None,
+        });
+        let earlier: Vec<String> = earlier.collect();
+        let n_before = earlier.len();
+        // An id that begins with the mark of a signature lacks its number.
+        let is_number_absent = |id: &str| id.is_empty() || id.starts_with(protocol::SIGNATURE);
+        let mut taken = HashSet::new();
+        let keeps: Vec<bool> = calls
+            .iter()
+            .map(|call| !is_number_absent(&call.id) && taken.insert(call.id.clone()))
+            .collect();
+        taken.extend(earlier);
+        let mut number = n_before;
+        let calls = calls.iter_mut().zip(keeps).enumerate();
+        for (at, (call, _)) in calls.filter(|(_, (_, keeps))| !keeps) {
+            let signature = match call.id.starts_with(protocol::SIGNATURE) {
+                true => std::mem::take(&mut call.id),
+                false => String::new(),
+            };
+            // Numbers only grow: ids that are given here differ from each other.
+            number = number.max(n_before + at) + 1;
+            while taken.contains(&format!("call_{number}{signature}")) {
+                number += 1;
+            }
+            call.id = format!("call_{number}{signature}");
         }
     }
 

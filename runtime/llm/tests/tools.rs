@@ -330,6 +330,71 @@ async fn calls_in_a_reply_that_was_cut_at_the_output_limit_are_shown_as_cut_in_e
     assert_eq!(completion.tool_calls[0].arguments, half);
 }
 
+/// The ids of calls in a reply, in the order of the calls.
+async fn ids(protocol: Protocol, request: &CompletionRequest, answer: &Value) -> Vec<String> {
+    let is_responses = answer.get("output").is_some();
+    let change = |endpoint: &mut Endpoint| endpoint.use_responses_api = is_responses;
+    let (_, completion) = exchanged(protocol, change, request, answer.clone()).await;
+    let calls = completion.tool_calls.into_iter();
+    calls.map(|call| call.id).collect()
+}
+
+#[tokio::test]
+async fn ids_of_calls_in_a_reply_are_unique_and_those_of_the_provider_stay() {
+    let mut request = CompletionRequest::new(vec![message(Role::User, "Is it good?")]);
+    request.tools = vec![tool("search")];
+    let given = [
+        json!("a"),
+        json!(null),
+        json!("a"),
+        json!(""),
+        json!("call_2"),
+    ];
+    let calls = |member: &str, call: Value| {
+        let with = |id: &Value| {
+            let mut call = call.clone();
+            call[member] = id.clone();
+            call
+        };
+        given.iter().map(with).collect::<Value>()
+    };
+    let function = json!({ "function": { "name": "search" } });
+    let item = json!({ "type": "function_call", "name": "search" });
+    let block = json!({ "type": "tool_use", "name": "search" });
+    for (protocol, answer) in [
+        (
+            Protocol::OpenAi,
+            json!({ "choices": [{ "message": { "tool_calls": calls("id", function) } }] }),
+        ),
+        (
+            Protocol::OpenAi,
+            json!({ "status": "completed", "output": calls("call_id", item) }),
+        ),
+        (
+            Protocol::Anthropic,
+            json!({ "content": calls("id", block) }),
+        ),
+    ] {
+        let found = ids(protocol, &request, &answer).await;
+        assert_eq!(found, ["a", "call_3", "call_4", "call_5", "call_2"]);
+        assert_eq!(ids(protocol, &request, &answer).await, found, "each time");
+    }
+    let part = json!({ "functionCall": { "name": "search" }, "thoughtSignature": "c2ln" });
+    let google = json!({ "candidates": [{ "content": { "parts": [part, part] } }] });
+    let found = ids(Protocol::GoogleAiStudio, &request, &google).await;
+    assert_eq!(found, ["call_1~c2ln", "call_2~c2ln"]);
+}
+
+#[tokio::test]
+async fn a_number_that_a_call_of_the_conversation_has_is_not_given_again() {
+    let part = json!({ "functionCall": { "name": "search" } });
+    let answer = json!({ "candidates": [{ "content": { "parts": [part] } }] });
+    // The two calls before these were taken out of the conversation.
+    let request = conversation("call_3");
+    let found = ids(Protocol::GoogleAiStudio, &request, &answer).await;
+    assert_eq!(found, ["call_4"]);
+}
+
 #[tokio::test]
 async fn extra_members_of_a_request_replace_neither_its_tools_nor_its_conversation() {
     let extra = json!({

@@ -179,8 +179,7 @@ enum Block {
         text: String,
     },
     ToolUse {
-        #[serde(default)]
-        id: String,
+        id: Option<String>,
         #[serde(default)]
         name: String,
         #[serde(default)]
@@ -224,7 +223,7 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
         match block {
             Block::Text { text: more } => text.push_str(&more),
             Block::ToolUse { id, name, input } => calls.push(ToolCall {
-                id,
+                id: id.unwrap_or_default(),
                 name,
                 arguments: parts::called_with(input),
             }),

@@ -180,8 +180,7 @@ enum Item {
         content: Vec<Part>,
     },
     FunctionCall {
-        #[serde(default)]
-        call_id: String,
+        call_id: Option<String>,
         #[serde(default)]
         name: String,
         #[serde(default)]
@@ -269,7 +268,7 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
                 name,
                 arguments,
             } => reply.calls.push(ToolCall {
-                id: call_id,
+                id: call_id.unwrap_or_default(),
                 name,
                 arguments: parts::called_with(arguments),
             }),

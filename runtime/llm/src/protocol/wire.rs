@@ -76,7 +76,8 @@ pub(crate) struct Wire {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reply {
     pub(crate) text: String,
-    /// Of the tools of the request, or of the one that the reply was asked for with. Ids may be empty.
+    /// Of the tools of the request, or of the one that the reply was asked for with. Ids may be empty or
+    /// repeat.
     pub(crate) calls: Vec<ToolCall>,
     pub(crate) finish: FinishReason,
     /// Why the model or the provider refused.
