@@ -9,7 +9,7 @@ use crate::observation::Level;
 use crate::time::Timestamp;
 use crate::trace::Trace;
 
-/// Users and tags that are kept, the first ones by the order of the traces.
+/// Users, tags and members of the metadata that are kept, the first ones by the order of the traces.
 const MAX_NAMES: usize = 1_000;
 
 /// The sum of the traces of one conversation. It exists while one of them does.
@@ -81,7 +81,11 @@ impl Session {
             .extend(trace.user_id.iter().take(free).cloned());
         let free = MAX_NAMES.saturating_sub(self.tags.len());
         self.tags.extend(trace.tags.iter().take(free).cloned());
-        self.metadata.extend(trace.metadata.clone());
+        for (name, value) in &trace.metadata {
+            if self.metadata.len() < MAX_NAMES || self.metadata.contains_key(name) {
+                self.metadata.insert(name.clone(), value.clone());
+            }
+        }
     }
 
     /// From the start of the first trace to the latest end, seconds.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::thread::{Conversation, messages, value_of};
 use super::{JsonPath, Part, Selector, Source, Which, extract, open};
-use crate::observation::Observation;
+use crate::observation::{Observation, ObservationKind};
 use crate::payload::Payload;
 use crate::plugin::{Item, ItemParts, TraceRef};
 use crate::session::Session;
@@ -75,6 +75,16 @@ impl Plan {
             |(_, source, _): &(String, Source, _)| matches!(source, Source::SessionThread { .. });
         let entries = self.entries.as_ref();
         entries.is_none_or(|entries| entries.iter().any(reads))
+    }
+
+    /// Whether the metadata of a target session are needed.
+    #[must_use]
+    pub fn reads_session_metadata(&self) -> bool {
+        let entries = self.entries.as_ref();
+        entries.is_none_or(|entries| {
+            let mut sources = entries.iter().map(|(_, source, _)| source);
+            sources.any(|source| *source == Source::SessionMetadata)
+        })
     }
 
     /// The variables that are mapped to parts which the target lacks, of those that the evaluator needs.
@@ -309,6 +319,6 @@ fn chosen(observations: &[Observation], selector: &Selector, part: Part) -> Opti
 /// The last generation's input messages and its output.
 fn thread(observations: &[Observation], without_system: bool) -> Option<Value> {
     let mut generations = observations.iter();
-    let last = generations.rfind(|each| each.kind.is_generation_like())?;
+    let last = generations.rfind(|each| each.kind == ObservationKind::Generation)?;
     value_of(messages(last), without_system)
 }

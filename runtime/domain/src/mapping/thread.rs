@@ -1,14 +1,16 @@
 //! Conversations: the messages of a generation, and those of a whole session.
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::{Value, json};
 
 use super::open;
 use crate::observation::Observation;
 
-/// Bytes of all messages of a conversation, as JSON.
-const MAX_BYTES: usize = 64 << 20;
+/// Bytes of all messages of a conversation, as JSON, and how many messages.
+const MAX_BYTES: usize = 16 << 20;
+const MAX_MESSAGES: usize = 20_000;
 
 /// The input messages of a generation, and its output.
 pub(super) fn messages(generation: &Observation) -> Vec<Value> {
@@ -32,6 +34,28 @@ pub(super) fn value_of(mut messages: Vec<Value>, without_system: bool) -> Option
 
 fn is_of_system(message: &Value) -> bool {
     message["role"] == "system"
+}
+
+/// The text of a part that is one.
+fn text_of(part: &Value) -> Option<&str> {
+    let is_text = part.get("type").is_none_or(|kind| kind == "text");
+    let text = part["text"].as_str().or(part["content"].as_str());
+    text.filter(|_| is_text)
+}
+
+/// What a message says, whatever the form: a text, or a list of parts with texts.
+fn key(message: &Value) -> u64 {
+    let mut hash = DefaultHasher::new();
+    message["role"].as_str().hash(&mut hash);
+    let content = &message["content"];
+    let parts = content.as_array();
+    let texts: Option<Vec<&str>> = parts.and_then(|parts| parts.iter().map(text_of).collect());
+    match (content.as_str(), texts) {
+        (Some(text), _) => text.hash(&mut hash),
+        (None, Some(texts)) => texts.concat().hash(&mut hash),
+        (None, None) => content.to_string().hash(&mut hash),
+    }
+    hash.finish()
 }
 
 /// Messages in the forms that instrumentations send: a list, an object with `messages`, one message,
@@ -62,13 +86,15 @@ fn messages_of(value: Value, role: &str, messages: &mut Vec<Value>) {
 
 /// The conversation is longer than what is put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the conversation has more than {} MiB", MAX_BYTES >> 20)]
+#[error("the conversation has more than {} MiB, or more than {MAX_MESSAGES} messages", MAX_BYTES >> 20)]
 pub struct TooLong;
 
 /// A conversation over several traces. Clients send what was said before with each turn: it is in here once.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
     messages: Vec<Value>,
+    /// What each of them says, to know it again.
+    keys: Vec<u64>,
     n_bytes: usize,
 }
 
@@ -79,29 +105,38 @@ impl Conversation {
     /// [`TooLong`], and it holds what it held before.
     pub fn add(&mut self, generation: &Observation) -> Result<(), TooLong> {
         let turn = messages(generation);
-        let mut new = &turn[self.n_repeated(&turn)..];
-        if new.len() == turn.len() {
-            // Only the last turns, or none, are sent along; the system's message is.
-            let is_known =
-                |message: &&Value| is_of_system(message) && self.messages.contains(message);
-            let n_known = turn.iter().take_while(is_known).count();
-            new = &turn[n_known..];
-            new = &new[self.n_repeated(new)..];
-        }
+        let keys: Vec<u64> = turn.iter().map(key).collect();
+        let n_known = self.n_repeated(&turn, &keys);
+        let new = &turn[n_known..];
         let n_bytes: usize = new.iter().map(|message| message.to_string().len()).sum();
-        if MAX_BYTES < self.n_bytes + n_bytes {
+        if MAX_BYTES < self.n_bytes + n_bytes || MAX_MESSAGES < self.messages.len() + new.len() {
             return Err(TooLong);
         }
         self.n_bytes += n_bytes;
         self.messages.extend_from_slice(new);
+        self.keys.extend_from_slice(&keys[n_known..]);
         Ok(())
     }
 
-    /// With how many messages a turn repeats the end of the conversation.
-    fn n_repeated(&self, turn: &[Value]) -> usize {
-        let longest = turn.len().min(self.messages.len());
-        let is_end = |n: &usize| self.messages.ends_with(&turn[..*n]);
-        (1..=longest).rev().find(is_end).unwrap_or(0)
+    /// How many messages of a turn only repeat the conversation. Those of tools may be left out of what is sent along, and so
+    /// may old ones; but up to the last reply it is what was said, in its order. Otherwise nothing is sent along, but for
+    /// what the system says.
+    fn n_repeated(&self, turn: &[Value], keys: &[u64]) -> usize {
+        let (mut at, mut n_known) = (0, 0);
+        for key in keys {
+            let Some(found) = self.keys[at..].iter().position(|known| known == key) else {
+                break;
+            };
+            at += found + 1;
+            n_known += 1;
+        }
+        if at == self.keys.len() {
+            return n_known;
+        }
+        let of_system = |(message, key): &(&Value, &u64)| {
+            is_of_system(message) && self.keys.first() == Some(*key)
+        };
+        turn.iter().zip(keys).take_while(of_system).count()
     }
 
     /// The messages, oldest first.
@@ -164,6 +199,35 @@ mod tests {
     }
 
     #[test]
+    fn calls_of_tools_that_are_not_sent_along_are_kept_and_parts_are_the_same_as_their_text() {
+        let call = ("assistant", "[search]");
+        let tools = [("user", "Where?"), call, ("tool", "here")];
+        let first = said(&tools, "It is here.");
+        let history = [
+            ("user", "Where?"),
+            ("assistant", "It is here."),
+            ("user", "Thanks"),
+        ];
+        let mut second = said(&history, "Bye");
+        let want = ["Where?", "[search]", "here", "It is here.", "Thanks", "Bye"];
+        assert_eq!(contents(&[first.clone(), second.clone()]), want);
+        let parts = |(role, text): &(&str, &str)| json!({ "role": role, "content": [{ "type": "text", "text": text }] });
+        second.content.input = Some(Payload::from_value(history.iter().map(parts).collect()));
+        let said = contents(&[first, second]);
+        assert_eq!(said[..4], want[..4]);
+        assert_eq!(said.len(), 6);
+    }
+
+    #[test]
+    fn a_question_that_is_asked_again_is_in_it_again() {
+        let turns = [
+            said(&[("user", "Where?")], "There."),
+            said(&[("user", "Where?")], "Here."),
+        ];
+        assert_eq!(contents(&turns), ["Where?", "There.", "Where?", "Here."]);
+    }
+
+    #[test]
     fn another_message_of_the_system_is_kept_where_it_stands() {
         let first = said(&[("system", "Be kind."), ("user", "Hi")], "Hello");
         let second = said(&[("system", "Be brief."), ("user", "Bye")], "Ciao");
@@ -173,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_conversation_without_end_is_refused_and_not_held() {
-        let large = "x".repeat(MAX_BYTES / 2);
+        let large = "x".repeat(MAX_BYTES / 2 + 1);
         let mut conversation = Conversation::default();
         assert_eq!(conversation.add(&said(&[("user", &large)], "1")), Ok(()));
         let more = large.replace('x', "y");
@@ -182,5 +246,7 @@ mod tests {
             Err(TooLong)
         );
         assert_eq!(conversation.messages.len(), 2);
+        let many = vec![("user", "x"); MAX_MESSAGES];
+        assert_eq!(conversation.add(&said(&many, "2")), Err(TooLong));
     }
 }
