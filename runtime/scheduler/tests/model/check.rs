@@ -9,11 +9,12 @@ use perpend_domain::evaluation::{
 };
 use perpend_domain::identity::{self, ExecutionKey};
 use perpend_domain::ids::{ExecutionId, RuleId};
+use perpend_domain::observation::Observation;
 use perpend_domain::sampling;
-use perpend_domain::score::ScoreValue;
+use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Clock as _;
 
-use super::{History, Known, answer, asks_a_provider};
+use super::{History, Known, THUMB, answer, asks_a_provider};
 use crate::support::StopInside;
 
 /// Longer than any retry waits.
@@ -30,6 +31,10 @@ pub(super) struct Seen {
     failed: usize,
     cancelled: usize,
     rescored: usize,
+    /// Over sessions, of rules that wait for others, and of rules that a person's score starts.
+    of_sessions: usize,
+    waited: usize,
+    started: usize,
     by_provider: BTreeSet<&'static str>,
     died_at: BTreeSet<&'static str>,
 }
@@ -44,6 +49,9 @@ impl Seen {
             self.failed,
             self.cancelled,
             self.rescored,
+            self.of_sessions,
+            self.waited,
+            self.started,
         ];
         let mut places = StopInside::INGEST.iter().chain(&StopInside::WORK);
         let mut ends = ["", "refused", "malformed_output"].iter();
@@ -61,6 +69,9 @@ impl AddAssign for Seen {
         self.failed += other.failed;
         self.cancelled += other.cancelled;
         self.rescored += other.rescored;
+        self.of_sessions += other.of_sessions;
+        self.waited += other.waited;
+        self.started += other.started;
         self.by_provider.extend(other.by_provider);
         self.died_at.extend(other.died_at);
     }
@@ -90,6 +101,11 @@ pub(super) async fn at_the_end(history: &mut History<'_>) -> Result<Seen, String
             _ => seen.cancelled += 1,
         }
         seen.rescored += usize::from(0 < execution.made.generation);
+        seen.of_sessions += usize::from(execution.made.target.session().is_some());
+        if let Some(known) = history.rules.get(&execution.made.rule_id) {
+            seen.waited += usize::from(!known.rule.after.is_empty());
+            seen.started += usize::from(reads_thumbs(&known.rule));
+        }
         if asks_a_provider(item(&execution.made.target)) {
             let class = execution.error_class.map_or("", EndReason::as_str);
             seen.by_provider.insert(class);
@@ -103,8 +119,8 @@ pub(super) async fn at_the_end(history: &mut History<'_>) -> Result<Seen, String
             .filter(|each| each.made.rule_id == known.rule.id);
         let of_rule: Vec<&Execution> = of_rule.collect();
         match known.rule.target {
-            TargetKind::Trace => of_traces(history, known, &of_rule)?,
-            _ => of_observations(known, &of_rule)?,
+            TargetKind::Observation if !history.waits => of_observations(known, &of_rule)?,
+            _ => of_untouched(history, known, &of_rule)?,
         }
         counters(history, known, &of_rule).await?;
         explanations(history, known, &of_rule).await?;
@@ -172,6 +188,13 @@ async fn all_executions(history: &History<'_>) -> Vec<Execution> {
         let (store, project) = (&history.world.store, &history.world.project);
         let rows = store.ledger.trace_executions(project, trace).await.unwrap();
         all.extend(rows);
+    }
+    let traces = history.observations.values().map(|own| &own.trace_id);
+    let sessions: BTreeSet<_> = traces.filter_map(|id| history.session_of(id)).collect();
+    for session in sessions {
+        let (store, project) = (&history.world.store, &history.world.project);
+        let rows = store.ledger.session_executions(project, &session).await;
+        all.extend(rows.unwrap());
     }
     all
 }
@@ -262,7 +285,9 @@ async fn scores(history: &History<'_>, executions: &[Execution]) -> Result<(), S
         }
     }
     let mut found: BTreeMap<String, f64> = BTreeMap::new();
-    for score in history.world.scores().await {
+    let of_people = |source| source == ScoreSource::Annotation;
+    let all = history.world.scores().await.into_iter();
+    for score in all.filter(|score| !of_people(score.written.source)) {
         let ScoreValue::Numeric(value) = score.written.value else {
             return Err(format!("not a number: {score:?}"));
         };
@@ -299,49 +324,96 @@ fn of_observations(known: &Known, executions: &[&Execution]) -> Result<(), Strin
     })
 }
 
-/// Whether the rule takes traces of this id: its filter is empty.
-fn takes(rule: &Rule, trace: &str) -> bool {
+/// Whether a person's score starts it.
+fn reads_thumbs(rule: &Rule) -> bool {
+    let mut sent = rule.filter.sent().iter();
+    sent.any(|condition| condition["key"] == THUMB)
+}
+
+/// The target for the rule that an observation is, or is in.
+fn target_of(history: &History<'_>, rule: &Rule, own: &Observation) -> Option<Target> {
+    match rule.target {
+        TargetKind::Trace => Some(Target::Trace(own.trace_id.clone())),
+        TargetKind::Session => history.session_of(&own.trace_id).map(Target::Session),
+        _ => Some(Target::Observation(own.trace_id.clone(), own.id.clone())),
+    }
+}
+
+/// Whether a person does not like the target: for a trace, anything in it.
+fn is_thumbed(history: &History<'_>, target: &Target) -> bool {
+    history.thumbs.iter().any(|thumbed| match target {
+        Target::Trace(trace) => thumbed.trace() == Some(trace),
+        other => thumbed == other,
+    })
+}
+
+/// Whether the rule takes the target in the end.
+fn takes(history: &History<'_>, rule: &Rule, target: &Target, own: &Observation) -> bool {
     let salt = match rule.sampling_independent {
         true => rule.id.as_str(),
         false => "",
     };
-    sampling::value(salt, trace) < rule.sampling
+    let is_in_sample = sampling::value(salt, target.sampled_by()) < rule.sampling;
+    let is_own = own.environment.starts_with("perpend");
+    let is_matched = match rule.filter.sent().first() {
+        None => true,
+        Some(_) if reads_thumbs(rule) => is_thumbed(history, target),
+        Some(condition) => condition["value"][0] == own.kind.as_str(),
+    };
+    is_in_sample && !is_own && is_matched
 }
 
-fn of_traces(
+/// Generations follow each other, and one of late spans is made only where the rule says so. A rule that stood as it was
+/// made has taken what came after it, and nothing that it refuses.
+fn of_untouched(
     history: &History<'_>,
     known: &Known,
     executions: &[&Execution],
 ) -> Result<(), String> {
     let rule = &known.rule;
-    let mut generations: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+    let mut generations: BTreeMap<&Target, BTreeSet<u32>> = BTreeMap::new();
     for execution in executions {
-        let of_trace = generations
-            .entry(execution.made.target.sampled_by())
-            .or_default();
-        of_trace.insert(execution.made.generation);
+        let made = &execution.made;
+        let of_target = generations.entry(&made.target).or_default();
+        of_target.insert(made.generation);
     }
-    for (trace, all) in &generations {
+    for (target, all) in &generations {
         let is_whole = all.iter().copied().eq(0..all.len() as u32);
         ensure(is_whole, || {
-            format!("{}: {trace} has generations {all:?}", rule.id)
+            format!("{}: {target:?} has generations {all:?}", rule.id)
         })?;
-        let is_once = rule.late == Late::Rescore || all.len() == 1;
-        ensure(is_once, || format!("{}: {trace} was scored again", rule.id))?;
+        let may_again = rule.late == Late::Rescore && target.is_whole();
+        ensure(may_again || all.len() == 1, || {
+            format!("{}: {target:?} was scored again", rule.id)
+        })?;
     }
     if !known.is_untouched || known.is_deleted {
         return Ok(());
     }
-    for own in history.observations.values() {
-        let trace = own.trace_id.as_str();
-        let is_own = own.environment.starts_with("perpend");
-        let is_taken = !is_own && known.traces.contains(&own.trace_id) && takes(rule, trace);
-        ensure(!is_taken || generations.contains_key(trace), || {
-            format!("{}: {trace} was never made", rule.id)
-        })?;
-        let is_refused = is_own || !takes(rule, trace);
-        ensure(!is_refused || !generations.contains_key(trace), || {
-            format!("{}: {trace} must not be made", rule.id)
+    let observations = history.observations.values();
+    // The root of a trace says which session it is of: what is in it counts where it came first.
+    let is_new = |own: &&Observation| known.traces.contains(&own.trace_id);
+    let old: BTreeSet<Target> = observations
+        .clone()
+        .filter(|own| !is_new(own))
+        .filter_map(|own| target_of(history, rule, own))
+        .collect();
+    for own in observations.filter(is_new) {
+        let Some(target) = target_of(history, rule, own) else {
+            continue;
+        };
+        let is_ended = own.end.is_some() || target.is_whole();
+        if old.contains(&target) || !is_ended {
+            continue;
+        }
+        let is_taken = takes(history, rule, &target, own);
+        ensure(is_taken == generations.contains_key(&target), || {
+            let what = if is_taken {
+                "was never made"
+            } else {
+                "must not be made"
+            };
+            format!("{}: {target:?} {what}", rule.id)
         })?;
     }
     Ok(())
@@ -374,7 +446,7 @@ async fn counters(
     // Tries that are made again, or wait, are counted too, and are no end.
     take("delayed");
     take("held");
-    if known.rule.target == TargetKind::Observation {
+    if known.rule.target == TargetKind::Observation && !history.waits {
         let mut expected = known.counted.clone();
         expected.remove("made");
         let same = counted.iter().map(|(reason, n)| (reason.as_str(), *n));
@@ -399,8 +471,9 @@ async fn explanations(
     let scheduler = world.scheduler(history.evaluate.clone());
     // Each question is some ten statements: a few of all pairs are asked.
     for own in history.observations.values().step_by(EXPLAINED_EACH) {
-        let id = Some(own.id.clone()).filter(|_| known.rule.target != TargetKind::Trace);
-        let target = Target::within(own.trace_id.clone(), id);
+        let Some(target) = target_of(history, &known.rule, own) else {
+            continue;
+        };
         let explained = scheduler.explain(&world.project, &known.rule, &target);
         let explained = explained.await.map_err(|error| error.to_string())?;
         let n = executions

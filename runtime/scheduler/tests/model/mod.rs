@@ -6,6 +6,9 @@
 //! budgets are spent. The model knows which rules have seen which observation,
 //! and so what must stand in the ledger, in the scores and in the counters once everything is quiet.
 //!
+//! In every other history rules also wait for others, and people's scores start rules. What is looked at again then is asked of
+//! edited rules too: of these the model knows only what an untouched rule must have made in the end.
+//!
 //! A history is its seed: `PERPEND_MODEL_SEED=7 cargo test -p perpend-scheduler model` runs that one alone.
 
 mod check;
@@ -18,11 +21,12 @@ use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt as _};
 use perpend_catalog::RulePatch;
 use perpend_domain::budget::{BudgetScope, OnReached, Spent};
-use perpend_domain::evaluation::{Late, Pause, Rule, TargetKind};
+use perpend_domain::evaluation::{Late, Pause, Rule, Target, TargetKind};
 use perpend_domain::filter::Written;
-use perpend_domain::ids::{ExecutionId, ObservationId, RuleId, TraceId};
+use perpend_domain::ids::{ExecutionId, ObservationId, RuleId, SessionId, TraceId};
 use perpend_domain::observation::{Observation, ObservationKind};
 use perpend_domain::plugin::{Call, FailureClass};
+use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
 use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::{Clock as _, Timestamp};
 use perpend_scheduler::{Breakpoint, Error, Options, Scheduler};
@@ -30,7 +34,7 @@ use perpend_store::testing::TempDatabase;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
-use serde_json::json;
+use serde_json::{Map, json};
 
 use crate::support::{FakeEvaluate, Gate, StopInside, StopOnce, World, child_of, conditions, span};
 use plant::Plant;
@@ -42,6 +46,9 @@ const N_AT_A_TIME: usize = 4;
 /// Touched rows that one pass takes at most: after so many requests the schedulers work.
 const MAX_UNSEEN: usize = 30;
 const MAX_RULES: usize = 8;
+const N_SESSIONS: u64 = 6;
+/// The score of a person.
+const THUMB: &str = "thumb";
 /// Until a spent budget is renewed.
 const BUDGET_MS: i64 = 30 * 60_000;
 
@@ -76,6 +83,10 @@ struct History<'d> {
     n_unseen_requests: usize,
     n_made: u64,
     requeued: Vec<ExecutionId>,
+    /// Whether rules wait for others, and people score.
+    waits: bool,
+    /// What people gave a thumb down.
+    thumbs: BTreeSet<Target>,
     stop: StopInside,
     /// Places inside transactions where something died.
     died_at: BTreeSet<&'static str>,
@@ -161,6 +172,8 @@ impl<'d> History<'d> {
             n_unseen_requests: 0,
             n_made: 0,
             requeued: Vec::new(),
+            waits: seed.is_multiple_of(2),
+            thumbs: BTreeSet::new(),
             plant,
             log: Vec::new(),
         }
@@ -188,6 +201,7 @@ impl<'d> History<'d> {
             60..72 => self.move_clock(),
             72..74 => self.requeue().await,
             74..75 => self.save_connection().await,
+            88..92 if self.waits => self.thumb().await,
             75..79 => self.die().await?,
             79..82 => self.die_inside().await?,
             82..85 => self.die_during_a_call().await,
@@ -245,6 +259,8 @@ impl<'d> History<'d> {
                 let mut own = span(number, number, kind);
                 if self.one_in(8) {
                     "perpend-eval".clone_into(&mut own.environment);
+                } else if self.one_in(2) {
+                    own.session_id = Some(format!("{:032x}", number % N_SESSIONS));
                 }
                 own
             }
@@ -268,7 +284,9 @@ impl<'d> History<'d> {
         for own in &request {
             let mut before = self.requests.iter().flatten();
             if before.all(|other| other.trace_id != own.trace_id) {
-                for known in self.rules.values_mut() {
+                let now = self.world.clock.now();
+                let rules = self.rules.values_mut();
+                for known in rules.filter(|known| known.rule.created_at <= now) {
                     known.traces.insert(own.trace_id.clone());
                 }
             }
@@ -301,10 +319,12 @@ impl<'d> History<'d> {
             return;
         }
         let id = format!("r{}", self.rules.len());
-        let target = match self.random.random_range(0..3) {
+        let target = match self.random.random_range(0..5) {
             0 => TargetKind::Trace,
+            1 => TargetKind::Session,
             _ => TargetKind::Observation,
         };
+        let after = self.others(target);
         let (rate, filter) = (self.rate(), self.filter(target));
         let late = match self.random.random() {
             true => Late::Rescore,
@@ -316,12 +336,13 @@ impl<'d> History<'d> {
             rule.sampling_independent = is_independent;
             rule.filter = filter;
             rule.late = late;
+            rule.after.clone_from(&after);
             rule.on_missing = perpend_domain::evaluation::OnMissing::Empty;
         });
         let rule = rule.await;
         self.note(|| {
             format!(
-                "make {id}: {target:?} at {rate}, {late:?}, {:?}",
+                "make {id}: {target:?} at {rate}, {late:?}, {:?} after {after:?}",
                 rule.filter.sent()
             )
         });
@@ -346,7 +367,28 @@ impl<'d> History<'d> {
         }
     }
 
+    /// Rules that a new one may wait for: those that wait for none, of its targets or of parts of them.
+    fn others(&mut self, target: TargetKind) -> Vec<RuleId> {
+        if !self.waits || self.one_in(2) {
+            return Vec::new();
+        }
+        let is_one = |known: &&Known| {
+            let rule = &known.rule;
+            !known.is_deleted && rule.after.is_empty() && rule.target.size() <= target.size()
+        };
+        let others = self.rules.values().filter(is_one);
+        let others: Vec<RuleId> = others.map(|known| known.rule.id.clone()).collect();
+        others.sample(&mut self.random, 2).cloned().collect()
+    }
+
     fn filter(&mut self, target: TargetKind) -> Written {
+        if self.waits && self.one_in(4) {
+            let thumb = json!({
+                "type": "booleanObject", "column": "score_booleans", "key": THUMB, "operator": "=",
+                "value": false,
+            });
+            return Written::parse(vec![thumb], target.filter_columns()).unwrap();
+        }
         match (target, self.random.random_range(0..3)) {
             (TargetKind::Observation, 0) => type_is("GENERATION"),
             (TargetKind::Observation, 1) => type_is("TOOL"),
@@ -468,6 +510,56 @@ impl<'d> History<'d> {
             .unwrap();
         self.note(|| format!("requeue {id}"));
         self.requeued.push(id);
+    }
+
+    /// Somebody does not like what came: an observation, its trace or its session.
+    async fn thumb(&mut self) {
+        let ended = self.observations.values().filter(|own| own.end.is_some());
+        let ended: Vec<&Observation> = ended.collect();
+        let Some(own) = ended.choose(&mut self.random) else {
+            return;
+        };
+        let (trace, id) = (own.trace_id.clone(), own.id.clone());
+        let session = self.session_of(&trace);
+        let target = match (self.random.random_range(0..3), session) {
+            (0, _) => Target::Trace(trace),
+            (1, Some(session)) => Target::Session(session),
+            _ => Target::Observation(trace, id),
+        };
+        self.note(|| format!("thumb down on {target:?}"));
+        let score = NewScore {
+            id: format!("{THUMB}-{}", self.thumbs.len()).parse().unwrap(),
+            name: THUMB.to_owned(),
+            value: ScoreValue::Boolean(false),
+            subject: match &target {
+                Target::Observation(trace, id) => Subject::Observation(trace.clone(), id.clone()),
+                Target::Trace(trace) => Subject::Trace(trace.clone()),
+                Target::Session(session) => Subject::Session(session.to_string()),
+            },
+            source: ScoreSource::Annotation,
+            timestamp: self.world.clock.now(),
+            environment: "default".to_owned(),
+            comment: None,
+            metadata: Map::new(),
+            config_id: None,
+            queue_id: None,
+            author_user_id: None,
+            origin: None,
+        };
+        let (telemetry, now) = (&self.world.store.telemetry, self.world.clock.now());
+        let put = telemetry
+            .put_scores(&self.world.project, &[score], now)
+            .await;
+        put.unwrap();
+        self.thumbs.insert(target);
+    }
+
+    /// The session of a trace: its root names it.
+    fn session_of(&self, trace: &TraceId) -> Option<SessionId> {
+        let mut steps = self.observations.values();
+        let named =
+            steps.find_map(|own| own.session_id.as_ref().filter(|_| own.trace_id == *trace));
+        named.map(|id| id.parse().unwrap())
     }
 
     /// Somebody saves the connection that a provider refused: what it paused goes on.
