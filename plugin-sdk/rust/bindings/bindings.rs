@@ -530,7 +530,7 @@ pub mod perpend {
             /// A piece of a message.
             ///
             /// `image`, `audio` and `file` are identifiers of stored media of the
-            /// project, as they stand in the recorded data
+            /// project: the `id` of a reference in the recorded data
             /// (`@@@langfuseMedia:type=..|id=..|source=..@@@`). The host loads them and
             /// sends them in the form of the provider; the bytes never enter the
             /// plug-in. Only media that a trace which this call may read refers to can

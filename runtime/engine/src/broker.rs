@@ -117,7 +117,7 @@ impl Broker {
             }
             of_trace => {
                 // Nothing more is read where the allowance is spent.
-                if let Err(spent) = allowance.read(0) {
+                if let Err(spent) = allowance.read(0).and_then(|()| allowance.ask_trace()) {
                     return of_trace.trace_refused(&spent);
                 }
                 let Ok(_turn) = self.reading.acquire().await else {
@@ -127,6 +127,7 @@ impl Broker {
                     store: &self.store,
                     project: &origin.maker.project,
                     readable,
+                    allowance,
                 };
                 let reply = reader.answer(of_trace.clone()).await;
                 match allowance.read(reply.read_bytes()) {

@@ -18,12 +18,20 @@ pub const MAX_MODEL_CALLS: usize = 64;
 /// Bytes of traces that one evaluation reads.
 pub const MAX_READ_BYTES: usize = 64 << 20;
 
+/// Questions about traces that one evaluation may ask, and bytes that the server may look through for the answers, handed
+/// over or not.
+pub const MAX_LOOKS: usize = 10_000;
+/// The same in bytes.
+pub const MAX_LOOKED_BYTES: usize = 1 << 30;
+
 /// What one evaluation has asked for so far. Counted where it runs and again where it is answered: the one
 /// cannot be relied on, and saves the other most of the questions.
 #[derive(Debug, Default)]
 pub struct Allowance {
     n_model_calls: AtomicUsize,
     n_read_bytes: AtomicUsize,
+    n_looks: AtomicUsize,
+    n_looked_bytes: AtomicUsize,
 }
 
 impl Allowance {
@@ -54,6 +62,33 @@ impl Allowance {
             return Err(TraceError::TooLarge(message));
         }
         Ok(())
+    }
+
+    /// Counts a question about a trace.
+    ///
+    /// # Errors
+    /// When there were enough.
+    pub fn ask_trace(&self) -> Result<(), TraceError> {
+        match add(&self.n_looks, 1) {
+            n if MAX_LOOKS < n => Err(TraceError::TooLarge(format!(
+                "{MAX_LOOKS} questions about traces were asked in this call"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts bytes of a trace that were looked through for an answer.
+    ///
+    /// # Errors
+    /// When they are more than are left. They count all the same.
+    pub fn look(&self, n_bytes: usize) -> Result<(), TraceError> {
+        match add(&self.n_looked_bytes, n_bytes) {
+            n if MAX_LOOKED_BYTES < n => Err(TraceError::TooLarge(format!(
+                "{} MiB of traces were looked through in this call",
+                MAX_LOOKED_BYTES >> 20
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 

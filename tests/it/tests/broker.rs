@@ -17,8 +17,8 @@ use perpend_domain::slots::ModelFailure;
 use perpend_engine::{Broker, Models};
 use perpend_it::{TestApp, Trace};
 use perpend_protocol::host_call::{
-    Allowance, Completion, CompletionRequest, FinishReason, Message, ModelError, Part, Role,
-    TraceError,
+    Allowance, Completion, CompletionRequest, FinishReason, MAX_LOOKED_BYTES, MAX_LOOKS, Message,
+    ModelError, Part, Role, TraceError,
 };
 use perpend_protocol::{HostReply, HostRequest};
 use perpend_workers::{Caller, Components, HostCalls, Options, Workers};
@@ -377,6 +377,62 @@ async fn bytes_of_traces_of_one_evaluation_are_counted_where_they_are_read() {
     };
     let reply = asked.asks(&call, &spent, info).await;
     assert_eq!(reply, HostReply::GetTrace(Err(refused)));
+    asked.app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_looked_through_in_vain_counts_and_so_does_each_question() {
+    let asked = Asked::new().await;
+    let trace = Trace::new(1, "root").generation("long", &"x".repeat(4 << 10));
+    asked.app.ingest(&trace).await.unwrap();
+    let granted = Grants::NONE.with("trace").unwrap();
+    let call = Arc::new(asked.call(Digest::of(b""), granted, &trace.id));
+    let trace_id = || trace.id.clone();
+    let refused = |message: &str| TraceError::TooLarge(message.to_owned());
+    let looked = refused("1024 MiB of traces were looked through in this call");
+    for (what, want) in [
+        (
+            HostRequest::Search {
+                trace_id: trace_id(),
+                text: "y".to_owned(),
+                limit: 1,
+            },
+            HostReply::Search(Err(looked.clone())),
+        ),
+        (
+            HostRequest::ReadRange {
+                trace_id: trace_id(),
+                observation_id: Trace::span_id(2),
+                part: Part::Output,
+                offset: 0,
+                length: 0,
+            },
+            HostReply::ReadRange(Err(looked.clone())),
+        ),
+        (
+            HostRequest::Outline {
+                trace_id: trace_id(),
+                parent_id: None,
+                cursor: None,
+                limit: 1,
+            },
+            HostReply::Outline(Err(looked)),
+        ),
+    ] {
+        let spent: Arc<Allowance> = Arc::default();
+        spent.look(MAX_LOOKED_BYTES - 100).unwrap();
+        assert_eq!(asked.asks(&call, &spent, what).await, want);
+    }
+    let spent: Arc<Allowance> = Arc::default();
+    for _ in 0..MAX_LOOKS {
+        spent.ask_trace().unwrap();
+    }
+    let info = HostRequest::GetTrace {
+        trace_id: trace_id(),
+    };
+    let reply = asked.asks(&call, &spent, info).await;
+    let enough = refused("10000 questions about traces were asked in this call");
+    assert_eq!(reply, HostReply::GetTrace(Err(enough)));
     asked.app.stop().await.unwrap();
 }
 

@@ -11,8 +11,8 @@ use perpend_domain::telemetry::{StoredObservation, Walk};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_protocol::host_call::{
-    Hit, Kind, ObservationFilter, ObservationHead, ObservationPage, OutlineEntry, OutlinePage,
-    Part, Severity, Slice, TraceError, TraceInfo,
+    Allowance, Hit, Kind, ObservationFilter, ObservationHead, ObservationPage, OutlineEntry,
+    OutlinePage, Part, Severity, Slice, TraceError, TraceInfo,
 };
 use perpend_protocol::{HostReply, HostRequest, MAX_FRAME};
 use perpend_sql::Error;
@@ -28,6 +28,8 @@ const MAX_PIECE: usize = MAX_FRAME / 2;
 
 /// Observations of a trace that has an outline.
 const MAX_OUTLINED: u32 = 50_000;
+/// What one of them counts for where the outline is put together anew.
+const BONE_BYTES: usize = 256;
 /// Observations whose contents are held at a time.
 const AT_A_TIME: u32 = 50;
 /// Bytes of a trace that one search looks through.
@@ -61,6 +63,8 @@ pub(super) struct Reader<'c> {
     pub(super) store: &'c Store,
     pub(super) project: &'c ProjectId,
     pub(super) readable: &'c Readable,
+    /// What is looked through for an answer counts, too.
+    pub(super) allowance: &'c Allowance,
 }
 
 impl Reader<'_> {
@@ -243,6 +247,9 @@ impl Reader<'_> {
         length: u32,
     ) -> Answer<Option<Slice>> {
         let whole = self.whole(trace_id, observation_id, part).await?;
+        if let Some(whole) = &whole {
+            self.allowance.look(whole.as_str().len())?;
+        }
         Ok(whole.map(|whole| slice(&whole, offset, length.min(MAX_RANGE))))
     }
 
@@ -262,6 +269,7 @@ impl Reader<'_> {
                 "the trace has more than {MAX_OUTLINED} observations: list them instead"
             )));
         }
+        self.allowance.look(bones.len() * BONE_BYTES)?;
         let lines = outline::in_tree_order(&bones, parent)
             .ok_or_else(|| TraceError::NotFound("the trace has no such observation".into()))?;
         let first = match cursor {
@@ -315,6 +323,9 @@ impl Reader<'_> {
             for stored in found.map_err(|error| failed(&error))? {
                 let content = &stored.observation.content;
                 let both = (size(&content.input), size(&content.output));
+                let n_bytes = both.0.saturating_add(both.1);
+                self.allowance
+                    .look(usize::try_from(n_bytes).unwrap_or(usize::MAX))?;
                 sizes.insert(stored.observation.id.to_string(), both);
             }
         }
@@ -348,7 +359,16 @@ impl Reader<'_> {
                     let Some(piece) = piece_of(&observation.content, part) else {
                         continue;
                     };
-                    n_searched += piece.as_str().len();
+                    let n_bytes = piece.as_str().len();
+                    self.allowance.look(n_bytes)?;
+                    n_searched += n_bytes;
+                    if MAX_SEARCHED < n_searched {
+                        return Err(TraceError::TooLarge(format!(
+                            "the trace has more than {} MiB to search through, with {} hits in them",
+                            MAX_SEARCHED >> 20,
+                            hits.len()
+                        )));
+                    }
                     for (offset, excerpt) in needle.hits(piece.as_str(), limit - hits.len()) {
                         hits.push(Hit {
                             observation_id: observation.id.to_string(),
@@ -364,13 +384,6 @@ impl Reader<'_> {
             }
             if is_last {
                 return Ok(hits);
-            }
-            if MAX_SEARCHED < n_searched {
-                return Err(TraceError::TooLarge(format!(
-                    "the trace has more than {} MiB to search through, with {} hits in them",
-                    MAX_SEARCHED >> 20,
-                    hits.len()
-                )));
             }
             // A search is long: others of this thread have their turn.
             tokio::task::yield_now().await;
