@@ -426,6 +426,11 @@ pub(super) async fn change(
     let sent = sent.map_or_else(|| standing.filter.sent().to_vec(), |sent| sent.0);
     let filter = Written::parse(sent, target.filter_columns()).map_err(filter_problem)?;
     patch.filter = input.filter.is_some().then_some(filter);
+    if target == TargetKind::Session
+        && let Some(timing) = &mut patch.timing
+    {
+        timing.settle_ms = None;
+    }
     let mut wanted = standing.clone();
     patch.apply(&mut wanted, now);
     let mut evaluators = check_whole(app, project, &wanted).await?;

@@ -26,20 +26,22 @@ pub struct RuleInput {
     pub filter: Option<Conditions>,
     /// 1 to 20, in order.
     pub evaluator_assignments: Option<Vec<AssignmentInput>>,
-    /// `observation`, `experiment` (roots of experiment items) or `trace`.
+    /// `observation`, `experiment` (roots of experiment items), `trace` or `session` (all traces of one session).
     pub target: Option<String>,
     /// `continuous`.
     pub schedule: Option<String>,
     /// Draw another sample than the other rules.
     pub sampling_independent: Option<bool>,
     /// Milliseconds after the last change before a target counts as complete. When absent: 0 for a span,
-    /// 10,000 for what came as create and update events, and for a trace whose root has ended.
+    /// 10,000 for what came as create and update events, and for a trace whose root has ended. Not for sessions.
     pub settle_ms: Option<i64>,
     /// As `settleMs` where no root of the trace has come, 180,000 when absent: for a trace, and for an
     /// observation when the filter asks for what only its trace knows (`traceName`, `tags`, and `userId`
-    /// or `sessionId` that it does not say itself).
+    /// or `sessionId` that it does not say itself). For a session, after the last change of any of its traces: 1,800,000
+    /// when absent.
     pub quiet_ms: Option<i64>,
-    /// The longest wait in milliseconds, whatever still comes; 3,600,000 when absent.
+    /// The longest wait in milliseconds, whatever still comes; 3,600,000 when absent, but for a session, which then waits as
+    /// long as something comes.
     pub max_wait_ms: Option<i64>,
     /// `fail`, `skip` or `empty`.
     pub on_missing: Option<String>,

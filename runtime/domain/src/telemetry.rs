@@ -346,6 +346,8 @@ pub struct SessionQuery {
     pub from: Option<Timestamp>,
     /// Begun before.
     pub to: Option<Timestamp>,
+    /// With a trace that began at or after.
+    pub active_from: Option<Timestamp>,
     /// With traces in one of these; others are not looked at.
     pub environments: Vec<String>,
 }

@@ -154,7 +154,7 @@ impl Ledger {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// All executions over a target, what is in it and what it is in.
+    /// The executions over the trace of a target and all that is in that, or over a session itself.
     ///
     /// # Errors
     /// When the database fails.

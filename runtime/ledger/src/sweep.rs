@@ -11,7 +11,10 @@ const CHUNK: i64 = 500;
 
 /// Every table of this room with rows of projects. Attempts go before all of them.
 const TABLES: &[Owned] = &[
-    Owned::of_project("watches", "project_id, trace_id, observation_id"),
+    Owned::of_project(
+        "watches",
+        "project_id, trace_id, observation_id, session_id",
+    ),
     Owned::of_project("kept_answers", "execution_id, call, request, number"),
     Owned::of_project("stored_replies", "project_id, key"),
     Owned::of_project("model_calls", "seq"),

@@ -56,6 +56,7 @@ async fn list_sessions(
         from: params.time("fromTimestamp")?,
         to: params.time("toTimestamp")?,
         environments: params.all("environment"),
+        ..SessionQuery::default()
     };
     let found = app
         .store

@@ -191,13 +191,16 @@ impl Inner {
         plan: &Result<Plan, String>,
     ) -> Result<Load, perpend_sql::Error> {
         let telemetry = &self.deps.store.telemetry;
-        let Some(session) = telemetry.target_session(project, id, true).await? else {
+        let reads = |what: fn(&Plan) -> bool| plan.as_ref().is_ok_and(what);
+        let with_metadata = reads(Plan::reads_session_metadata);
+        let session = telemetry.target_session(project, id, with_metadata).await?;
+        let Some(session) = session else {
             return Ok(Load::Missing);
         };
         let mut said = Conversation::default();
-        if plan.as_ref().is_ok_and(Plan::reads_conversation) {
+        if reads(Plan::reads_conversation) {
             for trace in telemetry.session_trace_ids(project, id).await? {
-                let Some(last) = telemetry.last_generation(project, &trace).await? else {
+                let Some(last) = self.turn(project, &trace).await? else {
                     continue;
                 };
                 if let Err(too_long) = said.add(&last) {
@@ -210,6 +213,23 @@ impl Inner {
             session: Some((session, said)),
             ..Loaded::default()
         })))
+    }
+
+    /// What was said in a trace: its last generation, or else its root.
+    async fn turn(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+    ) -> Result<Option<Observation>, perpend_sql::Error> {
+        let telemetry = &self.deps.store.telemetry;
+        if let Some(last) = telemetry.last_generation(project, trace).await? {
+            return Ok(Some(last));
+        }
+        let roots = telemetry.trace_roots(project, std::slice::from_ref(trace));
+        match roots.await?.get(trace) {
+            Some(root) => self.load_one(project, trace, root).await,
+            None => Ok(None),
+        }
     }
 
     /// A trace with what its mapping reads of it.

@@ -160,6 +160,8 @@ pub struct Complete<'a> {
     pub completion: Completion,
     /// Observations of the whole trace or session; 1 for an observation.
     pub n_observations: u32,
+    /// The last change of it.
+    pub last_seen: Timestamp,
     /// Now.
     pub now: Timestamp,
 }
@@ -253,25 +255,24 @@ fn verdict(
     let evaluator = assignment.evaluator.id();
     let newest = standing
         .iter()
-        .map(|execution| &execution.made)
-        .filter(|made| made.evaluator_id == *evaluator && made.shadow == assignment.shadow)
-        .max_by_key(|made| made.generation);
+        .filter(|each| {
+            each.made.evaluator_id == *evaluator && each.made.shadow == assignment.shadow
+        })
+        .max_by_key(|each| each.made.generation);
     let generation = match newest {
         // A version in the shadow sees what the one that scores has seen.
         None if assignment.shadow.is_some() && rule.rule.late == Late::Ignore => {
             match live(evaluator, complete, standing) {
                 Some(live) => {
-                    let n_late = complete.n_observations - live.n_observations;
-                    return Verdict::Late(live.id.clone(), n_late);
+                    return Verdict::Late(live.made.id.clone(), n_late(live, complete));
                 }
                 None => 0,
             }
         }
         None => 0,
         Some(newest) => {
-            let n_late = complete
-                .n_observations
-                .saturating_sub(newest.n_observations);
+            let n_late = n_late(newest, complete);
+            let newest = &newest.made;
             let is_whole = complete.target.is_whole();
             let id = newest.id.clone();
             match (n_late, rule.rule.late) {
@@ -312,15 +313,28 @@ fn verdict(
     }))
 }
 
-/// The newest execution of the version that scores, where more of the trace has come since.
+/// The newest execution of the version that scores, where more of the target has come since.
 fn live<'e>(
     evaluator: &EvaluatorId,
     complete: &Complete<'_>,
     standing: &[&'e Execution],
-) -> Option<&'e NewExecution> {
-    let made = standing.iter().map(|execution| &execution.made);
-    let of_evaluator = made.filter(|made| made.evaluator_id == *evaluator && made.shadow.is_none());
-    let newest = of_evaluator.max_by_key(|made| made.generation)?;
-    let has_more = newest.n_observations < complete.n_observations;
-    (has_more && complete.target.is_whole()).then_some(newest)
+) -> Option<&'e Execution> {
+    let standing = standing.iter().copied();
+    let of_evaluator =
+        standing.filter(|each| each.made.evaluator_id == *evaluator && each.made.shadow.is_none());
+    let newest = of_evaluator.max_by_key(|each| each.made.generation)?;
+    (0 < n_late(newest, complete) && complete.target.is_whole()).then_some(newest)
+}
+
+/// How many observations have come since an execution was made. A session may have lost a trace meanwhile, and with it as
+/// many: then it is one.
+fn n_late(newest: &Execution, complete: &Complete<'_>) -> u32 {
+    let more = complete
+        .n_observations
+        .saturating_sub(newest.made.n_observations);
+    let is_changed = newest.created_at < complete.last_seen;
+    match complete.target {
+        Target::Session(_) => more.max(u32::from(is_changed)),
+        Target::Observation(..) | Target::Trace(_) => more,
+    }
 }

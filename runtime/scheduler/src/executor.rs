@@ -204,7 +204,7 @@ impl Inner {
             finished,
             held,
             probing,
-        } = self.sort(&work, &catalog, started_at).await?;
+        } = self.sort_under_lease(&work, &catalog, started_at).await?;
         self.reach(Breakpoint::Sorted)?;
         if !held.is_empty() {
             let until = started_at.plus_millis(retry::HELD_MS);
@@ -411,6 +411,22 @@ impl Inner {
                 error = &error as &dyn std::error::Error,
                 "lease not renewed"
             );
+        }
+    }
+
+    /// [`Inner::sort`], with signs of life: a session may take long to load.
+    async fn sort_under_lease<'c>(
+        &self,
+        work: &'c Work,
+        catalog: &'c Catalog,
+        now: Timestamp,
+    ) -> Result<Sorted<'c>, Error> {
+        let mut sorting = pin!(self.sort(work, catalog, now));
+        loop {
+            tokio::select! {
+                sorted = &mut sorting => return sorted,
+                () = tokio::time::sleep(self.deps.options.renew) => self.renew(work).await,
+            }
         }
     }
 

@@ -302,6 +302,7 @@ impl Scheduler {
             row: &row,
             completion,
             n_observations: 1,
+            last_seen: changed_at,
             now: self.inner.deps.clock.now(),
         };
         Ok(self.answer(asked, &complete, changed_at))
@@ -323,6 +324,7 @@ impl Scheduler {
             row: &*whole.row(completion),
             completion,
             n_observations: progress.n_observations,
+            last_seen: progress.last_seen,
             now: self.inner.deps.clock.now(),
         };
         Ok(self.answer(asked, &complete, progress.last_seen))

@@ -136,12 +136,7 @@ impl Inner {
         self.match_touched(&mut pass, &touched).await?;
         self.match_scored(&mut pass, &touched).await?;
         // A change sets a watch anew; what it was before no longer matters.
-        let anew: HashSet<_> = pass
-            .batch
-            .watches
-            .iter()
-            .map(|new| key(&new.watch))
-            .collect();
+        let anew = pass.watched();
         watches.retain(|watch| !anew.contains(&key(watch)));
         self.match_watches(&mut pass, watches).await?;
         self.reach(Breakpoint::Decided)?;
@@ -460,6 +455,7 @@ impl Pass<'_> {
                 row: &seen.row,
                 completion,
                 n_observations: 1,
+                last_seen: change.at,
                 now: self.now,
             };
             if self.take(rule, &complete, &standing) {
@@ -536,6 +532,13 @@ impl Pass<'_> {
             }
         }
         is_made
+    }
+
+    /// The targets whose watches this pass sets or moves, so far. None is named twice: what is written second would find
+    /// another watch than was read.
+    pub(crate) fn watched(&self) -> HashSet<(ProjectId, Target)> {
+        let watches = self.batch.watches.iter();
+        watches.map(|new| key(&new.watch)).collect()
     }
 
     pub(crate) fn set_watch(&mut self, new: NewWatch) {

@@ -295,6 +295,7 @@ impl Inner {
             row: &row,
             completion,
             n_observations: progress.n_observations,
+            last_seen: progress.last_seen,
             now: found.now,
         };
         found.take(rule, &complete, trace.name.as_deref(), trace.timestamp);
@@ -308,7 +309,7 @@ impl Inner {
         found: &mut Found,
     ) -> Result<(), perpend_sql::Error> {
         let query = SessionQuery {
-            from: Some(found.since),
+            active_from: Some(found.since),
             ..SessionQuery::default()
         };
         let telemetry = &self.deps.store.telemetry;
@@ -367,6 +368,7 @@ impl Inner {
             row: &*whole.row(completion),
             completion,
             n_observations: progress.n_observations,
+            last_seen: progress.last_seen,
             now: found.now,
         };
         found.take(rule, &complete, None, began_at);
@@ -481,6 +483,7 @@ impl Found {
             row: &row,
             completion,
             n_observations: 1,
+            last_seen: stored.updated_at,
             now: self.now,
         };
         self.take(rule, &complete, Some(&own.name), own.start);

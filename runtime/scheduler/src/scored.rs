@@ -62,7 +62,10 @@ impl Inner {
         touched: &[Touched],
     ) -> Result<(), Error> {
         let store = &self.deps.store;
-        for (project, targets) in scored(touched) {
+        // What was written in this pass has its watch, which asks all rules.
+        let watched = pass.watched();
+        for (project, mut targets) in scored(touched) {
+            targets.retain(|target| !watched.contains(&(project.clone(), target.clone())));
             let mut rules = pass.catalog.rules_of_all(project);
             rules.retain(|rule| rule.reads_scores());
             if rules.is_empty() {

@@ -1,6 +1,6 @@
 //! Rules of whole traces and of whole sessions: when they look at one, and what they see.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use perpend_domain::evaluation::{Execution, Target, TargetKind};
@@ -20,6 +20,8 @@ use crate::decide::Complete;
 use crate::matcher::{Pass, earliest, of_rule};
 use crate::parts::{Error, Inner};
 use crate::target::{SessionRow, TraceRow};
+
+const SESSION_LOOK_MS: i64 = 30_000;
 
 /// A trace or a session that is decided, with the scores on it.
 pub(crate) enum Whole {
@@ -100,6 +102,14 @@ fn ripeness(
     }
 }
 
+/// When a target that waits is looked at at the latest. What is in a session wakes its trace, and not the session.
+fn longest_look(now: Timestamp, target: &Target) -> Timestamp {
+    match target {
+        Target::Session(_) => now.plus_millis(SESSION_LOOK_MS),
+        Target::Observation(..) | Target::Trace(_) => NewWatch::NEVER,
+    }
+}
+
 impl Inner {
     /// Has rules of traces look at these when they are complete.
     pub(crate) async fn watch_traces(
@@ -121,7 +131,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The same for sessions that these traces belong to.
+    /// The same for sessions that these traces belong to. One may have any number of traces, so that they are not looked at
+    /// before the session is due.
     pub(crate) async fn watch_sessions(
         &self,
         pass: &mut Pass<'_>,
@@ -135,13 +146,28 @@ impl Inner {
         {
             return Ok(());
         }
+        let store = &self.deps.store;
         let ids: Vec<TraceId> = changed.keys().map(|id| (*id).clone()).collect();
-        let telemetry = &self.deps.store.telemetry;
-        let sessions = telemetry.sessions_of(project, &ids).await?;
-        let sessions: Vec<SessionId> = sessions.into_iter().collect();
-        for (session, progress) in telemetry.session_progress(project, &sessions).await? {
-            let at = progress.last_seen;
-            pass.watch_whole(project, Target::Session(session), &progress, at);
+        let mut sessions: BTreeMap<SessionId, Timestamp> = BTreeMap::new();
+        for (trace, session) in store.telemetry.sessions_of(project, &ids).await? {
+            if let Some(at) = changed.get(&trace) {
+                let last = sessions.entry(session).or_insert(*at);
+                *last = (*last).max(*at);
+            }
+        }
+        for (session, at) in sessions {
+            let target = Target::Session(session);
+            let standing = store.ledger.watch(project, &target).await?;
+            let progress = Progress {
+                first_seen: standing.map_or(at, |watch| watch.began_at),
+                last_seen: at,
+                has_root: false,
+                root_ended_at: None,
+                n_open: 0,
+                has_marker: false,
+                n_observations: 0,
+            };
+            pass.watch_whole(project, target, &progress, at);
         }
         Ok(())
     }
@@ -183,7 +209,8 @@ impl Inner {
             };
             if open.keep_waiting(&rule.rule) {
                 open.note(&rule.rule);
-                next = earliest(next, look_again(pass.now, completion.at));
+                let soon = look_again(pass.now, completion.at);
+                next = earliest(next, soon.min(longest_look(pass.now, target)));
                 waiting.push(rule.rule.id.clone());
                 continue;
             }
@@ -203,6 +230,7 @@ impl Inner {
                 row: &*whole.row(completion),
                 completion,
                 n_observations: progress.n_observations,
+                last_seen: progress.last_seen,
                 now: pass.now,
             };
             if pass.take(rule, &complete, &standing) {

@@ -45,6 +45,7 @@ impl Telemetry {
         let number = sql.bind(tenant.into());
         sql.push(&format!(
             "FROM (SELECT session_id AS id, MIN(started_at) AS created_at, \
+                          MAX(started_at) AS newest_at, \
                           MIN(environment) AS environment \
                      FROM traces WHERE tenant = {number} AND session_id IS NOT NULL AND session_id <> ''"
         ));
@@ -66,6 +67,10 @@ impl Telemetry {
                 let at = sql.bind(at.as_micros().into());
                 sql.push(&format!(" AND s.created_at {sign} {at}"));
             }
+        }
+        if let Some(at) = query.active_from {
+            let at = sql.bind(at.as_micros().into());
+            sql.push(&format!(" AND s.newest_at >= {at}"));
         }
         // One walk through the traces counts the sessions and finds those of the page.
         let page = format!(

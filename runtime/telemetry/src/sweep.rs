@@ -65,6 +65,11 @@ const OLD_SCORES: &str = "
     DELETE FROM scores WHERE (project_id, id) IN
         (SELECT project_id, id FROM scores
           WHERE project_id = $1 AND timestamp < $2 AND trace_id IS NULL LIMIT $3)";
+/// The same for those that another execution took the place of.
+const OLD_SUPERSEDED: &str = "
+    DELETE FROM superseded_scores WHERE (project_id, id) IN
+        (SELECT project_id, id FROM superseded_scores
+          WHERE project_id = $1 AND session_id IS NOT NULL AND timestamp < $2 LIMIT $3)";
 /// The age stands outside too: where somebody made the row young while this waited for it, PostgreSQL looks at
 /// that again, and not at links that it did not see.
 ///
@@ -127,6 +132,7 @@ impl Telemetry {
             i64::from(CHUNK).into(),
         ];
         self.pool.repeat(OLD_SCORES, &args).await?;
+        self.pool.repeat(OLD_SUPERSEDED, &args).await?;
         if let Some(tenant) = self.tenant(project).await? {
             let args: [Arg<'_>; 4] = [
                 tenant.into(),

@@ -1,21 +1,28 @@
 //! What the engine reads of sessions: which ones traces belong to, how far they have come, and what they say.
 
-use std::collections::BTreeSet;
-
 use perpend_domain::ids::{ProjectId, SessionId, TraceId};
 use perpend_domain::observation::{Observation, ObservationKind};
 use perpend_domain::session::Session;
 use perpend_domain::telemetry::{Progress, StoredTrace};
 use perpend_domain::time::Timestamp;
 
+use super::refresh;
 use super::row::{READ_TRACE, TraceRow};
 use crate::{Error, Telemetry};
 use perpend_sql::{Arg, Sql, checked, value_list};
 
 /// Traces or sessions named in one statement.
 const PER_STATEMENT: usize = 100;
-/// Traces read at a time.
+/// Traces read at a time, and with the content of their roots.
 const PAGE: usize = 200;
+const PAGE_READ: usize = 20;
+
+perpend_sql::record! {
+    struct MemberRow {
+        trace_id: String,
+        session_id: Option<String>,
+    }
+}
 
 perpend_sql::record! {
     struct ProgressRow {
@@ -27,7 +34,7 @@ perpend_sql::record! {
 }
 
 impl Telemetry {
-    /// The sessions that these traces belong to. A text that can be no id, as clients of old may have sent, is none.
+    /// The sessions that traces belong to. A text that can be no id, as clients of old may have sent, is none.
     ///
     /// # Errors
     /// When the database fails.
@@ -35,22 +42,29 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         traces: &[TraceId],
-    ) -> Result<BTreeSet<SessionId>, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
-            return Ok(BTreeSet::new());
+    ) -> Result<Vec<(TraceId, SessionId)>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(Vec::new());
         };
-        let mut sessions = BTreeSet::new();
+        for trace in traces {
+            refresh::of_trace(&self.pool, tenant, trace).await?;
+        }
+        let mut sessions = Vec::new();
         for some in traces.chunks(PER_STATEMENT) {
+            // No condition on the session: SQLite would read all traces that have one.
             let sql = format!(
-                "SELECT DISTINCT t.session_id FROM traces t \
-                  WHERE t.tenant = $1 AND t.session_id IS NOT NULL AND t.trace_id IN ({})",
+                "SELECT t.trace_id AS trace_id, t.session_id AS session_id FROM traces t \
+                  WHERE t.tenant = $1 AND t.trace_id IN ({})",
                 value_list(some.len(), 2)
             );
             let mut args: Vec<Arg<'_>> = vec![tenant.into()];
             args.extend(some.iter().map(|id| Arg::from(id.as_str())));
-            let found: Vec<(String,)> = self.pool.select(&sql, &args).await?;
-            let ids = found.iter().map(|(id,)| SessionId::new(id));
-            sessions.extend(ids.filter_map(Result::ok));
+            for row in self.pool.select::<MemberRow>(&sql, &args).await? {
+                let session = row.session_id.map(|id| SessionId::new(&id));
+                if let Some(Ok(session)) = session {
+                    sessions.push((checked("trace", &row.trace_id)?, session));
+                }
+            }
         }
         Ok(sessions)
     }
@@ -130,6 +144,7 @@ impl Telemetry {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(None);
         };
+        let limit = if with_metadata { PAGE_READ } else { PAGE };
         let mut session = Session::new(id.clone());
         let mut after: Option<(Timestamp, TraceId)> = None;
         loop {
@@ -146,7 +161,7 @@ impl Telemetry {
                     " AND (t.started_at, t.trace_id) > ({start}, {trace})"
                 ));
             }
-            sql.push(&format!(" ORDER BY t.started_at, t.trace_id LIMIT {PAGE}"));
+            sql.push(&format!(" ORDER BY t.started_at, t.trace_id LIMIT {limit}"));
             let rows: Vec<TraceRow> = self.pool.select(&sql.text, &sql.args).await?;
             let page = rows.into_iter().map(|row| Ok((row.number, row.stored()?)));
             let mut page = page.collect::<Result<Vec<(i64, StoredTrace)>, Error>>()?;
@@ -157,7 +172,7 @@ impl Telemetry {
                 session.add(&stored.trace);
             }
             match page.pop() {
-                Some((_, last)) if page.len() + 1 == PAGE => {
+                Some((_, last)) if page.len() + 1 == limit => {
                     after = Some((last.trace.timestamp, last.trace.id));
                 }
                 _ => return Ok((0 < session.n_traces).then_some(session)),
@@ -177,17 +192,14 @@ impl Telemetry {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(None);
         };
-        let kinds = ObservationKind::ALL.iter();
-        let kinds = kinds.filter(|kind| kind.is_generation_like());
-        let kinds: Vec<String> = kinds.map(|kind| format!("'{}'", kind.as_str())).collect();
         let mut sql = Sql::default();
         let number = sql.bind(tenant.into());
         let id = sql.bind_text(trace.as_str());
         sql.push(&format!(
             "SELECT o.id FROM traces t JOIN observations o ON o.trace = t.number \
-              WHERE t.tenant = {number} AND t.trace_id = {id} AND o.kind IN ({}) \
+              WHERE t.tenant = {number} AND t.trace_id = {id} AND o.kind = '{}' \
               ORDER BY o.started_at DESC, o.id DESC LIMIT 1",
-            kinds.join(", ")
+            ObservationKind::Generation.as_str()
         ));
         let rows: Vec<(String,)> = self.pool.select(&sql.text, &sql.args).await?;
         let Some((id,)) = rows.first() else {

@@ -29,7 +29,7 @@ impl RulesPage {
 pub struct RuleRow {
     /// Its name.
     pub name: Text,
-    /// `observation` or `trace`.
+    /// `observation`, `experiment`, `trace` or `session`.
     pub target: &'static str,
     /// `on`, `off` or `paused`.
     pub state: &'static str,

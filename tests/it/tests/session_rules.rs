@@ -50,12 +50,37 @@ async fn judge(app: &TestApp) -> String {
 
 async fn story(app: TestApp) {
     let judge = judge(&app).await;
-    say(&app, 1, "On its way.").await;
-    say(&app, 2, "Your order is here.").await;
+    let rule = json!({
+        "name": "talks", "enabled": true, "target": "session", "quietMs": 0,
+        "filter": [{ "type": "number", "column": "traceCount", "operator": ">", "value": 1 }],
+        "evaluatorAssignments": [{ "evaluatorId": judge }],
+    });
+    tried_before_it_is_saved(&app, &judge, &rule).await;
+    refused_by_its_field(&app, &judge, &rule).await;
+    let id = scored_when_it_is_quiet(&app, &rule).await;
+    asked_for_by_session_alone(&app, &id).await;
 
-    // Tried before it is saved, and held against what has come.
+    // A rule of traces cannot wait for one of sessions.
+    let mut early = rule;
+    early["after"] = json!([id]);
+    early["target"] = json!("trace");
+    early["filter"] = json!([]);
+    early["name"] = json!("too early");
+    early["evaluatorAssignments"][0]["variableMapping"] =
+        json!([{ "variable": "talk", "source": "output" }]);
+    let (status, answer) = call(&app, Method::POST, RULES, early).await;
+    assert_eq!(status, 400, "{answer}");
+    assert!(answer.to_string().contains("after[0]"), "{answer}");
+    app.stop().await.unwrap();
+}
+
+/// Tried, and held against what has come.
+async fn tried_before_it_is_saved(app: &TestApp, judge: &str, rule: &Value) {
+    say(app, 1, "On its way.").await;
+    say(app, 2, "Your order is here.").await;
+
     let trial = json!({ "evaluatorId": judge, "targets": [{ "sessionId": "talk" }] });
-    let (status, tried) = call(&app, Method::POST, "/api/v1/evaluations/trial", trial).await;
+    let (status, tried) = call(app, Method::POST, "/api/v1/evaluations/trial", trial).await;
     assert_eq!(status, 200, "{tried}");
     let tried = &tried["data"][0];
     assert_eq!(tried["sessionId"], "talk", "{tried}");
@@ -71,15 +96,8 @@ async fn story(app: TestApp) {
         said,
         ["question", "On its way.", "question", "Your order is here."]
     );
-    let several = json!({
-        "type": "number", "column": "traceCount", "operator": ">", "value": 1,
-    });
-    let mut rule = json!({
-        "name": "talks", "enabled": true, "target": "session", "quietMs": 0, "filter": [several],
-        "evaluatorAssignments": [{ "evaluatorId": judge }],
-    });
     let (status, preview) = call(
-        &app,
+        app,
         Method::POST,
         "/api/v1/evaluation-rules/preview",
         rule.clone(),
@@ -89,8 +107,10 @@ async fn story(app: TestApp) {
     assert_eq!(preview["examined"]["count"], 1, "{preview}");
     assert_eq!(preview["lastDay"]["matching"], 1, "{preview}");
     assert_eq!(preview["examples"][0]["sessionId"], "talk", "{preview}");
+}
 
-    // What a session has not is refused by its field.
+/// What a session has not.
+async fn refused_by_its_field(app: &TestApp, judge: &str, rule: &Value) {
     for (member, value, field) in [
         ("settleMs", json!(5), "settleMs"),
         (
@@ -109,16 +129,18 @@ async fn story(app: TestApp) {
     ] {
         let mut wrong = rule.clone();
         wrong[member] = value;
-        let (status, answer) = call(&app, Method::POST, RULES, wrong).await;
+        let (status, answer) = call(app, Method::POST, RULES, wrong).await;
         assert_eq!(status, 400, "{answer}");
         assert!(answer.to_string().contains(field), "{field}: {answer}");
     }
+}
 
-    let (status, made) = call(&app, Method::POST, RULES, rule.clone()).await;
+async fn scored_when_it_is_quiet(app: &TestApp, rule: &Value) -> String {
+    let (status, made) = call(app, Method::POST, RULES, rule.clone()).await;
     assert_eq!(status, 200, "{made}");
     assert_eq!(made["target"], "session");
     let id = made["id"].as_str().unwrap();
-    say(&app, 3, "You are welcome.").await;
+    say(app, 3, "You are welcome.").await;
     let listed = "/api/public/v3/scores?sessionId=talk&fields=details,subject";
     let listed = app
         .wait_for(listed, |listed| count(listed) == 1)
@@ -148,6 +170,10 @@ async fn story(app: TestApp) {
         (&json!("talk"), &Value::Null)
     );
     assert_eq!(execution["observationCount"], 6, "{execution}");
+    id.to_owned()
+}
+
+async fn asked_for_by_session_alone(app: &TestApp, id: &str) {
     let path = format!("/api/v1/evaluation-rules/{id}/explain?sessionId=talk");
     let explained = app.client.get(&path).await.unwrap().json();
     assert_eq!(explained["step"], "taken", "{explained}");
@@ -158,18 +184,6 @@ async fn story(app: TestApp) {
     }
     let both = format!("/api/v1/executions?sessionId=talk&traceId={}", trace_id(1));
     assert_eq!(app.client.get(&both).await.unwrap().status, 400);
-
-    // A rule of traces cannot wait for one of sessions.
-    rule["after"] = json!([id]);
-    rule["target"] = json!("trace");
-    rule["filter"] = json!([]);
-    rule["name"] = json!("too early");
-    rule["evaluatorAssignments"][0]["variableMapping"] =
-        json!([{ "variable": "talk", "source": "output" }]);
-    let (status, answer) = call(&app, Method::POST, RULES, rule).await;
-    assert_eq!(status, 400, "{answer}");
-    assert!(answer.to_string().contains("after[0]"), "{answer}");
-    app.stop().await.unwrap();
 }
 
 #[tokio::test]

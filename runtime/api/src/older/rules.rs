@@ -244,7 +244,10 @@ async fn list_rules(
     params: Params,
 ) -> Result<Answer<Listed<RuleByName>>, Problem> {
     let paging = page::paging(&params)?;
-    let found = cut(all_rules(&app, &caller.project).await?, paging);
+    // Clients of this API know of no sessions, and would not read a list with one.
+    let mut all = all_rules(&app, &caller.project).await?;
+    all.retain(|rule| rule.target != TargetKind::Session);
+    let found = cut(all, paging);
     let all = all_evaluators(&app, &caller.project).await?;
     let view = |rule: &Rule| by_name(&all, rule);
     Ok(Answer(Listed::new(paging, &found, view)))

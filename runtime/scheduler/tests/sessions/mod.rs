@@ -44,6 +44,37 @@ impl World {
         let all = ledger.executions_over(&self.project, &target).await;
         all.unwrap()
     }
+
+    async fn thumb_on(&self, session: &str) {
+        let thumb = NewScore {
+            id: "thumb".parse().unwrap(),
+            name: "thumb".to_owned(),
+            value: ScoreValue::Boolean(false),
+            subject: Subject::Session(session.to_owned()),
+            source: ScoreSource::Annotation,
+            timestamp: self.clock.now(),
+            environment: "default".to_owned(),
+            comment: None,
+            metadata: Map::new(),
+            config_id: None,
+            queue_id: None,
+            author_user_id: None,
+            origin: None,
+        };
+        let (telemetry, now) = (&self.store.telemetry, self.clock.now());
+        let put = telemetry.put_scores(&self.project, &[thumb], now).await;
+        put.unwrap();
+    }
+}
+
+/// Asks for sessions that a person does not like.
+fn reads_thumbs(rule: &mut Rule) {
+    let condition = json!({
+        "type": "booleanObject", "column": "score_booleans", "key": "thumb", "operator": "=",
+        "value": false,
+    });
+    let columns = TargetKind::Session.filter_columns();
+    rule.filter = Written::parse(vec![condition], columns).unwrap();
 }
 
 /// More than so many traces.
@@ -224,42 +255,63 @@ async fn a_session_waits_for_rules_of_what_is_in_it_and_for_rules_of_its_own() {
 async fn a_thumb_on_a_session_starts_the_rule_that_reads_it() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
-        let rule = world
-            .rule("r", TargetKind::Session, |rule| {
-                let condition = json!({
-                    "type": "booleanObject", "column": "score_booleans", "key": "thumb",
-                    "operator": "=", "value": false,
-                });
-                let columns = TargetKind::Session.filter_columns();
-                rule.filter = Written::parse(vec![condition], columns).unwrap();
-            })
-            .await;
+        let rule = world.rule("r", TargetKind::Session, reads_thumbs).await;
         let scheduler = world.scheduler(FakeEvaluate::length());
         world.ingest(vec![turn(1, "talk", &["Hi"], "Hello")]).await;
         world.clock.advance(QUIET_MS);
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.counts(&rule).await["not_matched"], 1);
-        let thumb = NewScore {
-            id: "thumb".parse().unwrap(),
-            name: "thumb".to_owned(),
-            value: ScoreValue::Boolean(false),
-            subject: Subject::Session("talk".to_owned()),
-            source: ScoreSource::Annotation,
-            timestamp: world.clock.now(),
-            environment: "default".to_owned(),
-            comment: None,
-            metadata: Map::new(),
-            config_id: None,
-            queue_id: None,
-            author_user_id: None,
-            origin: None,
-        };
-        let (telemetry, now) = (&world.store.telemetry, world.clock.now());
-        let put = telemetry.put_scores(&world.project, &[thumb], now).await;
-        put.unwrap();
+        world.thumb_on("talk").await;
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.executions_over("talk").await.len(), 1);
         assert_eq!(world.scores().await.len(), 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_thumb_that_comes_with_a_turn_is_seen_when_the_session_is_quiet() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.rule("r", TargetKind::Session, reads_thumbs).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        world.ingest(vec![turn(1, "talk", &["Hi"], "Hello")]).await;
+        scheduler.run_until_idle().await.unwrap();
+        // The watch of the session stands: both move it in one pass.
+        world.clock.advance(1_000);
+        world.ingest(vec![turn(2, "talk", &["Bye"], "Ciao")]).await;
+        world.thumb_on("talk").await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.counts(&rule).await, BTreeMap::new());
+        world.clock.advance(QUIET_MS);
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(world.executions_over("talk").await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_session_that_lost_a_trace_is_scored_again_when_it_goes_on() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rescores = |rule: &mut Rule| rule.late = Late::Rescore;
+        world.rule("r", TargetKind::Session, rescores).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        let root = turn(1, "talk", &["Hi"], "Hello");
+        let tool = child_of(&root, 2, ObservationKind::Tool);
+        world.ingest(vec![root, tool]).await;
+        world.clock.advance(QUIET_MS);
+        scheduler.run_until_idle().await.unwrap();
+        let (telemetry, gone) = (&world.store.telemetry, [crate::support::trace_id(1)]);
+        let deleted = telemetry.delete_traces(&world.project, &gone).await;
+        deleted.unwrap();
+        world.clock.advance(1);
+        world.ingest(vec![turn(3, "talk", &["Hi"], "Bye")]).await;
+        world.clock.advance(QUIET_MS);
+        scheduler.run_until_idle().await.unwrap();
+        let all = world.executions_over("talk").await;
+        let generations = all.iter().map(|each| each.made.generation);
+        assert_eq!(generations.collect::<Vec<_>>(), [0, 1]);
     })
     .await;
 }
