@@ -132,7 +132,7 @@ async fn a_session_is_scored_once_when_all_its_traces_are_quiet_with_what_was_sa
         assert_eq!(written.subject, Subject::Session("talk".to_owned()));
         assert_eq!(written.metadata["target_session_id"], "talk");
         assert_eq!(written.metadata.get("target_trace_id"), None);
-        let items = items.lock().unwrap();
+        let items = items.lock().unwrap().clone();
         assert_eq!((items.len(), items[0].id.as_str()), (1, "talk"));
         let said: Value = serde_json::from_str(items[0].output.as_ref().unwrap().as_str()).unwrap();
         let said = said.as_array().unwrap().iter();
