@@ -35,6 +35,12 @@ pub(crate) struct Param {
 /// What an evaluator of the type that samples have cannot do without.
 const OF_A_PLUGIN: [&str; 2] = ["plugin", "evaluator"];
 
+/// Paths that need a trace or a session.
+const OF_A_TRACE_OR_A_SESSION: [&str; 2] = [
+    "/api/v1/executions",
+    "/api/v1/evaluation-rules/{ruleId}/explain",
+];
+
 /// What stands for each parameter of a path, by its name.
 pub(crate) type Known = BTreeMap<&'static str, String>;
 
@@ -61,7 +67,10 @@ impl Operation {
 
     /// Its query with the parameters that have to be there, but for `left_out`.
     pub(crate) fn needed(&self, known: &Known, left_out: &str) -> String {
-        let needed = self.query.iter().filter(|param| param.is_needed);
+        let needs_either = OF_A_TRACE_OR_A_SESSION.contains(&self.path.as_str())
+            && !["traceId", "sessionId"].contains(&left_out);
+        let is_needed = |param: &&Param| param.is_needed || needs_either && param.name == "traceId";
+        let needed = self.query.iter().filter(is_needed);
         let others = needed.filter(|param| param.name != left_out);
         let values = others.map(|param| {
             let value = match param.name.as_str() {
