@@ -1,9 +1,8 @@
-//! Every test of the workspace: built at once, and then run, two programs more at a time than there are
-//! processors.
+//! Every test of the workspace: built at once, and then run, as many programs at a time as there are processors.
 //!
-//! Many tests wait, for a limit to pass or for another process; one program after the other would leave the
-//! processors idle meanwhile. The program `perpend` is built with them, so that tests which start it need no
-//! build of their own, whose features would be others.
+//! A program runs several tests at a time, because many wait, for a limit to pass or for another process. With more
+//! programs the processors would do no more, and each test would only take longer. The program `perpend` is built
+//! with them, so that tests which start it need no build of their own, whose features would be others.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -78,7 +77,7 @@ pub(crate) fn run(variables: impl FnOnce() -> anyhow::Result<Variables>) -> anyh
         at.unwrap_or(LONGEST.len())
     };
     built.tests.sort_by_key(rank);
-    let n_at_a_time = thread::available_parallelism().map_or(2, NonZeroUsize::get) + 2;
+    let n_at_a_time = thread::available_parallelism().map_or(2, NonZeroUsize::get);
     let waiting = Mutex::new(VecDeque::from(built.tests));
     let failed = Mutex::new(Vec::new());
     let logs = shell::target_dir()?.join("test-logs");

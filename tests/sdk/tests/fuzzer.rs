@@ -4,11 +4,18 @@ use libtest_mimic::Trial;
 use perpend_tests_sdk::{Database, Script};
 
 pub(crate) fn all() -> Vec<Trial> {
+    // What random bodies find does not depend on the database; what each operation answers does.
+    let coverage = ["--generation-deterministic", "--phases", "coverage"];
     let of_each = Database::ALL.map(|database| {
+        let more: &[&str] = match database {
+            Database::Sqlite => &[],
+            Database::Postgres => &coverage,
+        };
+        let arguments = ["run.py"].iter().chain(more);
         let script = Script {
             client: "fuzzer",
             interpreter: "bin/python",
-            arguments: vec!["run.py".to_owned()],
+            arguments: arguments.map(ToString::to_string).collect(),
             folder: "fuzzer",
             database,
         };
