@@ -8,7 +8,7 @@ use perpend_plugin::trace::{self, OutlineEntry, Part, TraceError};
 use perpend_plugin::{EvalError, Json, TraceRef};
 
 use crate::fence;
-use crate::outline::{one_line, outlined, part_name, rank};
+use crate::outline::{entries, one_line, outlined, part_name, rank};
 use crate::shape::object;
 
 /// Bytes of the sentences around the digest.
@@ -51,7 +51,7 @@ struct Shown {
 /// # Errors
 /// `upstream` when the trace cannot be read.
 pub(crate) fn of(trace: &TraceRef, n_bytes: usize) -> Result<Digest, EvalError> {
-    let entries = trace::outline(&trace.trace_id, None)?;
+    let entries = entries(trace)?;
     let judged = trace.observation_id.as_deref();
     let room = n_bytes.saturating_sub(SENTENCES);
     let (outline, n_outlined) = outlined(&entries, judged, room / 3);

@@ -1,13 +1,12 @@
 //! A model that looks into a trace with tools before it answers.
 
 use perpend_plugin::model::{Completion, Message, Request, Role, ToolResult, complete};
-use perpend_plugin::trace;
 use perpend_plugin::{EvalError, Json, TraceRef, host};
 
 use crate::ask::SLOTS;
 use crate::config::{Asking, Explore};
 use crate::fence;
-use crate::outline::outlined;
+use crate::outline::{entries, outlined};
 use crate::prepared::Prepared;
 use crate::prompt::{add_instruction, add_system_rule, size};
 use crate::shape::object;
@@ -84,7 +83,7 @@ pub(crate) fn explored(
     let Some(room) = limit.checked_sub(used + LEAST_ROOM) else {
         return Err(asking.too_long(used + LEAST_ROOM, " where a model is to explore"));
     };
-    let entries = trace::outline(&trace.trace_id, None)?;
+    let entries = entries(trace)?;
     let (outline, n_outlined) = outlined(&entries, trace.observation_id.as_deref(), room / 4);
     let mut tools = Tools {
         trace,

@@ -2,12 +2,24 @@
 
 use std::cmp::Reverse;
 
-use perpend_plugin::trace::{Kind, OutlineEntry, Part, Severity};
+use perpend_plugin::trace::{self, Kind, OutlineEntry, Part, Severity, TraceError};
+use perpend_plugin::{EvalError, TraceRef};
 
 /// Bytes of a name that are shown.
 const MAX_NAME: usize = 100;
 /// Levels that are indented.
 const MAX_INDENT: u32 = 20;
+
+/// All lines of the trace of an item.
+///
+/// # Errors
+/// `invalid-input` when the trace is too large to have an outline, `upstream` when it cannot be read.
+pub(crate) fn entries(trace: &TraceRef) -> Result<Vec<OutlineEntry>, EvalError> {
+    trace::outline(&trace.trace_id, None).map_err(|error| match error {
+        TraceError::TooLarge(why) => EvalError::invalid_input(format!("context_too_long: {why}")),
+        other => other.into(),
+    })
+}
 
 /// The line of an observation. `judged` is the one that the score is for.
 pub(crate) fn line(entry: &OutlineEntry, judged: Option<&str>) -> String {

@@ -29,7 +29,7 @@ const MAX_PIECE: usize = MAX_FRAME / 2;
 /// Observations of a trace that has an outline.
 const MAX_OUTLINED: u32 = 50_000;
 /// What one of them counts for where the outline is put together anew.
-const BONE_BYTES: usize = 256;
+const BONE_BYTES: usize = 64;
 /// Observations whose contents are held at a time.
 const AT_A_TIME: u32 = 50;
 /// Bytes of a trace that one search looks through.
