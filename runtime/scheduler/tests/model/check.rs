@@ -14,7 +14,8 @@ use perpend_domain::sampling;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Clock as _;
 
-use super::{History, Known, THUMB, answer, asks_a_provider};
+use super::thumbs::THUMB;
+use super::{History, Known, answer, asks_a_provider};
 use crate::support::StopInside;
 
 /// Longer than any retry waits.

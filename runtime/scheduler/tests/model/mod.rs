@@ -13,6 +13,7 @@
 
 mod check;
 mod plant;
+mod thumbs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,10 +24,9 @@ use perpend_catalog::RulePatch;
 use perpend_domain::budget::{BudgetScope, OnReached, Spent};
 use perpend_domain::evaluation::{Late, Pause, Rule, Target, TargetKind};
 use perpend_domain::filter::Written;
-use perpend_domain::ids::{ExecutionId, ObservationId, RuleId, SessionId, TraceId};
+use perpend_domain::ids::{ExecutionId, ObservationId, RuleId, TraceId};
 use perpend_domain::observation::{Observation, ObservationKind};
 use perpend_domain::plugin::{Call, FailureClass};
-use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
 use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::{Clock as _, Timestamp};
 use perpend_scheduler::{Breakpoint, Error, Options, Scheduler};
@@ -34,10 +34,11 @@ use perpend_store::testing::TempDatabase;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
-use serde_json::{Map, json};
+use serde_json::json;
 
 use crate::support::{FakeEvaluate, Gate, StopInside, StopOnce, World, child_of, conditions, span};
 use plant::Plant;
+use thumbs::THUMB;
 
 /// Of 250 steps each, on each of two databases.
 const N_HISTORIES: u64 = 20;
@@ -47,8 +48,6 @@ const N_AT_A_TIME: usize = 4;
 const MAX_UNSEEN: usize = 30;
 const MAX_RULES: usize = 8;
 const N_SESSIONS: u64 = 6;
-/// The score of a person.
-const THUMB: &str = "thumb";
 /// Until a spent budget is renewed.
 const BUDGET_MS: i64 = 30 * 60_000;
 
@@ -510,56 +509,6 @@ impl<'d> History<'d> {
             .unwrap();
         self.note(|| format!("requeue {id}"));
         self.requeued.push(id);
-    }
-
-    /// Somebody does not like what came: an observation, its trace or its session.
-    async fn thumb(&mut self) {
-        let ended = self.observations.values().filter(|own| own.end.is_some());
-        let ended: Vec<&Observation> = ended.collect();
-        let Some(own) = ended.choose(&mut self.random) else {
-            return;
-        };
-        let (trace, id) = (own.trace_id.clone(), own.id.clone());
-        let session = self.session_of(&trace);
-        let target = match (self.random.random_range(0..3), session) {
-            (0, _) => Target::Trace(trace),
-            (1, Some(session)) => Target::Session(session),
-            _ => Target::Observation(trace, id),
-        };
-        self.note(|| format!("thumb down on {target:?}"));
-        let score = NewScore {
-            id: format!("{THUMB}-{}", self.thumbs.len()).parse().unwrap(),
-            name: THUMB.to_owned(),
-            value: ScoreValue::Boolean(false),
-            subject: match &target {
-                Target::Observation(trace, id) => Subject::Observation(trace.clone(), id.clone()),
-                Target::Trace(trace) => Subject::Trace(trace.clone()),
-                Target::Session(session) => Subject::Session(session.to_string()),
-            },
-            source: ScoreSource::Annotation,
-            timestamp: self.world.clock.now(),
-            environment: "default".to_owned(),
-            comment: None,
-            metadata: Map::new(),
-            config_id: None,
-            queue_id: None,
-            author_user_id: None,
-            origin: None,
-        };
-        let (telemetry, now) = (&self.world.store.telemetry, self.world.clock.now());
-        let put = telemetry
-            .put_scores(&self.world.project, &[score], now)
-            .await;
-        put.unwrap();
-        self.thumbs.insert(target);
-    }
-
-    /// The session of a trace: its root names it.
-    fn session_of(&self, trace: &TraceId) -> Option<SessionId> {
-        let mut steps = self.observations.values();
-        let named =
-            steps.find_map(|own| own.session_id.as_ref().filter(|_| own.trace_id == *trace));
-        named.map(|id| id.parse().unwrap())
     }
 
     /// Somebody saves the connection that a provider refused: what it paused goes on.

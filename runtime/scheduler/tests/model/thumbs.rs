@@ -1,0 +1,67 @@
+//! What people say of what came.
+
+use perpend_domain::evaluation::Target;
+use perpend_domain::ids::{SessionId, TraceId};
+use perpend_domain::observation::Observation;
+use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
+use perpend_domain::time::Clock as _;
+use rand::RngExt as _;
+use rand::seq::IndexedRandom as _;
+use serde_json::Map;
+
+use super::History;
+
+/// The score of a person.
+pub(super) const THUMB: &str = "thumb";
+
+impl History<'_> {
+    /// Somebody does not like what came: an observation, its trace or its session.
+    pub(super) async fn thumb(&mut self) {
+        let ended = self.observations.values().filter(|own| own.end.is_some());
+        let ended: Vec<&Observation> = ended.collect();
+        let Some(own) = ended.choose(&mut self.random) else {
+            return;
+        };
+        let (trace, id) = (own.trace_id.clone(), own.id.clone());
+        let session = self.session_of(&trace);
+        let target = match (self.random.random_range(0..3), session) {
+            (0, _) => Target::Trace(trace),
+            (1, Some(session)) => Target::Session(session),
+            _ => Target::Observation(trace, id),
+        };
+        self.note(|| format!("thumb down on {target:?}"));
+        let score = NewScore {
+            id: format!("{THUMB}-{}", self.thumbs.len()).parse().unwrap(),
+            name: THUMB.to_owned(),
+            value: ScoreValue::Boolean(false),
+            subject: match &target {
+                Target::Observation(trace, id) => Subject::Observation(trace.clone(), id.clone()),
+                Target::Trace(trace) => Subject::Trace(trace.clone()),
+                Target::Session(session) => Subject::Session(session.to_string()),
+            },
+            source: ScoreSource::Annotation,
+            timestamp: self.world.clock.now(),
+            environment: "default".to_owned(),
+            comment: None,
+            metadata: Map::new(),
+            config_id: None,
+            queue_id: None,
+            author_user_id: None,
+            origin: None,
+        };
+        let (telemetry, now) = (&self.world.store.telemetry, self.world.clock.now());
+        let put = telemetry
+            .put_scores(&self.world.project, &[score], now)
+            .await;
+        put.unwrap();
+        self.thumbs.insert(target);
+    }
+
+    /// The session of a trace: its root names it.
+    pub(super) fn session_of(&self, trace: &TraceId) -> Option<SessionId> {
+        let mut steps = self.observations.values();
+        let named =
+            steps.find_map(|own| own.session_id.as_ref().filter(|_| own.trace_id == *trace));
+        named.map(|id| id.parse().unwrap())
+    }
+}
