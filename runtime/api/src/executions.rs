@@ -106,9 +106,9 @@ pub(super) fn routes(routes: &mut Routes) {
 }
 
 fn trace_id(params: &Params) -> Result<TraceId, Problem> {
-    let text = params
-        .text("traceId")
-        .ok_or_else(|| Problem::query("traceId", "needed"))?;
+    let text = params.text("traceId").ok_or_else(|| {
+        Problem::query("traceId", "needed, or a sessionId where sessions are meant")
+    })?;
     TraceId::new(text).map_err(|error| Problem::query("traceId", error.to_string()))
 }
 
@@ -347,7 +347,7 @@ fn explanation_view(
 fn facts(step: &Step) -> Facts {
     let none = Facts::default;
     match step {
-        Step::NoSuchTarget => none(),
+        Step::NoSuchTarget | Step::Due => none(),
         Step::NotComplete { complete_at } => Facts {
             complete_at: Some(*complete_at),
             ..none()

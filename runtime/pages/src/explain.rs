@@ -171,7 +171,9 @@ fn of_step(step: &Step) -> Option<Said> {
     Some(match step {
         // The target is on the page: it was stored a moment ago.
         Step::NoSuchTarget => return None,
-        Step::NotComplete { .. } | Step::WaitingForRule { .. } => said("waiting", Tone::Waiting),
+        Step::NotComplete { .. } | Step::WaitingForRule { .. } | Step::Due => {
+            said("waiting", Tone::Waiting)
+        }
         Step::OlderThanRule {
             arrived_at,
             rule_created_at,

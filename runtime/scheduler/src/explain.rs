@@ -45,6 +45,8 @@ pub enum Step {
         /// Its name.
         name: String,
     },
+    /// The rule is about to look at it.
+    Due,
     /// The rule does not take it.
     Refused(Refusal),
     /// The rule would take it, but was made after it had arrived.
@@ -79,6 +81,7 @@ impl Step {
             Self::NoSuchTarget => "no_such_target",
             Self::NotComplete { .. } => "not_complete",
             Self::WaitingForRule { .. } => "waiting_for_rule",
+            Self::Due => "due",
             Self::Refused(refusal) => refusal.reason(),
             Self::OlderThanRule { .. } => "older_than_rule",
             Self::Taken { .. } => "taken",
@@ -101,6 +104,7 @@ impl Step {
             Self::WaitingForRule { name, .. } => {
                 format!("The rule waits until the rule {name:?} has ended with the target.")
             }
+            Self::Due => "The target is complete, and the rule is about to look at it.".to_owned(),
             Self::Refused(refusal) => refusal.sentence(),
             Self::OlderThanRule { target, .. } => format!(
                 "The {} arrived before the rule existed; a rule scores what arrives after it was made.",
@@ -343,8 +347,15 @@ impl Scheduler {
         if let Some(step) = asked.waits_for.clone().filter(|_| waits && rule.enabled) {
             return step;
         }
+        let is_asked_later = asked.watch.as_ref().is_some_and(|watch| {
+            watch.looked_at < completion.at || watch.waiting.contains(&rule.id)
+        });
         let decision = decide(asked.rule, complete, asked.standing);
         let is_taken = matches!(decision, Decision::Taken { .. });
+        if is_taken && asked.standing.is_empty() && rule.created_at <= arrived_at && is_asked_later
+        {
+            return Step::Due;
+        }
         if is_taken && asked.standing.is_empty() && arrived_at < rule.created_at {
             return Step::OlderThanRule {
                 target: rule.target,

@@ -87,7 +87,9 @@ fn ripeness(
     standing: &[&Execution],
     now: Timestamp,
 ) -> Ripeness {
-    if is_up_to_date(progress, standing) {
+    // What came before the rule was made is not its own, though it may be complete only now.
+    let is_older = standing.is_empty() && progress.last_seen < rule.rule.created_at;
+    if is_older || is_up_to_date(progress, standing) {
         return Ripeness::Asked;
     }
     let began_at = began_at(progress, Some(watch), standing);

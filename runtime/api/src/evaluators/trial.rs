@@ -131,7 +131,12 @@ fn checked_target(at: usize, target: &TrialTarget) -> Result<TrialOn, Problem> {
             let session = SessionId::new(session);
             Target::Session(session.map_err(|error| wrong("sessionId", error.to_string()))?)
         }
-        (None, None) => return Err(wrong("traceId", "is missing".to_owned())),
+        (None, None) => {
+            return Err(wrong(
+                "traceId",
+                "is missing, and so is sessionId".to_owned(),
+            ));
+        }
         (Some(_), Some(_)) => {
             let message = "either a trace or a session is expected";
             return Err(wrong("sessionId", message.to_owned()));

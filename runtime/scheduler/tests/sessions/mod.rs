@@ -317,6 +317,44 @@ async fn a_session_that_lost_a_trace_is_scored_again_when_it_goes_on() {
 }
 
 #[tokio::test]
+async fn a_session_that_came_before_the_rule_is_scored_when_it_goes_on_and_explain_says_what_is_next()
+ {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        // Without a rule of sessions none is watched.
+        world.rule("other", TargetKind::Session, |_| {}).await;
+        let scheduler = world.scheduler(FakeEvaluate::length());
+        world.ingest(vec![turn(1, "talk", &["Hi"], "Hello")]).await;
+        scheduler.run_until_idle().await.unwrap();
+        world.clock.advance(1);
+        let rule = world.rule("r", TargetKind::Session, |_| {}).await;
+        let explain = async || {
+            let target = session("talk");
+            let explained = scheduler.explain(&world.project, &rule, &target).await;
+            explained.unwrap().step
+        };
+        let of_rule = async || {
+            let all = world.executions_over("talk").await;
+            all.iter()
+                .filter(|each| each.made.rule_id == rule.id)
+                .count()
+        };
+        world.clock.advance(QUIET_MS);
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(of_rule().await, 0);
+        assert!(matches!(explain().await, Step::OlderThanRule { .. }));
+        world.ingest(vec![turn(2, "talk", &["Bye"], "Ciao")]).await;
+        scheduler.run_until_idle().await.unwrap();
+        world.clock.advance(QUIET_MS);
+        assert_eq!(explain().await, Step::Due);
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(of_rule().await, 1);
+        assert!(matches!(explain().await, Step::Taken { .. }));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn killed_anywhere_a_session_is_scored_once() {
     on_each_database(|store| async move {
         let world = World::new(store).await;
