@@ -17,6 +17,9 @@ use serde_json::Value;
 /// Characters of a message or a pointer; the library's may quote the whole value.
 const MAX_CHARS: usize = 500;
 
+/// Forms within forms that are looked into for what is wrong.
+const MAX_DEPTH: usize = 4;
+
 /// A schema, compiled.
 #[derive(Debug)]
 pub struct Schema(Validator);
@@ -97,8 +100,76 @@ impl Schema {
             return Vec::new();
         }
         let errors = self.0.iter_errors(value).take(max);
-        errors.map(|error| fault(&error)).collect()
+        let faults = errors.flat_map(|error| told(&error, MAX_DEPTH));
+        faults.take(max).collect()
     }
+}
+
+/// What an error says. Where a value may have several forms, it says what the form that is meant lacks, or which values
+/// there are: "valid under none of the schemas" helps nobody.
+fn told(error: &ValidationError<'_>, depth: usize) -> Vec<Fault> {
+    let forms = match error.kind() {
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            context
+        }
+        _ => return vec![fault(error)],
+    };
+    if let Some(values) = values(error, forms) {
+        let message = short(&format!("{} is expected", values.join(" or ")));
+        return vec![Fault {
+            message,
+            ..fault(error)
+        }];
+    }
+    match meant(error, forms) {
+        Some(form) if 0 < depth => form
+            .iter()
+            .flat_map(|error| told(error, depth - 1))
+            .collect(),
+        _ => vec![fault(error)],
+    }
+}
+
+/// The values that there are, where each form is one or some.
+fn values(
+    error: &ValidationError<'_>,
+    forms: &[Vec<ValidationError<'static>>],
+) -> Option<Vec<String>> {
+    let mut values = Vec::new();
+    for form in forms {
+        let [only] = form.as_slice() else { return None };
+        if only.instance_path() != error.instance_path() {
+            return None;
+        }
+        match only.kind() {
+            ValidationErrorKind::Constant { expected_value } => {
+                values.push(expected_value.to_string());
+            }
+            ValidationErrorKind::Enum { options } => {
+                values.extend(options.as_array()?.iter().map(Value::to_string));
+            }
+            _ => return None,
+        }
+    }
+    Some(values)
+}
+
+/// The form that is meant: the only one with the fewest faults of those that differ in no value by which forms are told
+/// apart.
+fn meant<'f>(
+    error: &ValidationError<'_>,
+    forms: &'f [Vec<ValidationError<'static>>],
+) -> Option<&'f [ValidationError<'static>]> {
+    let is_another = |fault: &ValidationError<'_>| match fault.kind() {
+        ValidationErrorKind::Constant { .. } | ValidationErrorKind::Enum { .. } => true,
+        ValidationErrorKind::Type { .. } => fault.instance_path() == error.instance_path(),
+        _ => false,
+    };
+    let close = forms.iter().filter(|form| !form.iter().any(is_another));
+    let fewest = close.clone().map(Vec::len).min()?;
+    let mut closest = close.filter(|form| form.len() == fewest);
+    let first = closest.next()?;
+    closest.next().is_none().then_some(first)
 }
 
 fn fault(error: &ValidationError<'_>) -> Fault {

@@ -27,6 +27,46 @@ fn a_fault_has_its_place_its_kind_and_a_message() {
 }
 
 #[test]
+fn of_several_forms_the_one_that_is_meant_is_spoken_of_and_of_several_values_all() {
+    let of_kind = |kind: &str, more: Value| {
+        let mut form = json!({
+            "type": "object", "properties": { "kind": { "const": kind } }, "required": ["kind"],
+            "additionalProperties": false,
+        });
+        for (name, value) in more.as_object().unwrap() {
+            form["properties"][name] = value.clone();
+            form["required"].as_array_mut().unwrap().push(json!(name));
+        }
+        form
+    };
+    let word = json!({ "oneOf": [{ "const": "few" }, { "enum": ["some", "all"] }] });
+    let schema = json!({ "anyOf": [
+        of_kind("word", json!({ "word": word })),
+        of_kind("number", json!({ "number": { "type": "integer" } })),
+        { "type": "string" },
+    ]});
+    let told = |value| {
+        let faults = faults(&schema, &value).into_iter();
+        faults
+            .map(|fault| (fault.pointer, fault.message))
+            .collect::<Vec<_>>()
+    };
+    let missing = told(json!({ "kind": "number" }));
+    assert_eq!(missing.len(), 1, "{missing:?}");
+    assert!(
+        missing[0].1.contains("\"number\" is a required"),
+        "{missing:?}"
+    );
+    let wrong = told(json!({ "kind": "word", "word": "many" }));
+    let want = "\"few\" or \"some\" or \"all\" is expected".to_owned();
+    assert_eq!(wrong, [("/word".to_owned(), want)]);
+    let wrong = told(json!({ "kind": "number", "number": "x" }));
+    assert_eq!(wrong[0].0, "/number");
+    // Nothing says which one is meant.
+    assert_eq!(told(json!(7)).len(), 1);
+}
+
+#[test]
 fn older_drafts_are_understood_where_they_are_asked_for() {
     let four = json!({
         "$schema": "http://json-schema.org/draft-04/schema#",
