@@ -73,11 +73,12 @@ async fn held_story(app: TestApp) {
     assert!(message.contains("renewed at"), "{message}");
     // What comes now is kept too.
     send(&app, 120..125).await;
-    // A lease would end with the day, and a call under way would be made again.
+    // A lease would end with the day, and a call under way would be made again. What is to be tried again is held when it
+    // is due.
     let counters = format!("/api/v1/evaluation-rules/{rule}/counters");
     let is_quiet = |counters: &Value| {
         let n = |state: &str| counters["states"][state].as_u64().unwrap_or(0);
-        n("pending") + n("running") == 0
+        n("pending") + n("running") + n("delayed") == 0
     };
     app.wait_for(&counters, is_quiet).await.unwrap();
     let (used, reserved) = spent(&app).await;
