@@ -28,7 +28,7 @@ pub struct ModelChoice {
 
 /// Bounds of one call of a model.
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ModelLimits {
     /// A longer prompt is refused, in tokens as estimated before the call; `None`: whatever the model takes.
@@ -41,6 +41,10 @@ pub struct ModelLimits {
     pub timeout_ms: u32,
     /// How often a reply that breaks its schema is asked for again: 0 to 5.
     pub reasks: u32,
+    /// What the calls of one evaluation may cost together, in US dollars above 0: one that could pass it is not made, and
+    /// the evaluation fails. `None`: what budgets allow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_usd: Option<f64>,
 }
 
 impl Default for ModelLimits {
@@ -50,6 +54,7 @@ impl Default for ModelLimits {
             max_output_tokens: None,
             timeout_ms: 120_000,
             reasks: 2,
+            max_usd: None,
         }
     }
 }
@@ -134,6 +139,8 @@ pub struct ModelNotes {
     n_exchanges: AtomicU32,
     /// Of a trial: those of an execution go to the ledger.
     calls: Mutex<Vec<ModelCall>>,
+    /// US dollars that calls cost, or may cost while they are under way, by slot.
+    spent: Mutex<HashMap<String, f64>>,
     /// How often each request was made, by its digest.
     repeats: Mutex<HashMap<[u8; 32], u32>>,
 }
@@ -180,6 +187,28 @@ impl ModelNotes {
         let n = all.entry(request).or_default();
         *n += 1;
         *n - 1
+    }
+
+    /// Counts what a call through a slot may cost.
+    ///
+    /// # Errors
+    /// When it could pass the limit: what was counted before. It is not counted then.
+    pub fn spend(&self, slot: &str, usd: f64, limit: f64) -> Result<(), f64> {
+        let mut all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let spent = all.entry(slot.to_owned()).or_default();
+        match *spent + usd <= limit {
+            true => {
+                *spent += usd;
+                Ok(())
+            }
+            false => Err(*spent),
+        }
+    }
+
+    /// Puts what a call cost in the place of what it could have cost.
+    pub fn settle(&self, slot: &str, most: f64, cost: f64) {
+        let mut all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        *all.entry(slot.to_owned()).or_default() += cost - most;
     }
 
     /// Notes an exchange of a trial.

@@ -267,3 +267,37 @@ async fn only_a_judge_that_reads_the_trace_has_to_be_granted_it() {
     }
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn an_exploration_that_would_cost_more_than_its_slot_allows_ends_without_a_score() {
+    let app = TestApp::new().await.unwrap();
+    connect(&app, "main", explorer()).await;
+    send(&app, 1).await;
+    // An exchange has 20,000 tokens of input, at 0.15 dollars for a million: 0.003 dollars.
+    for (limit, class) in [(0.02, Value::Null), (0.0065, json!("invalid_input"))] {
+        let mut body = judge("explore", &json!(["model", "trace"]));
+        body["name"] = json!(format!("at most {limit}"));
+        body["slots"][0]["model"]["model"] = json!("gpt-4o-mini");
+        body["slots"][0]["limits"] = json!({ "maxUsd": limit, "maxOutputTokens": 100 });
+        let (status, made) = call(&app, Method::POST, EVALUATORS, body).await;
+        assert_eq!(status, 200, "{made}");
+        // Asked anew: replies that are stored cost nothing.
+        let body = json!({
+            "evaluatorId": made["id"], "targets": [{ "traceId": trace_id(1) }], "fresh": true,
+        });
+        let (_, tried) = call(&app, Method::POST, TRIAL, body).await;
+        let mut tried = tried["data"][0].clone();
+        tried["item"] = Value::Null;
+        assert_eq!(tried["errorClass"], class, "{tried}");
+        let cost = tried["costUsd"].as_f64().unwrap();
+        assert!(0.0 < cost && cost <= limit, "{limit}: {tried}");
+        let message = tried["errorMessage"].as_str().unwrap_or("limits.maxUsd");
+        assert!(message.contains("limits.maxUsd"), "{tried}");
+    }
+    let mut body = judge("explore", &json!(["model", "trace"]));
+    body["slots"][0]["limits"] = json!({ "maxUsd": 0 });
+    let (status, answer) = call(&app, Method::POST, EVALUATORS, body).await;
+    assert_eq!(status, 400, "{answer}");
+    assert!(answer.to_string().contains("limits.maxUsd"), "{answer}");
+    app.stop().await.unwrap();
+}

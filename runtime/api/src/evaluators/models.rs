@@ -144,5 +144,9 @@ fn check_slot(info: &EvaluatorInfo, at: usize, slot: &Slot) -> Result<(), Proble
             return Err(Problem::body(&field, "1 or more is expected"));
         }
     }
+    if limits.max_usd.is_some_and(|usd| usd <= 0.0) {
+        let message = "a number of US dollars above 0 is expected";
+        return Err(Problem::body(&field("limits.maxUsd"), message));
+    }
     Ok(())
 }

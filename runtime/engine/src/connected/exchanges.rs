@@ -49,6 +49,8 @@ pub(super) struct Exchanges<'c> {
     /// Of the exchange under way in its attempt.
     number: AtomicU32,
     reserved: Mutex<Option<String>>,
+    /// What the exchange under way may cost, where its slot has a limit.
+    most: Mutex<Option<f64>>,
     spent: Mutex<Option<Spent>>,
 }
 
@@ -105,6 +107,7 @@ impl<'c> Exchanges<'c> {
             n_announced: AtomicU32::new(0),
             number: AtomicU32::new(0),
             reserved: Mutex::default(),
+            most: Mutex::default(),
             spent: Mutex::default(),
         })
     }
@@ -151,9 +154,49 @@ impl<'c> Exchanges<'c> {
 
     /// Reserves what the request may cost.
     async fn reserve(&self, estimate: &Estimate) -> Result<(), Failure> {
-        let Some(asking) = self.asking.as_ref().filter(|_| !self.budgets.is_empty()) else {
+        let asking = self.asking.as_ref().filter(|_| !self.budgets.is_empty());
+        let limit = self.asked.slot.limits.max_usd;
+        if asking.is_none() && limit.is_none() {
+            return Ok(());
+        }
+        let most = self.most(estimate).await?;
+        if let Some(limit) = limit {
+            self.hold(most, limit)?;
+        }
+        let Some(asking) = asking else {
             return Ok(());
         };
+        let reserved = self.reserve_in_budgets(asking, estimate, most).await;
+        if reserved.is_err() {
+            self.settle(Some(0.0));
+        }
+        reserved
+    }
+
+    /// Counts what a request may cost against the limit of its slot for one evaluation.
+    fn hold(&self, most: f64, limit: f64) -> Result<(), Failure> {
+        let spent = self.origin.notes.spend(&self.asked.slot.name, most, limit);
+        spent.map_err(|spent| {
+            let message = format!(
+                "the calls of this evaluation cost {spent:.6} US dollars, and the next may cost {most:.6}: more than the {limit} of \
+                 limits.maxUsd"
+            );
+            Failure::new(Class::InvalidInput, message)
+        })?;
+        put(&self.most, most);
+        Ok(())
+    }
+
+    /// Puts what the exchange cost in the place of what it could have cost; that stays where it is not known.
+    fn settle(&self, cost: Option<f64>) {
+        if let (Some(most), Some(cost)) = (take(&self.most), cost) {
+            let notes = &self.origin.notes;
+            notes.settle(&self.asked.slot.name, most, cost);
+        }
+    }
+
+    /// What a request may cost, US dollars.
+    async fn most(&self, estimate: &Estimate) -> Result<f64, Failure> {
         let now = self.models.clock.now();
         let most = Buckets::from([
             ("input".to_owned(), estimate.input_tokens),
@@ -165,13 +208,22 @@ impl<'c> Exchanges<'c> {
         let most = self.cost(&estimate.model, &most, now).await;
         // A failed read must not pause the evaluator as if the model had no price.
         let most = most.map_err(|error| unstored(&error))?;
-        let most = most.ok_or_else(|| {
+        most.ok_or_else(|| {
             let message = format!(
-                "the model {:?} has no price, so that no budget can be kept: enter one under models",
+                "the model {:?} has no price, so that no budget and no limit can be kept: enter one under models",
                 estimate.model
             );
             Failure::new(Class::ModelConfigInvalid, message)
-        })?;
+        })
+    }
+
+    async fn reserve_in_budgets(
+        &self,
+        asking: &AskingAttempt,
+        estimate: &Estimate,
+        most: f64,
+    ) -> Result<(), Failure> {
+        let now = self.models.clock.now();
         let latest = self.models.latest.p95(&asking.evaluator, &estimate.model);
         let n = self.n_announced.fetch_add(1, Ordering::Relaxed);
         let timeout = i64::from(self.asked.slot.limits.timeout_ms);
@@ -303,6 +355,7 @@ impl<'c> Exchanges<'c> {
     async fn note(&self, call: ProviderCall, answer: Option<Answered>) -> Result<(), Failure> {
         let said = Said::of(&call);
         let mut call = self.priced(call).await;
+        self.settle(call.cost);
         if answer.as_ref().is_some_and(|answer| answer.is_from_cache) {
             call.is_from_cache = true;
             call.saved = call.cost.replace(0.0);
