@@ -58,6 +58,25 @@ async fn spent(app: &TestApp) -> (f64, f64) {
     (number("spentUsd"), number("reservedUsd"))
 }
 
+/// Executions of scores with more than one exchange, for whoever has to understand a failure.
+async fn asked_twice(app: &TestApp) -> Vec<Value> {
+    let scores = "/api/public/v3/scores?fields=details&limit=100";
+    let scores = app.client.get(scores).await.unwrap().json();
+    let mut found = Vec::new();
+    for score in scores["data"].as_array().unwrap() {
+        let id = score["origin"]["executionId"].as_str().unwrap();
+        let execution = app.client.get(&format!("/api/v1/executions/{id}")).await;
+        let execution = execution.unwrap().json();
+        if execution["modelCalls"]
+            .as_array()
+            .is_some_and(|calls| 1 < calls.len())
+        {
+            found.push(execution);
+        }
+    }
+    found
+}
+
 async fn held_story(app: TestApp) {
     let limit = 5.5 * COST;
     let budget = json!([{ "window": "day", "usd": limit }]);
@@ -84,7 +103,8 @@ async fn held_story(app: TestApp) {
     let (used, reserved) = spent(&app).await;
     assert!(
         0.0 < used && used <= limit && reserved == 0.0,
-        "{used} {reserved}"
+        "{used} {reserved}, {:?}",
+        asked_twice(&app).await
     );
 
     // The next day everything is scored that the provider answers, up to the limit again.
@@ -104,7 +124,8 @@ async fn held_story(app: TestApp) {
     let total = costs["total"]["costUsd"].as_f64().unwrap();
     assert!(
         (total - 21.0 * COST).abs() < 1e-9,
-        "each score is paid for once: {total}"
+        "each score is paid for once: {total}, {:?}",
+        asked_twice(&app).await
     );
     app.stop().await.unwrap();
 }
