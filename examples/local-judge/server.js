@@ -22,8 +22,10 @@ const { values } = parseArgs({
   },
 });
 if (!values.model) throw new Error("--model FILE is required");
+const maxText = Number(values["max-text"]);
+if (!(Number.isInteger(maxText) && maxText > 0)) throw new Error("--max-text: a whole number above 0 is expected");
 const without = new Set(values.without.split(",").filter(Boolean));
-const model = await openModel(values.model, Number(values["max-text"]));
+const model = await openModel(values.model, maxText);
 
 // One after the other: there is one context.
 let last = Promise.resolve();
