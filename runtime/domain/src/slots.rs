@@ -41,8 +41,8 @@ pub struct ModelLimits {
     pub timeout_ms: u32,
     /// How often a reply that breaks its schema is asked for again: 0 to 5.
     pub reasks: u32,
-    /// What the calls of one evaluation may cost together, in US dollars above 0: one that could pass it is not made, and
-    /// the evaluation fails. `None`: what budgets allow.
+    /// What the calls of one attempt at an evaluation may cost together, in US dollars above 0: one that could pass it, as
+    /// estimated before it is made, is not made, and the evaluation fails. `None`: what budgets allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_usd: Option<f64>,
 }

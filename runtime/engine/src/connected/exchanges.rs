@@ -355,7 +355,8 @@ impl<'c> Exchanges<'c> {
     async fn note(&self, call: ProviderCall, answer: Option<Answered>) -> Result<(), Failure> {
         let said = Said::of(&call);
         let mut call = self.priced(call).await;
-        self.settle(call.cost);
+        // A call that failed and says nothing of tokens is not charged.
+        self.settle(call.cost.or(call.error.as_ref().map(|_| 0.0)));
         if answer.as_ref().is_some_and(|answer| answer.is_from_cache) {
             call.is_from_cache = true;
             call.saved = call.cost.replace(0.0);
