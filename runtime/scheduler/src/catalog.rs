@@ -186,7 +186,7 @@ impl Catalog {
     }
 
     /// All enabled rules of a project.
-    pub(crate) fn rules_of_all(&self, project: &ProjectId) -> Vec<&Arc<PreparedRule>> {
+    pub(crate) fn all_rules(&self, project: &ProjectId) -> Vec<&Arc<PreparedRule>> {
         self.rules.get(project).into_iter().flatten().collect()
     }
 

@@ -204,7 +204,9 @@ impl Inner {
             finished,
             held,
             probing,
-        } = self.sort_under_lease(&work, &catalog, started_at).await?;
+        } = self
+            .alive(&work, self.sort(&work, &catalog, started_at))
+            .await?;
         self.reach(Breakpoint::Sorted)?;
         if !held.is_empty() {
             let until = started_at.plus_millis(retry::HELD_MS);
@@ -374,12 +376,7 @@ impl Inner {
         answers: &mut Fuse<BoxStream<'_, (usize, CallResult)>>,
         work: &Work,
     ) -> Vec<(usize, CallResult)> {
-        let first = loop {
-            tokio::select! {
-                first = answers.next() => break first,
-                () = tokio::time::sleep(self.deps.options.renew) => self.renew(work).await,
-            }
-        };
+        let first = self.alive(work, answers.next()).await;
         let mut some = Vec::from_iter(first);
         if some.is_empty() {
             return some;
@@ -414,17 +411,12 @@ impl Inner {
         }
     }
 
-    /// [`Inner::sort`], with signs of life: a session may take long to load.
-    async fn sort_under_lease<'c>(
-        &self,
-        work: &'c Work,
-        catalog: &'c Catalog,
-        now: Timestamp,
-    ) -> Result<Sorted<'c>, Error> {
-        let mut sorting = pin!(self.sort(work, catalog, now));
+    /// Waits for something that may take long; meanwhile the ledger gets signs of life.
+    async fn alive<T>(&self, work: &Work, awaited: impl Future<Output = T>) -> T {
+        let mut awaited = pin!(awaited);
         loop {
             tokio::select! {
-                sorted = &mut sorting => return sorted,
+                done = &mut awaited => return done,
                 () = tokio::time::sleep(self.deps.options.renew) => self.renew(work).await,
             }
         }

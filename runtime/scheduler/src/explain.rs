@@ -321,16 +321,9 @@ impl Scheduler {
         };
         let began_at = began_at(&progress, asked.watch.as_ref(), asked.standing);
         let completion = completion(target.kind(), &progress, &rule.rule.timing, began_at);
-        let complete = Complete {
-            project,
-            target,
-            environment: whole.environment(),
-            row: &*whole.row(completion),
-            completion,
-            n_observations: progress.n_observations,
-            last_seen: progress.last_seen,
-            now: self.inner.deps.clock.now(),
-        };
+        let row = whole.row(completion);
+        let now = self.inner.deps.clock.now();
+        let complete = whole.complete((project, target), &*row, (completion, &progress), now);
         Ok(self.answer(asked, &complete, progress.last_seen))
     }
 

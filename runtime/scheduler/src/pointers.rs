@@ -72,7 +72,7 @@ fn pointers<'r>(
     scores.filter_map(move |score| {
         let id = ObservationId::new(score.observation_id.as_deref()?).ok();
         let is_target = id.is_some() && id.as_ref() == target.observation();
-        // In a session there is no trace that it could be of.
+        // A session has no trace of its own that the observation could belong to.
         (!is_target).then(|| (score, target.trace().cloned().zip(id)))
     })
 }

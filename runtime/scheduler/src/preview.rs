@@ -16,7 +16,6 @@ use perpend_domain::telemetry::{
     ObservationCursor, ObservationQuery, Progress, SessionQuery, StoredObservation, TraceQuery,
 };
 use perpend_domain::time::Timestamp;
-use perpend_domain::trace::Trace;
 
 use crate::Scheduler;
 use crate::call::{Load, NoCall, item_of, missing_of};
@@ -25,7 +24,8 @@ use crate::completeness::{completion, observation_completion};
 use crate::decide::{Complete, Decision, Refusal, decide};
 use crate::matcher::OfTrace;
 use crate::parts::Inner;
-use crate::target::{ObservationRow, TraceRow};
+use crate::target::ObservationRow;
+use crate::whole::Whole;
 
 /// Observations that are looked at where their own row says enough.
 const MAX_OBSERVATIONS: usize = 10_000;
@@ -254,51 +254,23 @@ impl Inner {
                 if !found.examine(stored.trace.timestamp) {
                     return Ok(());
                 }
-                if let Some(progress) = progress.get(&stored.trace.id) {
-                    self.take_trace(project, rule, (&stored.trace, progress), found)
-                        .await?;
-                }
+                let trace = stored.trace;
+                let Some(progress) = progress.get(&trace.id) else {
+                    continue;
+                };
+                let scores = self
+                    .trace_scores(project, &trace.id, rule.reads_scores())
+                    .await?;
+                let (target, name) = (Target::Trace(trace.id.clone()), trace.name.clone());
+                let at = trace.timestamp;
+                let whole = Whole::Trace(Box::new(trace), scores);
+                found.take_whole(project, rule, (&target, &whole, progress), (name, at));
             }
             if is_last {
                 return Ok(());
             }
             query.page += 1;
         }
-        Ok(())
-    }
-
-    async fn take_trace(
-        &self,
-        project: &ProjectId,
-        rule: &PreparedRule,
-        (trace, progress): (&Trace, &Progress),
-        found: &mut Found,
-    ) -> Result<(), perpend_sql::Error> {
-        let timing = &rule.rule.timing;
-        let completion = completion(TargetKind::Trace, progress, timing, progress.first_seen);
-        if found.now < completion.at {
-            return Ok(());
-        }
-        let scores = self
-            .trace_scores(project, &trace.id, rule.reads_scores())
-            .await?;
-        let target = Target::Trace(trace.id.clone());
-        let row = TraceRow {
-            trace,
-            completion: Some(completion.reason),
-            scores: &scores,
-        };
-        let complete = Complete {
-            project,
-            target: &target,
-            environment: &trace.environment,
-            row: &row,
-            completion,
-            n_observations: progress.n_observations,
-            last_seen: progress.last_seen,
-            now: found.now,
-        };
-        found.take(rule, &complete, trace.name.as_deref(), trace.timestamp);
         Ok(())
     }
 
@@ -331,47 +303,19 @@ impl Inner {
                 if !found.examine(listed.created_at) {
                     return Ok(());
                 }
-                self.take_session(project, rule, (id, listed.created_at), found)
-                    .await?;
+                let target = Target::Session(id);
+                let whole = self.whole(project, &target, &[rule]).await?;
+                let progress = self.progress(project, &target).await?;
+                if let (Some(whole), Some(progress)) = (whole, progress) {
+                    let at = listed.created_at;
+                    found.take_whole(project, rule, (&target, &whole, &progress), (None, at));
+                }
             }
             if is_last {
                 return Ok(());
             }
             paging.page += 1;
         }
-        Ok(())
-    }
-
-    async fn take_session(
-        &self,
-        project: &ProjectId,
-        rule: &Arc<PreparedRule>,
-        (id, began_at): (SessionId, Timestamp),
-        found: &mut Found,
-    ) -> Result<(), perpend_sql::Error> {
-        let target = Target::Session(id);
-        let Some(progress) = self.progress(project, &target).await? else {
-            return Ok(());
-        };
-        let timing = &rule.rule.timing;
-        let completion = completion(target.kind(), &progress, timing, progress.first_seen);
-        if found.now < completion.at {
-            return Ok(());
-        }
-        let Some(whole) = self.whole(project, &target, &[rule]).await? else {
-            return Ok(());
-        };
-        let complete = Complete {
-            project,
-            target: &target,
-            environment: whole.environment(),
-            row: &*whole.row(completion),
-            completion,
-            n_observations: progress.n_observations,
-            last_seen: progress.last_seen,
-            now: found.now,
-        };
-        found.take(rule, &complete, None, began_at);
         Ok(())
     }
 
@@ -487,6 +431,23 @@ impl Found {
             now: self.now,
         };
         self.take(rule, &complete, Some(&own.name), own.start);
+    }
+
+    fn take_whole(
+        &mut self,
+        project: &ProjectId,
+        rule: &PreparedRule,
+        (target, whole, progress): (&Target, &Whole, &Progress),
+        (name, at): (Option<String>, Timestamp),
+    ) {
+        let timing = &rule.rule.timing;
+        let completion = completion(target.kind(), progress, timing, progress.first_seen);
+        if self.now < completion.at {
+            return;
+        }
+        let row = whole.row(completion);
+        let complete = whole.complete((project, target), &*row, (completion, progress), self.now);
+        self.take(rule, &complete, name.as_deref(), at);
     }
 
     /// Asks and keeps what matches.

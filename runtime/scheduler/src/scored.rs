@@ -66,7 +66,7 @@ impl Inner {
         let watched = pass.watched();
         for (project, mut targets) in scored(touched) {
             targets.retain(|target| !watched.contains(&(project.clone(), target.clone())));
-            let mut rules = pass.catalog.rules_of_all(project);
+            let mut rules = pass.catalog.all_rules(project);
             rules.retain(|rule| rule.reads_scores());
             if rules.is_empty() {
                 continue;

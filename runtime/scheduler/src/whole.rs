@@ -21,8 +21,6 @@ use crate::matcher::{Pass, earliest, of_rule};
 use crate::parts::{Error, Inner};
 use crate::target::{SessionRow, TraceRow};
 
-const SESSION_LOOK_MS: i64 = 30_000;
-
 /// A trace or a session that is decided, with the scores on it.
 pub(crate) enum Whole {
     Trace(Box<Trace>, Vec<NewScore>),
@@ -30,13 +28,6 @@ pub(crate) enum Whole {
 }
 
 impl Whole {
-    pub(crate) fn environment(&self) -> &str {
-        match self {
-            Self::Trace(trace, _) => &trace.environment,
-            Self::Session(session, _) => &session.environment,
-        }
-    }
-
     /// As filters see it.
     pub(crate) fn row(&self, completion: Completion) -> Box<dyn Row + '_> {
         match self {
@@ -48,9 +39,32 @@ impl Whole {
             Self::Session(session, scores) => Box::new(SessionRow { session, scores }),
         }
     }
+
+    /// As rules are asked about it, with its [`Whole::row`].
+    pub(crate) fn complete<'a>(
+        &'a self,
+        (project, target): (&'a ProjectId, &'a Target),
+        row: &'a dyn Row,
+        (completion, progress): (Completion, &Progress),
+        now: Timestamp,
+    ) -> Complete<'a> {
+        Complete {
+            project,
+            target,
+            environment: match self {
+                Self::Trace(trace, _) => &trace.environment,
+                Self::Session(session, _) => &session.environment,
+            },
+            row,
+            completion,
+            n_observations: progress.n_observations,
+            last_seen: progress.last_seen,
+            now,
+        }
+    }
 }
 
-/// Since when a rule waits for a trace: since it came, since it goes on, or since the rule last scored it.
+/// Since when a rule waits for a trace or a session: since it came, since it goes on, or since the rule last scored it.
 pub(crate) fn began_at(
     progress: &Progress,
     watch: Option<&Watch>,
@@ -61,7 +75,7 @@ pub(crate) fn began_at(
     made_at.fold(progress.first_seen.max(watched), Timestamp::max)
 }
 
-/// Nothing has come since a rule made its newest executions over a trace.
+/// Nothing has come since a rule made its newest executions.
 fn is_up_to_date(progress: &Progress, standing: &[&Execution]) -> bool {
     let newest = standing.iter().max_by_key(|each| each.created_at);
     newest.is_some_and(|newest| {
@@ -70,11 +84,11 @@ fn is_up_to_date(progress: &Progress, standing: &[&Execution]) -> bool {
     })
 }
 
-/// Whether a rule is to be asked about a trace.
+/// Whether a rule is to be asked about a trace or a session.
 enum Ripeness {
     /// It was asked, and nothing has come since.
     Asked,
-    /// When the trace is complete for it.
+    /// When the target is complete for it.
     Later(Timestamp),
     /// Now.
     Ripe(Completion),
@@ -104,10 +118,12 @@ fn ripeness(
     }
 }
 
-/// When a target that waits is looked at at the latest. What is in a session wakes its trace, and not the session.
+/// When a target that waits is looked at, at the latest: an execution that ends wakes its trace, and not the session.
 fn longest_look(now: Timestamp, target: &Target) -> Timestamp {
+    /// Of a session, milliseconds.
+    const LONGEST_MS: i64 = 30_000;
     match target {
-        Target::Session(_) => now.plus_millis(SESSION_LOOK_MS),
+        Target::Session(_) => now.plus_millis(LONGEST_MS),
         Target::Observation(..) | Target::Trace(_) => NewWatch::NEVER,
     }
 }
@@ -225,16 +241,9 @@ impl Inner {
                     none.insert(whole)
                 }
             };
-            let complete = Complete {
-                project,
-                target,
-                environment: whole.environment(),
-                row: &*whole.row(completion),
-                completion,
-                n_observations: progress.n_observations,
-                last_seen: progress.last_seen,
-                now: pass.now,
-            };
+            let row = whole.row(completion);
+            let (about, at) = ((project, target), (completion, &progress));
+            let complete = whole.complete(about, &*row, at, pass.now);
             if pass.take(rule, &complete, &standing) {
                 open.note(&rule.rule);
             }

@@ -142,7 +142,8 @@ impl Telemetry {
         }))
     }
 
-    /// Traces of a session by start and id, behind a place; at most so many.
+    /// Traces of a session by start and id, behind a place; at most so many, with the content of their roots where that is
+    /// asked for.
     ///
     /// # Errors
     /// When the database fails.
@@ -151,7 +152,7 @@ impl Telemetry {
         project: &ProjectId,
         session: &str,
         after: Option<&(Timestamp, TraceId)>,
-        limit: u32,
+        (limit, with_content): (u32, bool),
     ) -> Result<Vec<StoredTrace>, Error> {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(Vec::new());
@@ -171,11 +172,12 @@ impl Telemetry {
         }
         sql.push(&format!(" ORDER BY t.started_at, t.trace_id LIMIT {limit}"));
         let rows: Vec<TraceRow> = self.pool.select(&sql.text, &sql.args).await?;
-        let mut traces = Vec::with_capacity(rows.len());
-        for row in rows {
-            traces.push(self.one_trace(row, false).await?);
+        let traces = rows.into_iter().map(|row| Ok((row.number, row.stored()?)));
+        let mut traces = traces.collect::<Result<Vec<_>, Error>>()?;
+        if with_content {
+            self.add_roots(&mut traces).await?;
         }
-        Ok(traces)
+        Ok(traces.into_iter().map(|(_, stored)| stored).collect())
     }
 
     /// Whether the session has this trace.

@@ -3,19 +3,18 @@
 use perpend_domain::ids::{ProjectId, SessionId, TraceId};
 use perpend_domain::observation::{Observation, ObservationKind};
 use perpend_domain::session::Session;
-use perpend_domain::telemetry::{Progress, StoredTrace};
+use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
 
 use super::refresh;
-use super::row::{READ_TRACE, TraceRow};
 use crate::{Error, Telemetry};
 use perpend_sql::{Arg, Sql, checked, value_list};
 
 /// Traces or sessions named in one statement.
 const PER_STATEMENT: usize = 100;
 /// Traces read at a time, and with the content of their roots.
-const PAGE: usize = 200;
-const PAGE_READ: usize = 20;
+const PAGE: u32 = 200;
+const PAGE_READ: u32 = 20;
 
 perpend_sql::record! {
     struct MemberRow {
@@ -141,41 +140,20 @@ impl Telemetry {
         id: &SessionId,
         with_metadata: bool,
     ) -> Result<Option<Session>, Error> {
-        let Some(tenant) = self.fresh_tenant(project).await? else {
-            return Ok(None);
-        };
         let limit = if with_metadata { PAGE_READ } else { PAGE };
         let mut session = Session::new(id.clone());
         let mut after: Option<(Timestamp, TraceId)> = None;
         loop {
-            let mut sql = Sql::default();
-            let number = sql.bind(tenant.into());
-            let of = sql.bind_text(id.as_str());
-            sql.push(&format!(
-                "SELECT {READ_TRACE} FROM traces t WHERE t.tenant = {number} AND t.session_id = {of}"
-            ));
-            if let Some((start, trace)) = &after {
-                let start = sql.bind(start.as_micros().into());
-                let trace = sql.bind_text(trace.as_str());
-                sql.push(&format!(
-                    " AND (t.started_at, t.trace_id) > ({start}, {trace})"
-                ));
-            }
-            sql.push(&format!(" ORDER BY t.started_at, t.trace_id LIMIT {limit}"));
-            let rows: Vec<TraceRow> = self.pool.select(&sql.text, &sql.args).await?;
-            let page = rows.into_iter().map(|row| Ok((row.number, row.stored()?)));
-            let mut page = page.collect::<Result<Vec<(i64, StoredTrace)>, Error>>()?;
-            if with_metadata {
-                self.add_roots(&mut page).await?;
-            }
-            for (_, stored) in &page {
+            let page =
+                self.session_traces(project, id.as_str(), after.as_ref(), (limit, with_metadata));
+            let page = page.await?;
+            for stored in &page {
                 session.add(&stored.trace);
             }
-            match page.pop() {
-                Some((_, last)) if page.len() + 1 == limit => {
-                    after = Some((last.trace.timestamp, last.trace.id));
-                }
-                _ => return Ok((0 < session.n_traces).then_some(session)),
+            let is_last = page.len() < limit as usize;
+            match page.into_iter().next_back().filter(|_| !is_last) {
+                Some(last) => after = Some((last.trace.timestamp, last.trace.id)),
+                None => return Ok((0 < session.n_traces).then_some(session)),
             }
         }
     }

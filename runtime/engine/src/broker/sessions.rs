@@ -47,7 +47,8 @@ impl Reader<'_> {
         let limit = limit.clamp(1, MAX_PAGE);
         let telemetry = &self.store.telemetry;
         // One more tells whether there is a next page.
-        let found = telemetry.session_traces(self.project, session, after.as_ref(), limit + 1);
+        let found =
+            telemetry.session_traces(self.project, session, after.as_ref(), (limit + 1, false));
         let found = found.await.map_err(|error| failed(&error))?;
         let n_found = found.len();
         let (mut traces, mut n_bytes, mut last) = (Vec::new(), 0, None);

@@ -7,11 +7,11 @@ use perpend_domain::evaluation::{Execution, ExecutionState, Pause, Rule, Target,
 use perpend_domain::observation::{ExperimentLink, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::FailureClass;
-use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
+use perpend_domain::score::Subject;
 use perpend_domain::time::Clock as _;
 use perpend_scheduler::{Breakpoint, Error, Options, Step};
 use perpend_store::testing::on_each_database;
-use serde_json::{Map, json};
+use serde_json::json;
 
 use crate::support::{
     FakeEvaluate, Gate, StopOnce, World, child_of, conditions, generation, trace_id,
@@ -64,27 +64,6 @@ impl World {
         let catalog = &self.store.catalog;
         let paused = catalog.pause_rule(&self.project, &rule.id, &pause, None);
         paused.await.unwrap();
-    }
-
-    async fn thumb(&self, id: &str, subject: Subject) {
-        let score = NewScore {
-            id: id.parse().unwrap(),
-            name: "thumb".to_owned(),
-            value: ScoreValue::Boolean(false),
-            subject,
-            source: ScoreSource::Annotation,
-            timestamp: self.clock.now(),
-            environment: "default".to_owned(),
-            comment: None,
-            metadata: Map::new(),
-            config_id: None,
-            queue_id: None,
-            author_user_id: None,
-            origin: None,
-        };
-        let (telemetry, now) = (&self.store.telemetry, self.clock.now());
-        let put = telemetry.put_scores(&self.project, &[score], now).await;
-        put.unwrap();
     }
 }
 

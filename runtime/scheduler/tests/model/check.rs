@@ -14,9 +14,8 @@ use perpend_domain::sampling;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Clock as _;
 
-use super::thumbs::THUMB;
 use super::{History, Known, answer, asks_a_provider};
-use crate::support::StopInside;
+use crate::support::{StopInside, THUMB};
 
 /// Longer than any retry waits.
 const ROUND_MS: i64 = 15 * 60_000;

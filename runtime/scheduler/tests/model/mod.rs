@@ -36,9 +36,10 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 
-use crate::support::{FakeEvaluate, Gate, StopInside, StopOnce, World, child_of, conditions, span};
+use crate::support::{
+    FakeEvaluate, Gate, StopInside, StopOnce, THUMB, World, child_of, conditions, span,
+};
 use plant::Plant;
-use thumbs::THUMB;
 
 /// Of 250 steps each, on each of two databases.
 const N_HISTORIES: u64 = 20;

@@ -3,19 +3,14 @@
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{SessionId, TraceId};
 use perpend_domain::observation::Observation;
-use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
-use perpend_domain::time::Clock as _;
+use perpend_domain::score::Subject;
 use rand::RngExt as _;
 use rand::seq::IndexedRandom as _;
-use serde_json::Map;
 
 use super::History;
 
-/// The score of a person.
-pub(super) const THUMB: &str = "thumb";
-
 impl History<'_> {
-    /// Somebody does not like what came: an observation, its trace or its session.
+    /// A person gives a thumbs-down to an observation, its trace or its session.
     pub(super) async fn thumb(&mut self) {
         let ended = self.observations.values().filter(|own| own.end.is_some());
         let ended: Vec<&Observation> = ended.collect();
@@ -30,30 +25,13 @@ impl History<'_> {
             _ => Target::Observation(trace, id),
         };
         self.note(|| format!("thumb down on {target:?}"));
-        let score = NewScore {
-            id: format!("{THUMB}-{}", self.thumbs.len()).parse().unwrap(),
-            name: THUMB.to_owned(),
-            value: ScoreValue::Boolean(false),
-            subject: match &target {
-                Target::Observation(trace, id) => Subject::Observation(trace.clone(), id.clone()),
-                Target::Trace(trace) => Subject::Trace(trace.clone()),
-                Target::Session(session) => Subject::Session(session.to_string()),
-            },
-            source: ScoreSource::Annotation,
-            timestamp: self.world.clock.now(),
-            environment: "default".to_owned(),
-            comment: None,
-            metadata: Map::new(),
-            config_id: None,
-            queue_id: None,
-            author_user_id: None,
-            origin: None,
+        let subject = match &target {
+            Target::Observation(trace, id) => Subject::Observation(trace.clone(), id.clone()),
+            Target::Trace(trace) => Subject::Trace(trace.clone()),
+            Target::Session(session) => Subject::Session(session.to_string()),
         };
-        let (telemetry, now) = (&self.world.store.telemetry, self.world.clock.now());
-        let put = telemetry
-            .put_scores(&self.world.project, &[score], now)
-            .await;
-        put.unwrap();
+        let id = format!("thumb {}", self.log.len());
+        self.world.thumb(&id, subject).await;
         self.thumbs.insert(target);
     }
 

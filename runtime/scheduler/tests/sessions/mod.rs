@@ -10,11 +10,11 @@ use perpend_domain::filter::Written;
 use perpend_domain::observation::{Observation, ObservationKind};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::Item;
-use perpend_domain::score::{NewScore, ScoreSource, ScoreValue, Subject};
+use perpend_domain::score::Subject;
 use perpend_domain::time::Clock as _;
 use perpend_scheduler::{Breakpoint, Error, Options, Refusal, Step};
 use perpend_store::testing::on_each_database;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::support::{FakeEvaluate, Gate, StopOnce, World, child_of, generation};
 use crate::{LEASE_MS, OBSERVATION};
@@ -43,27 +43,6 @@ impl World {
         let (ledger, target) = (&self.store.ledger, session(id));
         let all = ledger.executions_over(&self.project, &target).await;
         all.unwrap()
-    }
-
-    async fn thumb_on(&self, session: &str) {
-        let thumb = NewScore {
-            id: "thumb".parse().unwrap(),
-            name: "thumb".to_owned(),
-            value: ScoreValue::Boolean(false),
-            subject: Subject::Session(session.to_owned()),
-            source: ScoreSource::Annotation,
-            timestamp: self.clock.now(),
-            environment: "default".to_owned(),
-            comment: None,
-            metadata: Map::new(),
-            config_id: None,
-            queue_id: None,
-            author_user_id: None,
-            origin: None,
-        };
-        let (telemetry, now) = (&self.store.telemetry, self.clock.now());
-        let put = telemetry.put_scores(&self.project, &[thumb], now).await;
-        put.unwrap();
     }
 }
 
@@ -261,7 +240,9 @@ async fn a_thumb_on_a_session_starts_the_rule_that_reads_it() {
         world.clock.advance(QUIET_MS);
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.counts(&rule).await["not_matched"], 1);
-        world.thumb_on("talk").await;
+        world
+            .thumb("thumb", Subject::Session("talk".to_owned()))
+            .await;
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.executions_over("talk").await.len(), 1);
         assert_eq!(world.scores().await.len(), 2);
@@ -280,7 +261,9 @@ async fn a_thumb_that_comes_with_a_turn_is_seen_when_the_session_is_quiet() {
         // The watch of the session stands: both move it in one pass.
         world.clock.advance(1_000);
         world.ingest(vec![turn(2, "talk", &["Bye"], "Ciao")]).await;
-        world.thumb_on("talk").await;
+        world
+            .thumb("thumb", Subject::Session("talk".to_owned()))
+            .await;
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.counts(&rule).await, BTreeMap::new());
         world.clock.advance(QUIET_MS);

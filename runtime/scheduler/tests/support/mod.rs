@@ -21,13 +21,13 @@ use perpend_domain::plugin::{
     Call, CallResult, Digest, EvaluatorInfo, Failure, FailureClass, Grants, ItemParts, PluginInfo,
     PluginScore, PluginScoreValue,
 };
-use perpend_domain::score::Score;
+use perpend_domain::score::{NewScore, Score, ScoreSource, ScoreValue, Subject};
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_scheduler::{Breakpoint, Breakpoints, Deps, Evaluate, Options, Scheduler};
 use perpend_store::Store;
 use perpend_store::testing::TempDatabase;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, Semaphore};
 
 #[derive(Debug)]
@@ -319,6 +319,9 @@ impl Breakpoints for StayAt {
     }
 }
 
+/// The score that a thumb is.
+pub const THUMB: &str = "thumb";
+
 pub struct World {
     pub store: Store,
     pub project: ProjectId,
@@ -493,6 +496,28 @@ impl World {
             .await
             .unwrap()
             .items
+    }
+
+    /// A person gives a thumbs-down.
+    pub async fn thumb(&self, id: &str, subject: Subject) {
+        let score = NewScore {
+            id: id.parse().unwrap(),
+            name: THUMB.to_owned(),
+            value: ScoreValue::Boolean(false),
+            subject,
+            source: ScoreSource::Annotation,
+            timestamp: self.clock.now(),
+            environment: "default".to_owned(),
+            comment: None,
+            metadata: Map::new(),
+            config_id: None,
+            queue_id: None,
+            author_user_id: None,
+            origin: None,
+        };
+        let (telemetry, now) = (&self.store.telemetry, self.clock.now());
+        let put = telemetry.put_scores(&self.project, &[score], now).await;
+        put.unwrap();
     }
 
     pub async fn counts(&self, rule: &Rule) -> BTreeMap<String, u64> {
