@@ -65,10 +65,19 @@ fn stamp(metadata: &fs::Metadata) -> Stamp {
     ]
 }
 
-/// Which artifacts fit an engine: its version and a hash of settings, target and processor features.
+/// The contract that the description in an artifact was made by.
+const CONTRACT: [&str; 3] = [
+    include_str!("../../../plugin-sdk/wit/host.wit"),
+    include_str!("../../../plugin-sdk/wit/types.wit"),
+    include_str!("../../../plugin-sdk/wit/world.wit"),
+];
+
+/// Which artifacts fit an engine: its version and a hash of settings, target, processor features and the contract. A
+/// component that fitted an earlier contract is asked to describe itself anew, and refused if it cannot.
 pub(crate) fn engine_key(engine: &Engine) -> String {
     let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
     engine.precompile_compatibility_hash().hash(&mut hasher);
+    CONTRACT.hash(&mut hasher);
     format!("48.0.8-{:016x}", hasher.finish())
 }
 
