@@ -200,7 +200,10 @@ mod tests {
                 .any(|condition| condition.test == levels)
         );
         assert_eq!(
-            (form.page(), form.shown().address(2).contains("score_is=le")),
+            (
+                form.page(),
+                form.shown().address("/p", 2).contains("score_is=le")
+            ),
             (3, true)
         );
     }

@@ -10,12 +10,16 @@
 mod answer;
 mod explain;
 mod filter;
+mod lines;
 mod list;
 mod login;
+mod overview;
 mod raw;
 mod read;
 mod reference;
 mod rules;
+mod setup;
+mod short;
 mod state;
 mod trace;
 mod viewer;
@@ -30,6 +34,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::{Next, from_fn};
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use percent_encoding::percent_decode_str;
 use perpend_domain::access::Permission::{self, EvaluatorRead, TraceRead};
 use perpend_ui::{ErrorPage, Shell, Text, assets};
 use perpend_web::Web;
@@ -38,7 +43,7 @@ use perpend_web::problem::{Code, Problem};
 use perpend_web::request_id::REQUEST_ID;
 use perpend_web::routes::{Described, Page, Routes};
 
-use crate::viewer::viewer;
+use crate::viewer::{Viewer, viewer};
 
 pub use state::{App, NewApp};
 
@@ -63,26 +68,30 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, submit.secret(), login::submit);
     let logout = Page::post("/logout", Needs::Nobody);
     routes.page(BySession, logout.secret(), login::logout);
-    routes.page(BySession, Page::get("/traces", TraceRead), list::show);
-    routes.page(
-        BySession,
-        Page::get("/traces/{trace}", TraceRead),
-        trace::show,
-    );
-    let detail = Page::get("/traces/{trace}/detail", TraceRead);
+    let overview = Page::get("/project/{project}", TraceRead);
+    routes.page(BySession, overview, overview::show);
+    let list = Page::get("/project/{project}/traces", TraceRead);
+    routes.page(BySession, list, list::show);
+    let trace = Page::get("/project/{project}/traces/{trace}", TraceRead);
+    routes.page(BySession, trace, trace::show);
+    let detail = Page::get("/project/{project}/_/traces/{trace}/detail", TraceRead);
     routes.page(BySession, detail, trace::detail);
-    let raw = Page::get("/traces/{trace}/raw/{part}", TraceRead);
+    let raw = Page::get("/project/{project}/traces/{trace}/raw/{part}", TraceRead);
     routes.page(BySession, raw, raw::of_trace);
     let raw = Page::get(
-        "/traces/{trace}/observations/{observation}/raw/{part}",
+        "/project/{project}/traces/{trace}/observations/{observation}/raw/{part}",
         TraceRead,
     );
     routes.page(BySession, raw, raw::of_observation);
-    let by_project = Page::get("/project/{project}/traces/{trace}", TraceRead);
-    routes.page(BySession, by_project, trace::by_project);
+    let rules = Page::get("/project/{project}/rules", EvaluatorRead);
+    routes.page(BySession, rules, rules::show);
+    for short in ["/traces", "/traces/{trace}", "/sessions", "/users"] {
+        routes.page(BySession, Page::get(short, TraceRead), short::to_project);
+    }
+    let rules = Page::get("/rules", EvaluatorRead);
+    routes.page(BySession, rules, short::to_project);
     let by_client = Page::get("/trace/{trace}", TraceRead);
-    routes.page(BySession, by_client, trace::by_client);
-    routes.page(BySession, Page::get("/rules", EvaluatorRead), rules::show);
+    routes.page(BySession, by_client, short::by_client);
     let reference = Page::get("/api/reference", Needs::Nobody);
     routes.page(BySession, reference, reference::show);
     routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), asset);
@@ -115,6 +124,9 @@ impl Way<App> for BySession {
             .get::<OriginalUri>()
             .map_or(&parts.uri, |uri| &uri.0);
         match viewer {
+            Ok(Some(viewer)) if !is_of(&viewer, address.path()) => {
+                Err(Problem::not_found("page").into_response())
+            }
             Ok(Some(viewer)) => {
                 parts.extensions.insert(viewer);
                 Ok(())
@@ -123,6 +135,16 @@ impl Way<App> for BySession {
             Err(problem) => Err(problem.into_response()),
         }
     }
+}
+
+/// Whether a page is one of the viewer's project, or of none.
+fn is_of(viewer: &Viewer, path: &str) -> bool {
+    let of_project = path.strip_prefix("/project/");
+    of_project.is_none_or(|rest| {
+        let id = rest.split('/').next().unwrap_or_default();
+        let id = percent_decode_str(id).decode_utf8_lossy();
+        id == viewer.project.as_str()
+    })
 }
 
 async fn asset(OriginalUri(address): OriginalUri) -> Result<Response, Problem> {

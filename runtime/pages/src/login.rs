@@ -21,7 +21,7 @@ use crate::answer::page;
 use crate::state::App;
 use crate::viewer::somebody;
 
-const START: &str = "/traces";
+const START: &str = "/";
 /// Largest form. It is read before anything is known of its sender.
 const MAX_FORM_BYTES: usize = 16 << 10;
 const WRONG_TOKEN: &str = "This is not the token of this server. It prints a new one at each start; or log in with a key pair.";
@@ -59,7 +59,10 @@ impl LoginForm {
 pub(super) fn address(wanted: &Uri) -> String {
     let wanted = wanted.path_and_query().map_or(START, |path| path.as_str());
     // The pane of a step is no page of its own.
-    let wanted = wanted.replacen("/detail?", "?", 1);
+    let wanted = match wanted.split_once("/detail?") {
+        Some((path, query)) => format!("{}?{query}", path.replacen("/_/", "/", 1)),
+        None => wanted.to_owned(),
+    };
     if wanted == START {
         return "/login".to_owned();
     }
@@ -86,7 +89,11 @@ pub(super) async fn home(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
-        return Ok(Redirect::to(START).into_response());
+        let start = match somebody(&app, &headers).await? {
+            Some(viewer) => viewer.base(),
+            None => "/login".to_owned(),
+        };
+        return Ok(Redirect::to(&start).into_response());
     }
     form(State(app), Query(query), client, headers).await
 }
@@ -237,14 +244,14 @@ mod tests {
     #[test]
     fn the_wanted_address_is_kept() {
         let asked = |path: &str| address(&path.parse().unwrap());
-        assert_eq!(asked("/traces"), "/login");
+        assert_eq!(asked("/"), "/login");
         assert_eq!(
             asked("/traces?name=a%26"),
             "/login?next=%2Ftraces%3Fname%3Da%2526"
         );
         assert_eq!(
-            asked("/traces/t/detail?observation=o"),
-            "/login?next=%2Ftraces%2Ft%3Fobservation%3Do"
+            asked("/project/p/_/traces/t/detail?observation=o"),
+            "/login?next=%2Fproject%2Fp%2Ftraces%2Ft%3Fobservation%3Do"
         );
     }
 }

@@ -15,11 +15,11 @@ fn unknown() -> Problem {
     Problem::not_found("value")
 }
 
-/// `GET /traces/{trace}/raw/{part}`
+/// `GET P/traces/{trace}/raw/{part}`
 pub(super) async fn of_trace(
     State(app): State<App>,
     viewer: Viewer,
-    Path((trace, part)): Path<(String, String)>,
+    Path((_, trace, part)): Path<(String, String, String)>,
 ) -> Result<Response, Problem> {
     let id = TraceId::new(&trace).map_err(|_| unknown())?;
     let trace = super::read::whole(&app, &viewer.project, &id)
@@ -34,11 +34,11 @@ pub(super) async fn of_trace(
     pick(&content, &part)
 }
 
-/// `GET /traces/{trace}/observations/{observation}/raw/{part}`
+/// `GET P/traces/{trace}/observations/{observation}/raw/{part}`
 pub(super) async fn of_observation(
     State(app): State<App>,
     viewer: Viewer,
-    Path((trace, observation, part)): Path<(String, String, String)>,
+    Path((_, trace, observation, part)): Path<(String, String, String, String)>,
 ) -> Result<Response, Problem> {
     let trace = TraceId::new(&trace).map_err(|_| unknown())?;
     let id = ObservationId::new(&observation).map_err(|_| unknown())?;

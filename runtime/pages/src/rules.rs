@@ -1,4 +1,4 @@
-//! `GET /rules`: the rules and evaluators of the project.
+//! `GET P/rules`: the rules and evaluators of the project.
 
 use std::collections::HashMap;
 

@@ -1,11 +1,11 @@
-//! `GET /traces/{trace}`: one trace, and one of its steps.
+//! `GET P/traces/{trace}`: one trace, and one of its steps.
 
 use std::collections::{HashMap, HashSet};
 
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
-use axum::http::{StatusCode, Uri};
-use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
 use futures_util::stream;
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ObservationId, RuleId, TraceId};
@@ -42,36 +42,17 @@ fn unknown() -> Problem {
     Problem::not_found("trace")
 }
 
-/// `GET /project/{project}/traces/{trace}`: the address that the API hands out as `htmlPath`.
-pub(super) async fn by_project(
-    viewer: Viewer,
-    Path((project, _)): Path<(String, String)>,
-    address: Uri,
-) -> Result<Response, Problem> {
-    let prefix = "/project/";
-    let path = address.path();
-    let own = path
-        .strip_prefix(prefix)
-        .and_then(|rest| rest.split_once('/'));
-    match own {
-        Some((_, rest)) if project == viewer.project.as_str() => {
-            Ok(Redirect::to(&format!("/{rest}")).into_response())
-        }
-        _ => Err(unknown()),
-    }
+/// The trace in an address.
+#[derive(Debug, Deserialize)]
+pub(super) struct OfTrace {
+    trace: String,
 }
 
-/// `GET /trace/{trace}`: the address that npm's `langfuse` 3 makes by itself.
-pub(super) async fn by_client(_: Viewer, address: Uri) -> Redirect {
-    let trace = address.path().strip_prefix("/trace/");
-    Redirect::to(&format!("/traces/{}", trace.unwrap_or_default()))
-}
-
-/// `GET /traces/{trace}`
+/// `GET P/traces/{trace}`: the address that the API hands out as `htmlPath`.
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
-    Path(trace): Path<String>,
+    Path(OfTrace { trace }): Path<OfTrace>,
     Query(look): Query<Look>,
 ) -> Result<Response, Problem> {
     let id = TraceId::new(&trace).map_err(|_| unknown())?;
@@ -123,11 +104,11 @@ pub(super) async fn show(
     Ok(Html(body).into_response())
 }
 
-/// `GET /traces/{trace}/detail`: the pane alone, for the script that swaps it.
+/// `GET P/_/traces/{trace}/detail`: the pane alone, for the script that swaps it.
 pub(super) async fn detail(
     State(app): State<App>,
     viewer: Viewer,
-    Path(trace): Path<String>,
+    Path(OfTrace { trace }): Path<OfTrace>,
     Query(look): Query<Look>,
 ) -> Result<Response, Problem> {
     let id = TraceId::new(&trace).map_err(|_| unknown())?;
@@ -190,6 +171,7 @@ async fn detail_of(
         .origin(written.origin.as_ref().map(|origin| names.origin(origin)))
     });
     Ok(DetailInput {
+        base: viewer.base(),
         scores: views.collect(),
         verdicts: explain::verdicts(app, viewer, target, &scored).await?,
     })

@@ -4,7 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use perpend_domain::ids::ProjectId;
-use perpend_ui::{Section, Shell, Text};
+use perpend_ui::{Opened, Section, Shell};
 use perpend_web::auth::{Act, act_of_session};
 use perpend_web::problem::Problem;
 
@@ -18,9 +18,14 @@ pub(super) struct Viewer {
 }
 
 impl Viewer {
+    /// The address that those of all pages of the project begin with.
+    pub(super) fn base(&self) -> String {
+        perpend_ui::base(self.project.as_str())
+    }
+
     pub(super) fn shell(&self, section: Section) -> Shell {
         Shell {
-            project: Some(Text::from(self.name.as_str())),
+            project: Some(Opened::new(self.project.as_str(), &self.name)),
             section,
         }
     }

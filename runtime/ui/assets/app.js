@@ -41,7 +41,7 @@ function parent(row) {
 
 async function open(row, push) {
   const address = new URL(row.href);
-  const path = location.pathname + "/detail" + address.search;
+  const path = location.pathname.replace("/traces/", "/_/traces/") + "/detail" + address.search;
   const answer = await fetch(path, { headers: { accept: "text/html" } }).catch(() => null);
   // Anything unusual, such as a session that has run out, is the whole page's business.
   if (!answer || !answer.ok || answer.redirected) {

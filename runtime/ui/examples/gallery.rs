@@ -10,9 +10,9 @@ use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Timestamp;
 use perpend_ui::{
-    Chip, DetailInput, ErrorPage, EvaluatorRow, LoginPage, Origin, Pager, RuleRow, RulesPage,
-    ScoreView, Section, Shell, Text, Tone, TraceInput, TraceLine, TracePage, TracesPage,
-    TracesQuery, Verdict, assets, render,
+    Chip, DetailInput, ErrorPage, EvaluatorRow, LoginPage, Opened, Origin, Pager, RuleRow,
+    RulesPage, ScoreView, Section, Setup, Shell, Text, Tone, TraceInput, TraceLine, TracePage,
+    TracesPage, TracesQuery, Verdict, assets, render,
 };
 use serde_json::json;
 
@@ -45,8 +45,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     write("traces.html", render(&traces())?)?;
     let empty = TracesPage {
         shell: shell(Section::Traces),
-        origin: "http://127.0.0.1:4717".to_owned(),
-        public_key: "pk-lf-demo".to_owned(),
+        setup: Some(Setup {
+            origin: "http://127.0.0.1:4717".to_owned(),
+            public_key: "pk-lf-demo".to_owned(),
+            refused: None,
+        }),
         ..TracesPage::default()
     };
     write("empty.html", render(&empty)?)?;
@@ -59,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn shell(section: Section) -> Shell {
     Shell {
-        project: Some("support-bot".into()),
+        project: Some(Opened::new("support-bot", "support-bot")),
         section,
     }
 }
@@ -296,7 +299,11 @@ fn trace(
         trace,
         observations,
         selected,
-        detail: DetailInput { scores, verdicts },
+        detail: DetailInput {
+            base: "/project/support-bot".to_owned(),
+            scores,
+            verdicts,
+        },
         scored: vec![
             None,
             Some(ObservationId::new("g2")?),

@@ -16,11 +16,13 @@ pub mod assets;
 mod content;
 mod format;
 mod markup;
+mod overview;
 #[cfg(test)]
 mod pages_tests;
 mod reference;
 mod rules;
 mod scores;
+mod shell;
 mod simple;
 mod timeline;
 mod trace;
@@ -32,51 +34,16 @@ pub use askama::{Error, Template};
 pub use content::Block;
 pub use format::{clock, count, dollars, duration};
 pub use markup::{Html, Text};
+pub use overview::{Figure, OverviewPage, RangeLink, Setup, Waiting, change};
 pub use reference::{Reference, ReferencePage};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use scores::{Chip, Origin, ScoreView, Tone, Verdict};
+pub use shell::{Opened, Section, Shell, base};
 pub use simple::{ErrorPage, LoginPage};
 pub use trace::{
     DetailInput, DetailPage, Pieces, TraceInput, TracePage, VISIBLE_ROWS, total_tokens,
 };
 pub use traces::{Pager, TraceLine, TracesPage, TracesQuery};
-
-/// What every page shows around its content.
-#[derive(Clone, Debug, Default)]
-pub struct Shell {
-    /// The project of the session; absent before login, and then there is no navigation.
-    pub project: Option<Text>,
-    /// The navigation entry to mark.
-    pub section: Section,
-}
-
-/// The entries of the navigation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Section {
-    /// None of them.
-    #[default]
-    Elsewhere,
-    /// Latest traces and one trace.
-    Traces,
-    /// Rules and evaluators.
-    Rules,
-    /// The reference of the API.
-    Reference,
-}
-
-impl Shell {
-    fn is_traces(&self) -> bool {
-        self.section == Section::Traces
-    }
-
-    fn is_rules(&self) -> bool {
-        self.section == Section::Rules
-    }
-
-    fn is_reference(&self) -> bool {
-        self.section == Section::Reference
-    }
-}
 
 /// The HTML of a page.
 ///

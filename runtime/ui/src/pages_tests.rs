@@ -20,7 +20,7 @@ fn text(raw: &str) -> Text {
 
 fn shell() -> Shell {
     Shell {
-        project: Some(text(HOSTILE)),
+        project: Some(Opened::new(HOSTILE, HOSTILE)),
         section: Section::Traces,
     }
 }
@@ -122,6 +122,7 @@ fn trace_page(observations: Vec<Observation>, selected: Option<&str>) -> TracePa
         observations,
         selected: selected.map(|id| ObservationId::new(id).unwrap()),
         detail: DetailInput {
+            base: "/project/p".to_owned(),
             scores: vec![score(HOSTILE)],
             verdicts: vec![verdict(HOSTILE)],
         },
@@ -202,6 +203,7 @@ fn hostile_text_is_inert_on_a_trace() {
 #[test]
 fn the_detail_pane_alone_is_inert_too() {
     let input = || DetailInput {
+        base: "/project/p".to_owned(),
         scores: vec![score(HOSTILE)],
         verdicts: vec![verdict(HOSTILE)],
     };
@@ -241,7 +243,7 @@ fn hostile_text_is_inert_in_the_list() {
         score: typed,
         ..TracesQuery::default()
     };
-    let next = Some(query.address(2));
+    let next = Some(query.address("/project/p", 2));
     let html = checked(&TracesPage {
         shell: shell(),
         problem: Some(text(HOSTILE)),
@@ -264,8 +266,11 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
     let page = |query| TracesPage {
         shell: shell(),
         query,
-        origin: "http://127.0.0.1:4717".to_owned(),
-        public_key: "pk-<1>".to_owned(),
+        setup: Some(Setup {
+            origin: "http://127.0.0.1:4717".to_owned(),
+            public_key: "pk-<1>".to_owned(),
+            refused: Some(text(HOSTILE)),
+        }),
         ..TracesPage::default()
     };
     let html = checked(&page(TracesQuery::default()));

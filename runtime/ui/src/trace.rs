@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::content::Block;
 use crate::format::{clock, count, dollars, duration};
 use crate::scores::{ScoreView, Verdict};
+use crate::shell::encode;
 use crate::timeline::{Axis, Bar};
-use crate::traces::encode;
 use crate::tree::{Oddity, Placed, place};
 use crate::{Shell, Text};
 
@@ -44,6 +44,8 @@ pub struct TraceInput {
 /// What is known about the step that is looked at, besides what it is.
 #[derive(Debug, Default)]
 pub struct DetailInput {
+    /// The address of the project.
+    pub base: String,
     /// Its scores.
     pub scores: Vec<ScoreView>,
     /// What each rule did with it.
@@ -195,6 +197,7 @@ struct Row {
 
 #[derive(Debug)]
 struct Detail {
+    base: String,
     kind: &'static str,
     name: Text,
     id: Text,
@@ -297,7 +300,7 @@ impl TracePage {
             id: trace.id.to_string(),
             name: trace.name.as_deref().map(Text::from),
             figures: figures(&trace),
-            labels: labels(&trace),
+            labels: labels(&trace, shell.base()),
             ticks,
             trace_bar: Bar {
                 x: 0.0,
@@ -428,11 +431,11 @@ fn figures(trace: &Trace) -> Vec<Fact> {
     figures
 }
 
-fn labels(trace: &Trace) -> Vec<Label> {
+fn labels(trace: &Trace, base: &str) -> Vec<Label> {
     let link = |label, key: &str, value: &str| Label {
         label,
         value: Text::from(value),
-        href: Some(format!("/traces?{key}={}", encode(value))),
+        href: Some(format!("{base}/traces?{key}={}", encode(value))),
     };
     let plain = |label, value: &str| Label {
         label,
@@ -510,10 +513,11 @@ impl Detail {
             ));
         }
         Self {
+            raw: format!("{}/traces/{}/raw", input.base, encode(trace.id.as_str())),
+            base: input.base,
             kind: "trace",
             name: Text::from(trace.name.as_deref().unwrap_or("Unnamed trace")),
             id: Text::from(trace.id.as_str()),
-            raw: format!("/traces/{}/raw", encode(trace.id.as_str())),
             level: None,
             level_class: "",
             status_message: None,
@@ -546,10 +550,11 @@ impl Detail {
             .map(|value| Payload::from_value(value.clone()));
         let (trace_id, id) = (encode(step.trace_id.as_str()), encode(step.id.as_str()));
         Self {
+            raw: format!("{}/traces/{trace_id}/observations/{id}/raw", input.base),
+            base: input.base,
             kind: kind_word(step.kind),
             name: Text::from(step.name.as_str()),
             id: Text::from(step.id.as_str()),
-            raw: format!("/traces/{trace_id}/observations/{id}/raw"),
             level,
             level_class,
             status_message: step.status_message.as_deref().map(Text::from),

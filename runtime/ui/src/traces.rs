@@ -1,11 +1,12 @@
 //! The list of latest traces with its filter.
 
 use askama::Template;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use perpend_domain::time::Timestamp;
 
 use crate::format::{clock, count, dollars, duration};
+use crate::overview::Setup;
 use crate::scores::Chip;
+use crate::shell::encode;
 use crate::{Shell, Text};
 
 /// Chips shown on a line; the rest is counted.
@@ -27,10 +28,8 @@ pub struct TracesPage {
     pub lines: Vec<TraceLine>,
     /// Where in the list this page is.
     pub pager: Pager,
-    /// Scheme, host and port of this server, for the hint how to send traces.
-    pub origin: String,
-    /// The project's public key, for the same.
-    pub public_key: String,
+    /// Nothing was recorded yet: how to change that.
+    pub setup: Option<Setup>,
 }
 
 /// The filter's fields as typed; empty means any.
@@ -103,9 +102,9 @@ impl TracesQuery {
         ]
     }
 
-    /// The address of a page of this list.
+    /// The address of a page of this list, in the project at `base`.
     #[must_use]
-    pub fn address(&self, page: u64) -> String {
+    pub fn address(&self, base: &str, page: u64) -> String {
         let mut pairs: Vec<String> = self
             .fields()
             .iter()
@@ -116,15 +115,11 @@ impl TracesQuery {
             pairs.push(format!("page={page}"));
         }
         if pairs.is_empty() {
-            "/traces".to_owned()
+            format!("{base}/traces")
         } else {
-            format!("/traces?{}", pairs.join("&"))
+            format!("{base}/traces?{}", pairs.join("&"))
         }
     }
-}
-
-pub(crate) fn encode(raw: &str) -> String {
-    utf8_percent_encode(raw, NON_ALPHANUMERIC).to_string()
 }
 
 /// Where in a list a page is.
@@ -186,19 +181,29 @@ pub struct TraceLine {
 }
 
 impl TraceLine {
-    fn href(&self) -> String {
-        format!("/traces/{}", encode(&self.id))
+    pub(crate) fn href(&self, base: &str) -> String {
+        format!("{base}/traces/{}", encode(&self.id))
     }
 
-    fn time(&self) -> String {
+    pub(crate) fn user_href(&self, base: &str) -> String {
+        let user = self.user.as_ref().map_or("", Text::raw);
+        format!("{base}/users/{}", encode(user))
+    }
+
+    pub(crate) fn session_href(&self, base: &str) -> String {
+        let session = self.session.as_ref().map_or("", Text::raw);
+        format!("{base}/sessions/{}", encode(session))
+    }
+
+    pub(crate) fn time(&self) -> String {
         clock(self.at)
     }
 
-    fn latency(&self) -> String {
+    pub(crate) fn latency(&self) -> String {
         duration(self.latency_us)
     }
 
-    fn token_text(&self) -> String {
+    pub(crate) fn token_text(&self) -> String {
         if self.tokens == 0 {
             crate::format::NONE.to_owned()
         } else {
@@ -206,23 +211,23 @@ impl TraceLine {
         }
     }
 
-    fn cost_text(&self) -> String {
+    pub(crate) fn cost_text(&self) -> String {
         dollars(self.cost)
     }
 
-    fn first_chips(&self) -> &[Chip] {
+    pub(crate) fn first_chips(&self) -> &[Chip] {
         &self.scores[..self.scores.len().min(CHIPS)]
     }
 
-    fn more_chips(&self) -> usize {
+    pub(crate) fn more_chips(&self) -> usize {
         self.scores.len().saturating_sub(CHIPS)
     }
 
-    fn first_tags(&self) -> &[Text] {
+    pub(crate) fn first_tags(&self) -> &[Text] {
         &self.tags[..self.tags.len().min(TAGS)]
     }
 
-    fn more_tags(&self) -> usize {
+    pub(crate) fn more_tags(&self) -> usize {
         self.tags.len().saturating_sub(TAGS)
     }
 }
@@ -237,8 +242,11 @@ mod tests {
             name: "a&b=\"c\"".to_owned(),
             ..TracesQuery::default()
         };
-        assert_eq!(query.address(2), "/traces?name=a%26b%3D%22c%22&page=2");
-        assert_eq!(TracesQuery::default().address(1), "/traces");
+        assert_eq!(
+            query.address("/p", 2),
+            "/p/traces?name=a%26b%3D%22c%22&page=2"
+        );
+        assert_eq!(TracesQuery::default().address("/p", 1), "/p/traces");
         assert!(query.is_set() && !query.is_detailed());
     }
 }

@@ -1,0 +1,253 @@
+//! `GET P`: how the application is, how its evaluation is, and what waits for somebody.
+
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use perpend_domain::evaluation::ExecutionState;
+use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
+use perpend_domain::metrics::{Aggregation, Group, Metric, Question, View};
+use perpend_domain::time::Timestamp;
+use perpend_ui::{Figure, OverviewPage, RangeLink, Section, Text, Waiting, change};
+use perpend_web::problem::Problem;
+use serde::Deserialize;
+
+use crate::answer::page;
+use crate::state::App;
+use crate::viewer::Viewer;
+use crate::{lines, read, setup};
+
+/// Rules and evaluators that are asked whether they wait: the newest.
+const MAX_ASKED: u32 = 100;
+/// Traces with errors that are shown.
+const FAILED: u32 = 5;
+
+/// How long a range is, as the address and the page name it.
+struct Range {
+    from: &'static str,
+    label: &'static str,
+    minutes: i64,
+}
+
+const RANGES: [Range; 5] = [
+    Range {
+        from: "-1h",
+        label: "1 hour",
+        minutes: 60,
+    },
+    Range {
+        from: "-24h",
+        label: "24 hours",
+        minutes: 24 * 60,
+    },
+    Range {
+        from: "-7d",
+        label: "7 days",
+        minutes: 7 * 24 * 60,
+    },
+    Range {
+        from: "-30d",
+        label: "30 days",
+        minutes: 30 * 24 * 60,
+    },
+    Range {
+        from: "-90d",
+        label: "90 days",
+        minutes: 90 * 24 * 60,
+    },
+];
+/// Which of them is shown when none is asked for.
+const USUAL: usize = 2;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    from: String,
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    headers: HeaderMap,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    let any = read::traces(&app, &viewer.project, Filter::default(), 1, 1).await?;
+    let mut view = OverviewPage {
+        shell: viewer.shell(Section::Overview),
+        ranges: Vec::new(),
+        figures: Vec::new(),
+        waiting: Vec::new(),
+        failed: Vec::new(),
+        setup: None,
+    };
+    if any.traces.is_empty() {
+        view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
+        return page(StatusCode::OK, &view);
+    }
+    let place = RANGES.iter().position(|range| range.from == asked.from);
+    let shown = &RANGES[place.unwrap_or(USUAL)];
+    view.ranges = RANGES
+        .iter()
+        .map(|range| RangeLink {
+            label: range.label,
+            from: range.from,
+            is_shown: range.from == shown.from,
+        })
+        .collect();
+    view.figures = figures(&app, &viewer, shown.minutes).await?;
+    view.waiting = waiting(&app, &viewer).await?;
+    let errors = at_least("errorCount", Test::Number(Order::AtLeast, 1.0));
+    let failed = read::traces(&app, &viewer.project, errors, 1, FAILED).await?;
+    view.failed = lines::of(&app, &viewer.project, &failed.traces).await?;
+    page(StatusCode::OK, &view)
+}
+
+fn at_least(column: &str, test: Test) -> Filter {
+    let column = find(TRACES, column);
+    Filter {
+        conditions: vec![Condition { column, test }],
+    }
+}
+
+/// What was recorded in some time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    traces: f64,
+    observations: f64,
+    errors: f64,
+    tokens: f64,
+    cost: f64,
+}
+
+async fn sums(app: &App, viewer: &Viewer, from: Timestamp, to: Timestamp) -> Result<Sums, Problem> {
+    let view = View::Observations;
+    let metric = |name, aggregation| {
+        let measure = view.measure(name)?;
+        Some(Metric {
+            measure,
+            aggregation,
+        })
+    };
+    let metrics = [
+        metric("count", Aggregation::Count),
+        metric("totalTokens", Aggregation::Sum),
+        metric("totalCost", Aggregation::Sum),
+    ];
+    let question = Question {
+        view,
+        with_booleans: false,
+        dimensions: view.dimension("level").into_iter().collect(),
+        metrics: metrics.into_iter().flatten().collect(),
+        filter: Filter::default(),
+        from,
+        to,
+        granularity: None,
+        top: None,
+    };
+    let groups = app
+        .store
+        .telemetry
+        .metrics(&viewer.project, &question)
+        .await?;
+    let mut sums = Sums::default();
+    for group in &groups {
+        let value = |at: usize| number(group, &question, at);
+        sums.observations += value(0);
+        sums.tokens += value(1);
+        sums.cost += value(2);
+        if group.dimensions.first().and_then(Option::as_deref) == Some("ERROR") {
+            sums.errors += value(0);
+        }
+    }
+    let mut in_range = at_least("timestamp", Test::Time(Order::AtLeast, from));
+    in_range.conditions.push(Condition {
+        column: find(TRACES, "timestamp"),
+        test: Test::Time(Order::Less, to),
+    });
+    let found = read::traces(app, &viewer.project, in_range, 1, 1).await?;
+    sums.traces = found.n_total as f64;
+    Ok(sums)
+}
+
+fn number(group: &Group, question: &Question, at: usize) -> f64 {
+    let value = group.values.get(at).zip(question.metrics.get(at));
+    let value = value.and_then(|(value, metric)| value.result(metric, 0).as_f64());
+    value.unwrap_or_default()
+}
+
+async fn figures(app: &App, viewer: &Viewer, minutes: i64) -> Result<Vec<Figure>, Problem> {
+    let to = app.web.clock.now();
+    let millis = minutes * 60_000;
+    let (from, before) = (to.plus_millis(-millis), to.plus_millis(-2 * millis));
+    let now = sums(app, viewer, from, to).await?;
+    let old = sums(app, viewer, before, from).await?;
+    let figure = |label, value: fn(Sums) -> f64, shown: String, rows| Figure {
+        label,
+        value: shown,
+        change: change(value(now), value(old)),
+        rows,
+    };
+    let count = |value: f64| perpend_ui::count(value as u64);
+    Ok(vec![
+        figure("Traces", |sums| sums.traces, count(now.traces), "/traces"),
+        figure(
+            "Observations",
+            |sums| sums.observations,
+            count(now.observations),
+            "",
+        ),
+        figure(
+            "Errors",
+            |sums| sums.errors,
+            count(now.errors),
+            "/traces?level=ERROR",
+        ),
+        figure("Tokens", |sums| sums.tokens, count(now.tokens), ""),
+        figure("Cost", |sums| sums.cost, perpend_ui::dollars(now.cost), ""),
+    ])
+}
+
+/// What is paused, and which rules have executions that failed.
+async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<Waiting>, Problem> {
+    let (store, project) = (&app.store, &viewer.project);
+    let mut waiting = Vec::new();
+    for rule in store.catalog.rules(project, None, MAX_ASKED).await?.items {
+        let states = store.ledger.rule_states(project, &rule.id).await?;
+        let n = |wanted| {
+            let found = states.iter().find(|count| count.state == wanted);
+            found.map_or(0, |count| count.n)
+        };
+        let held = match n(ExecutionState::Held) {
+            0 => String::new(),
+            n => format!(" Held until then: {}.", perpend_ui::count(n)),
+        };
+        if let (Some(pause), true) = (&rule.paused, rule.enabled) {
+            waiting.push(Waiting {
+                name: Text::from(rule.name.as_str()),
+                state: "paused",
+                reason: Text::from(format!("{}{held}", pause.message)),
+            });
+        }
+        let n_failed = n(ExecutionState::Failed);
+        if 0 < n_failed {
+            waiting.push(Waiting {
+                name: Text::from(rule.name.as_str()),
+                state: "failed",
+                reason: Text::from(format!(
+                    "{} executions failed and are kept to be tried again.",
+                    perpend_ui::count(n_failed)
+                )),
+            });
+        }
+    }
+    let evaluators = store.catalog.evaluators(project, None, MAX_ASKED).await?;
+    for evaluator in evaluators.items {
+        if let Some(pause) = &evaluator.paused {
+            waiting.push(Waiting {
+                name: Text::from(evaluator.name.as_str()),
+                state: "paused",
+                reason: Text::from(pause.message.as_str()),
+            });
+        }
+    }
+    Ok(waiting)
+}

@@ -1,0 +1,36 @@
+//! What somebody has to know to send the first trace.
+
+use axum::http::HeaderMap;
+use axum::http::header::HOST;
+use perpend_domain::ids::ProjectId;
+use perpend_ui::Setup;
+use perpend_web::problem::Problem;
+
+use crate::state::App;
+
+pub(super) async fn of(
+    app: &App,
+    project: &ProjectId,
+    headers: &HeaderMap,
+) -> Result<Setup, Problem> {
+    let keys = app.store.catalog.api_keys(project).await?;
+    let public_key = keys.first().map(|key| key.made.public_key.to_string());
+    Ok(Setup {
+        origin: origin(app, headers),
+        public_key: public_key.unwrap_or_default(),
+        refused: None,
+    })
+}
+
+/// Under which address this visitor reaches the server: what exporters are to be pointed at.
+fn origin(app: &App, headers: &HeaderMap) -> String {
+    let config = &app.web.config;
+    if let Some(url) = &config.public_url {
+        return url.trim_end_matches('/').to_owned();
+    }
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    host.map_or_else(
+        || format!("http://{}", config.listen),
+        |host| format!("http://{host}"),
+    )
+}

@@ -1,0 +1,98 @@
+//! How the application is, how its evaluation is, and what waits for somebody.
+
+use askama::Template;
+
+use crate::traces::TraceLine;
+use crate::{Shell, Text};
+
+/// The first page of a project.
+#[derive(Clone, Debug, Template)]
+#[template(path = "overview.html")]
+pub struct OverviewPage {
+    /// Around the page.
+    pub shell: Shell,
+    /// The ranges to choose from; the one that is shown is marked.
+    pub ranges: Vec<RangeLink>,
+    /// What was recorded in the range.
+    pub figures: Vec<Figure>,
+    /// What does not go on by itself.
+    pub waiting: Vec<Waiting>,
+    /// The latest traces with errors, in any time.
+    pub failed: Vec<TraceLine>,
+    /// Nothing was recorded yet: how to change that.
+    pub setup: Option<Setup>,
+}
+
+/// A choice of the time that figures are about.
+#[derive(Clone, Debug)]
+pub struct RangeLink {
+    /// `7 days`.
+    pub label: &'static str,
+    /// As the address has it: `-7d`.
+    pub from: &'static str,
+    /// It is the one that is shown.
+    pub is_shown: bool,
+}
+
+/// A number with what it was before.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// What is counted.
+    pub label: &'static str,
+    /// With its unit.
+    pub value: String,
+    /// Against the same time before; absent where there was nothing.
+    pub change: Option<String>,
+    /// The rows behind it, below the address of the project.
+    pub rows: &'static str,
+}
+
+/// Something that waits for somebody.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    /// The rule or evaluator.
+    pub name: Text,
+    /// `paused` or `failed`.
+    pub state: &'static str,
+    /// Why, and what is held by it.
+    pub reason: Text,
+}
+
+/// What an exporter has to know to reach this server.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// Scheme, host and port of this server.
+    pub origin: String,
+    /// The project's public key; empty when it has none.
+    pub public_key: String,
+    /// How many requests of the project's keys were refused, and why the last one was.
+    pub refused: Option<Text>,
+}
+
+/// How much larger `now` is than `before`, in percent. Absent where there is nothing to compare with.
+#[must_use]
+pub fn change(now: f64, before: f64) -> Option<String> {
+    if before <= 0.0 || !now.is_finite() {
+        return None;
+    }
+    let percent = ((now / before - 1.0) * 100.0).round();
+    Some(match percent {
+        p if p == 0.0 => "as before".to_owned(),
+        p if 1_000.0 < p => "more than 10 times as much".to_owned(),
+        p if p < 0.0 => format!("−{:.0} %", -p),
+        p => format!("+{p:.0} %"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_has_a_sign_and_nothing_is_compared_with_nothing() {
+        let shown = [(150.0, 100.0), (50.0, 100.0), (100.2, 100.0), (1.0, 0.0)];
+        let shown = shown.map(|(now, before)| change(now, before));
+        let wanted = [Some("+50 %"), Some("−50 %"), Some("as before"), None];
+        assert_eq!(shown, wanted.map(|text| text.map(str::to_owned)));
+    }
+}

@@ -1,0 +1,162 @@
+//! What stands around the content of every page: the bar with the project, and the rail with its sections.
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::Text;
+
+/// The frame of a page.
+#[derive(Clone, Debug, Default)]
+pub struct Shell {
+    /// Absent before login, and then there is nothing to navigate.
+    pub project: Option<Opened>,
+    /// The entry of the rail to mark.
+    pub section: Section,
+}
+
+/// The project that is looked at.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    name: Text,
+    base: String,
+}
+
+impl Opened {
+    /// From its id and its name.
+    #[must_use]
+    pub fn new(id: &str, name: &str) -> Self {
+        Self {
+            name: Text::from(name),
+            base: base(id),
+        }
+    }
+}
+
+/// The address that those of all pages of a project begin with.
+#[must_use]
+pub fn base(project: &str) -> String {
+    format!("/project/{}", encode(project))
+}
+
+/// As a part of an address: everything but letters and digits is escaped.
+pub(crate) fn encode(raw: &str) -> String {
+    utf8_percent_encode(raw, NON_ALPHANUMERIC).to_string()
+}
+
+/// The entries of the rail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Section {
+    /// None of them.
+    #[default]
+    Elsewhere,
+    /// How the application is, and what waits for somebody.
+    Overview,
+    /// Latest traces and one trace.
+    Traces,
+    /// Conversations.
+    Sessions,
+    /// End users of the application.
+    Users,
+    /// Rules and evaluators.
+    Rules,
+    /// The reference of the API.
+    Reference,
+}
+
+/// One entry of the rail.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) section: Section,
+    pub(crate) label: &'static str,
+    /// The address below that of the project.
+    path: &'static str,
+    /// The letter that opens it, after `g`.
+    pub(crate) key: &'static str,
+}
+
+/// Entries that belong together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    pub(crate) label: &'static str,
+    pub(crate) entries: &'static [Entry],
+}
+
+const fn entry(
+    section: Section,
+    label: &'static str,
+    path: &'static str,
+    key: &'static str,
+) -> Entry {
+    Entry {
+        section,
+        label,
+        path,
+        key,
+    }
+}
+
+static GROUPS: [Group; 2] = [
+    Group {
+        label: "Observe",
+        entries: &[
+            entry(Section::Overview, "Overview", "", "h"),
+            entry(Section::Traces, "Traces", "/traces", "t"),
+            entry(Section::Sessions, "Sessions", "/sessions", "s"),
+            entry(Section::Users, "Users", "/users", "u"),
+        ],
+    },
+    Group {
+        label: "Evaluate",
+        entries: &[entry(Section::Rules, "Rules", "/rules", "r")],
+    },
+];
+
+impl Shell {
+    pub(crate) fn name(&self) -> Option<&Text> {
+        self.project.as_ref().map(|project| &project.name)
+    }
+
+    /// The address of the project, or of nothing before login.
+    #[must_use]
+    pub fn base(&self) -> &str {
+        self.project.as_ref().map_or("", |project| &project.base)
+    }
+
+    pub(crate) fn groups(&self) -> &'static [Group] {
+        &GROUPS
+    }
+
+    pub(crate) fn href(&self, entry: &Entry) -> String {
+        format!("{}{}", self.base(), entry.path)
+    }
+
+    pub(crate) fn marks(&self, entry: &Entry) -> bool {
+        self.section == entry.section
+    }
+
+    pub(crate) fn is_reference(&self) -> bool {
+        self.section == Section::Reference
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_letter_opens_two_sections() {
+        let keys = GROUPS
+            .iter()
+            .flat_map(|group| group.entries)
+            .map(|entry| entry.key);
+        let mut keys: Vec<_> = keys.collect();
+        let n = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), n);
+    }
+
+    #[test]
+    fn an_odd_id_stays_one_part_of_the_address() {
+        assert_eq!(base("a/b c"), "/project/a%2Fb%20c");
+    }
+}
