@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::batch::Media;
 use crate::filter::{Filter, Order, TextOp};
 use crate::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, SessionId, TraceId};
-use crate::list::Paging;
+use crate::list::{Cursor, Paging};
 use crate::observation::{ExperimentLink, Level, Observation, ObservationKind};
 use crate::patch::Patch;
 use crate::pricing::AppliedPrices;
@@ -350,6 +350,84 @@ pub struct SessionQuery {
     pub active_from: Option<Timestamp>,
     /// With traces in one of these; others are not looked at.
     pub environments: Vec<String>,
+}
+
+/// What traces are put together by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupedBy {
+    /// The session that they name.
+    Session,
+    /// The end user that they name.
+    User,
+}
+
+/// What the traces of one session, or of one user, say together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceGroup {
+    /// Of the session or user.
+    pub id: String,
+    /// Start of the first trace.
+    pub first: Timestamp,
+    /// Start of the last trace.
+    pub last: Timestamp,
+    /// The first in the alphabet where they differ.
+    pub environment: String,
+    /// How many traces.
+    pub n_traces: u64,
+    /// How many users a session has, and how many sessions a user.
+    pub n_others: u64,
+    /// The first of these in the alphabet.
+    pub other: Option<String>,
+    /// Observations of all traces.
+    pub n_observations: u64,
+    /// Of these with level error.
+    pub n_errors: u64,
+    /// Tokens of all traces.
+    pub total_tokens: u64,
+    /// US dollars.
+    pub total_cost: f64,
+}
+
+/// Which sessions or users: those with the newest traces first, equal ones by id.
+#[derive(Clone, Debug)]
+pub struct GroupQuery {
+    /// Sessions or users.
+    pub by: GroupedBy,
+    /// Sessions of this user, or users of this session; sums are over the traces that have both.
+    pub of: Option<String>,
+    /// Behind this one, or before it.
+    pub after: Option<Cursor>,
+    /// Before `after`, the nearest ones; the page is in the same order.
+    pub is_backwards: bool,
+    /// At most so many.
+    pub limit: u32,
+}
+
+impl GroupQuery {
+    /// The first ones.
+    #[must_use]
+    pub const fn new(by: GroupedBy, limit: u32) -> Self {
+        Self {
+            by,
+            of: None,
+            after: None,
+            is_backwards: false,
+            limit,
+        }
+    }
+}
+
+/// Some sessions or users.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GroupPage {
+    /// In order.
+    pub items: Vec<TraceGroup>,
+    /// The place of the first.
+    pub first: Option<Cursor>,
+    /// The place of the last.
+    pub last: Option<Cursor>,
+    /// There are more in the direction that was asked for.
+    pub has_more: bool,
 }
 
 /// Which scores: every condition must hold, an empty list asks nothing.

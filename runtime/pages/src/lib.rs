@@ -10,6 +10,7 @@
 mod answer;
 mod explain;
 mod filter;
+mod groups;
 mod lines;
 mod list;
 mod login;
@@ -18,6 +19,7 @@ mod raw;
 mod read;
 mod reference;
 mod rules;
+mod session;
 mod setup;
 mod short;
 mod state;
@@ -83,6 +85,14 @@ pub fn routes() -> (Router<App>, Described) {
         TraceRead,
     );
     routes.page(BySession, raw, raw::of_observation);
+    let sessions = Page::get("/project/{project}/sessions", TraceRead);
+    routes.page(BySession, sessions, groups::sessions);
+    let session = Page::get("/project/{project}/sessions/{session}", TraceRead);
+    routes.page(BySession, session, session::show);
+    let users = Page::get("/project/{project}/users", TraceRead);
+    routes.page(BySession, users, groups::users);
+    let user = Page::get("/project/{project}/users/{user}", TraceRead);
+    routes.page(BySession, user, groups::user);
     let rules = Page::get("/project/{project}/rules", EvaluatorRead);
     routes.page(BySession, rules, rules::show);
     for short in ["/traces", "/traces/{trace}", "/sessions", "/users"] {

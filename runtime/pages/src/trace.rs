@@ -139,7 +139,7 @@ fn observation_of(score: &Score) -> Option<&ObservationId> {
     }
 }
 
-/// Scores of the target with what made them, and what each rule did with it.
+/// The scores among these that are about the target.
 async fn detail_of(
     app: &App,
     viewer: &Viewer,
@@ -150,6 +150,16 @@ async fn detail_of(
         .iter()
         .filter(|score| observation_of(score) == target.observation())
         .collect();
+    said(app, viewer, target, &about).await
+}
+
+/// Scores about the target, with what made them, and what each rule did with it.
+pub(super) async fn said(
+    app: &App,
+    viewer: &Viewer,
+    target: &Target,
+    about: &[&Score],
+) -> Result<DetailInput, Problem> {
     let origins = about
         .iter()
         .filter_map(|score| score.written.origin.as_ref());

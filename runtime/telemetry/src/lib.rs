@@ -40,6 +40,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod touched;
+mod trace_groups;
 mod trace_list;
 mod trace_marks;
 mod walk;

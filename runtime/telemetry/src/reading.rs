@@ -10,7 +10,7 @@ use perpend_domain::time::Timestamp;
 use super::refresh;
 use super::row::{READ, READ_TRACE, TraceRow, wrong};
 use crate::{Error, Telemetry};
-use perpend_sql::Sql;
+use perpend_sql::{Arg, Sql};
 
 /// Users of a session that are named.
 const MAX_USERS: u32 = 100;
@@ -177,6 +177,35 @@ impl Telemetry {
         if with_content {
             self.add_roots(&mut traces).await?;
         }
+        Ok(traces.into_iter().map(|(_, stored)| stored).collect())
+    }
+
+    /// Traces of a session by start and id, with the content of their roots: `limit` of them behind the first `skip`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn session_turns(
+        &self,
+        project: &ProjectId,
+        session: &str,
+        skip: u64,
+        limit: u32,
+    ) -> Result<Vec<StoredTrace>, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        // The place is found in the index alone; rows are read for the window only.
+        let sql = format!(
+            "SELECT {READ_TRACE} FROM traces t WHERE t.number IN \
+               (SELECT w.number FROM traces w WHERE w.tenant = $1 AND w.session_id = $2 \
+                 ORDER BY w.started_at, w.trace_id LIMIT {limit} OFFSET {skip}) \
+              ORDER BY t.started_at, t.trace_id"
+        );
+        let args = [tenant.into(), Arg::from(session)];
+        let rows: Vec<TraceRow> = self.pool.select(&sql, &args).await?;
+        let traces = rows.into_iter().map(|row| Ok((row.number, row.stored()?)));
+        let mut traces = traces.collect::<Result<Vec<_>, Error>>()?;
+        self.add_roots(&mut traces).await?;
         Ok(traces.into_iter().map(|(_, stored)| stored).collect())
     }
 

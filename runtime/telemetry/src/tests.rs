@@ -2,6 +2,7 @@
 
 mod changed;
 mod filters;
+mod groups;
 mod logs;
 mod long;
 mod parts;

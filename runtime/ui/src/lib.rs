@@ -15,6 +15,7 @@
 pub mod assets;
 mod content;
 mod format;
+mod groups;
 mod markup;
 mod overview;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod pages_tests;
 mod reference;
 mod rules;
 mod scores;
+mod session;
 mod shell;
 mod simple;
 mod timeline;
@@ -33,12 +35,14 @@ pub use askama::{Error, Template};
 
 pub use content::Block;
 pub use format::{clock, count, dollars, duration};
+pub use groups::{GroupLine, GroupsPage, UserPage, Ways};
 pub use markup::{Html, Text};
 pub use overview::{Figure, OverviewPage, RangeLink, Setup, Waiting, change};
 pub use reference::{Reference, ReferencePage};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use scores::{Chip, Origin, ScoreView, Tone, Verdict};
-pub use shell::{Opened, Section, Shell, base};
+pub use session::{SessionPage, TURNS, Turn};
+pub use shell::{Opened, Section, Shell, base, encode};
 pub use simple::{ErrorPage, LoginPage};
 pub use trace::{
     DetailInput, DetailPage, Pieces, TraceInput, TracePage, VISIBLE_ROWS, total_tokens,

@@ -38,7 +38,8 @@ pub fn base(project: &str) -> String {
 }
 
 /// As a part of an address: everything but letters and digits is escaped.
-pub(crate) fn encode(raw: &str) -> String {
+#[must_use]
+pub fn encode(raw: &str) -> String {
     utf8_percent_encode(raw, NON_ALPHANUMERIC).to_string()
 }
 

@@ -1,0 +1,183 @@
+//! `GET P/sessions`, `GET P/users`, and the page of one user.
+
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
+use perpend_domain::list::Cursor;
+use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
+use perpend_domain::time::Timestamp;
+use perpend_ui::{GroupLine, GroupsPage, Section, Text, UserPage, Ways, encode};
+use perpend_web::problem::Problem;
+use serde::Deserialize;
+
+use crate::answer::page;
+use crate::state::App;
+use crate::viewer::Viewer;
+use crate::{lines, read};
+
+const PER_PAGE: u32 = 50;
+/// Sessions and traces on the page of a user.
+const OF_USER: u32 = 20;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    after: String,
+    before: String,
+    id: String,
+}
+
+/// A place in a list as an address has it: a time in microseconds, and an id.
+fn place(raw: &str) -> Result<Option<Cursor>, Problem> {
+    if raw.is_empty() {
+        return Ok(None);
+    }
+    let read = || {
+        let (at, id) = raw.split_once('.')?;
+        Some(Cursor {
+            at: Timestamp::from_micros(at.parse().ok()?),
+            id: id.to_owned(),
+        })
+    };
+    let wrong = || Problem::query("", "the address names no place of this list");
+    read().map(Some).ok_or_else(wrong)
+}
+
+fn address(path: &str, name: &str, cursor: &Cursor) -> String {
+    let (at, id) = (cursor.at.as_micros(), encode(&cursor.id));
+    format!("{path}?{name}={at}.{id}")
+}
+
+/// Where the list goes on before and behind a page of it.
+fn ways(path: &str, query: &GroupQuery, found: &GroupPage) -> Ways {
+    let newer = match query.is_backwards {
+        true => found.has_more,
+        false => query.after.is_some(),
+    };
+    let older = query.is_backwards || found.has_more;
+    let to = |is_there: bool, name, cursor: &Option<Cursor>| {
+        let cursor = cursor.as_ref().filter(|_| is_there);
+        cursor.map(|cursor| address(path, name, cursor))
+    };
+    Ways {
+        newer: to(newer, "before", &found.first),
+        older: to(older, "after", &found.last),
+    }
+}
+
+fn lines_of(by: GroupedBy, groups: Vec<TraceGroup>) -> Vec<GroupLine> {
+    let line = |group| GroupLine::new(by, group);
+    groups.into_iter().map(line).collect()
+}
+
+async fn list(
+    app: &App,
+    viewer: &Viewer,
+    by: GroupedBy,
+    asked: &Asked,
+) -> Result<Response, Problem> {
+    let (section, path) = match by {
+        GroupedBy::Session => (Section::Sessions, "sessions"),
+        GroupedBy::User => (Section::Users, "users"),
+    };
+    let path = format!("{}/{path}", viewer.base());
+    let telemetry = &app.store.telemetry;
+    let id = asked.id.trim();
+    let mut unknown = None;
+    if !id.is_empty() {
+        match telemetry.trace_group(&viewer.project, by, id).await? {
+            Some(_) => {
+                return Ok(Redirect::to(&format!("{path}/{}", encode(id))).into_response());
+            }
+            None => unknown = Some(Text::from(id)),
+        }
+    }
+    let mut query = GroupQuery::new(by, PER_PAGE);
+    query.is_backwards = !asked.before.is_empty();
+    query.after = place(match query.is_backwards {
+        true => &asked.before,
+        false => &asked.after,
+    })?;
+    let found = telemetry.trace_groups(&viewer.project, &query).await?;
+    let view = GroupsPage {
+        shell: viewer.shell(section),
+        by,
+        ways: ways(&path, &query, &found),
+        lines: lines_of(by, found.items),
+        unknown,
+    };
+    page(StatusCode::OK, &view)
+}
+
+/// `GET P/sessions`
+pub(super) async fn sessions(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    list(&app, &viewer, GroupedBy::Session, &asked).await
+}
+
+/// `GET P/users`
+pub(super) async fn users(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    list(&app, &viewer, GroupedBy::User, &asked).await
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct OfUser {
+    user: String,
+}
+
+/// `GET P/users/{user}`
+pub(super) async fn user(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(OfUser { user }): Path<OfUser>,
+) -> Result<Response, Problem> {
+    let telemetry = &app.store.telemetry;
+    let group = telemetry.trace_group(&viewer.project, GroupedBy::User, &user);
+    let group = group.await?.ok_or_else(|| Problem::not_found("user"))?;
+    let mut query = GroupQuery::new(GroupedBy::Session, OF_USER);
+    query.of = Some(user.clone());
+    let sessions = telemetry.trace_groups(&viewer.project, &query).await?;
+    let by_user = Filter {
+        conditions: vec![Condition {
+            column: find(TRACES, "userId"),
+            test: Test::Text(TextOp::Equal, user),
+        }],
+    };
+    let traces = read::traces(&app, &viewer.project, by_user, 1, OF_USER).await?;
+    let view = UserPage {
+        shell: viewer.shell(Section::Users),
+        line: GroupLine::new(GroupedBy::User, group),
+        has_more_sessions: sessions.has_more,
+        sessions: lines_of(GroupedBy::Session, sessions.items),
+        traces: lines::of(&app, &viewer.project, &traces.traces).await?,
+    };
+    page(StatusCode::OK, &view)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_comes_back_from_its_address() {
+        let cursor = Cursor {
+            at: Timestamp::from_micros(-5),
+            id: "a.b&c ü".to_owned(),
+        };
+        let address = address("/p", "after", &cursor);
+        let (_, raw) = address.split_once('=').unwrap();
+        let raw = percent_encoding::percent_decode_str(raw)
+            .decode_utf8()
+            .unwrap();
+        assert_eq!(place(&raw).unwrap(), Some(cursor));
+        assert!(place("yesterday").is_err() && place("").unwrap().is_none());
+    }
+}

@@ -1,0 +1,117 @@
+//! Sessions and users, put together of their traces.
+
+use std::collections::BTreeMap;
+
+use perpend_domain::list::Cursor;
+use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy};
+
+use super::*;
+
+const N_TRACES: u32 = 60;
+
+/// Traces of seven sessions and of traces without one, some at the same time, of three users.
+fn members(n: u32) -> Observation {
+    let mut root = span(n, 1, None);
+    root.start = at(i64::from(n * 37 % 20) * 1_000);
+    root.end = Some(root.start);
+    root.session_id = (n % 8 != 0).then(|| format!("session/{} ü", n % 8));
+    root.user_id = (n % 4 != 0).then(|| format!("user {}", n % 4));
+    if n.is_multiple_of(5) {
+        root.level = Level::Error;
+    }
+    root
+}
+
+/// What the list has to say: for each group its last start, how many traces, how many errors.
+fn expected(by: GroupedBy, of: Option<&str>) -> Vec<(String, i64, u64, u64)> {
+    let mut groups: BTreeMap<String, (i64, u64, u64)> = BTreeMap::new();
+    for n in 1..=N_TRACES {
+        let root = members(n);
+        let (own, other) = match by {
+            GroupedBy::Session => (root.session_id, root.user_id),
+            GroupedBy::User => (root.user_id, root.session_id),
+        };
+        if of.is_some() && of != other.as_deref() {
+            continue;
+        }
+        if let Some(own) = own {
+            let group = groups.entry(own).or_default();
+            group.0 = group.0.max(root.start.as_micros());
+            group.1 += 1;
+            group.2 += u64::from(root.level == Level::Error);
+        }
+    }
+    let mut list: Vec<_> = groups
+        .into_iter()
+        .map(|(id, (last, n, n_errors))| (id, last, n, n_errors))
+        .collect();
+    list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    list
+}
+
+fn said(page: &GroupPage) -> Vec<(String, i64, u64, u64)> {
+    let groups = page.items.iter();
+    groups
+        .map(|group| {
+            let last = group.last.as_micros();
+            (group.id.clone(), last, group.n_traces, group.n_errors)
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn groups_come_by_their_last_trace_and_pages_repeat_and_lose_none_in_either_direction() {
+    on_each_database(|store| async move {
+        let project = project("p");
+        for n in 1..=N_TRACES {
+            let write = store
+                .telemetry
+                .write_batch(&project, batch(vec![members(n)]), at(0));
+            write.await.unwrap();
+        }
+        for (by, of) in [
+            (GroupedBy::Session, None),
+            (GroupedBy::User, None),
+            (GroupedBy::Session, Some("user 2")),
+            (GroupedBy::User, Some("session/3 ü")),
+        ] {
+            let wanted = expected(by, of);
+            let page = async |after: Option<Cursor>, is_backwards: bool| {
+                let query = GroupQuery {
+                    of: of.map(str::to_owned),
+                    after,
+                    is_backwards,
+                    ..GroupQuery::new(by, 2)
+                };
+                store
+                    .telemetry
+                    .trace_groups(&project, &query)
+                    .await
+                    .unwrap()
+            };
+            let (mut pages, mut after) = (Vec::new(), None);
+            loop {
+                let found = page(after, false).await;
+                after = found.last.clone();
+                let has_more = found.has_more;
+                pages.push(found);
+                if !has_more {
+                    break;
+                }
+            }
+            let all: Vec<_> = pages.iter().flat_map(said).collect();
+            assert_eq!(all, wanted, "{by:?} {of:?}");
+            for [before, behind] in pages.array_windows() {
+                let back = page(behind.first.clone(), true).await;
+                assert_eq!(said(&back), said(before), "{by:?} {of:?}");
+            }
+        }
+        let one = store.telemetry;
+        let group = one.trace_group(&project, GroupedBy::Session, "session/1 ü");
+        let group = group.await.unwrap().unwrap();
+        assert_eq!((group.n_traces, group.n_others), (8, 1));
+        let none = one.trace_group(&project, GroupedBy::Session, "none");
+        assert_eq!(none.await.unwrap(), None);
+    })
+    .await;
+}

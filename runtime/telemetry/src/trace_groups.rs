@@ -1,0 +1,197 @@
+//! Traces put together by session or by user, those that were active last first.
+//!
+//! A page costs what its rows cost: the newest trace of each group stands for it in the index of time, so that the page is
+//! found by a walk from its beginning, and sums are made for the groups on it alone.
+
+use std::collections::HashMap;
+
+use perpend_domain::ids::ProjectId;
+use perpend_domain::list::Cursor;
+use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
+use perpend_domain::time::Timestamp;
+use perpend_sql::{Arg, Sql, value_list};
+
+use crate::{Error, Telemetry};
+
+perpend_sql::record! {
+    struct Newest {
+        id: String,
+        last_at: i64,
+    }
+}
+
+perpend_sql::record! {
+    struct Sums {
+        id: String,
+        first_at: i64,
+        last_at: i64,
+        environment: String,
+        n_traces: i64,
+        n_others: i64,
+        other: Option<String>,
+        n_observations: i64,
+        n_errors: i64,
+        total_tokens: i64,
+        total_cost: f64,
+    }
+}
+
+/// The column that groups, and the one whose different values are counted in each.
+const fn columns(by: GroupedBy) -> (&'static str, &'static str) {
+    match by {
+        GroupedBy::Session => ("session_id", "user_id"),
+        GroupedBy::User => ("user_id", "session_id"),
+    }
+}
+
+impl From<Sums> for TraceGroup {
+    fn from(row: Sums) -> Self {
+        Self {
+            id: row.id,
+            first: Timestamp::from_micros(row.first_at),
+            last: Timestamp::from_micros(row.last_at),
+            environment: row.environment,
+            n_traces: row.n_traces.unsigned_abs(),
+            n_others: row.n_others.unsigned_abs(),
+            other: row.other,
+            n_observations: row.n_observations.unsigned_abs(),
+            n_errors: row.n_errors.unsigned_abs(),
+            total_tokens: row.total_tokens.unsigned_abs(),
+            total_cost: row.total_cost,
+        }
+    }
+}
+
+impl Telemetry {
+    /// Sessions or users with sums over their traces, by the start of the newest one.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn trace_groups(
+        &self,
+        project: &ProjectId,
+        query: &GroupQuery,
+    ) -> Result<GroupPage, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(GroupPage::default());
+        };
+        let sql = newest(tenant, query, self.pool.is_postgres());
+        let mut found: Vec<Newest> = self.pool.select(&sql.text, &sql.args).await?;
+        let has_more = query.limit < u32::try_from(found.len()).unwrap_or(u32::MAX);
+        found.truncate(query.limit as usize);
+        if query.is_backwards {
+            found.reverse();
+        }
+        let ids: Vec<&str> = found.iter().map(|row| row.id.as_str()).collect();
+        let mut sums = self.sums(tenant, query, &ids).await?;
+        let cursor = |row: &Newest| Cursor {
+            at: Timestamp::from_micros(row.last_at),
+            id: row.id.clone(),
+        };
+        Ok(GroupPage {
+            first: found.first().map(cursor),
+            last: found.last().map(cursor),
+            items: found
+                .iter()
+                .filter_map(|row| sums.remove(&row.id))
+                .collect(),
+            has_more,
+        })
+    }
+
+    /// What the traces of one session or user say together; none when there are none.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn trace_group(
+        &self,
+        project: &ProjectId,
+        by: GroupedBy,
+        id: &str,
+    ) -> Result<Option<TraceGroup>, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(None);
+        };
+        let query = GroupQuery::new(by, 1);
+        Ok(self.sums(tenant, &query, &[id]).await?.remove(id))
+    }
+
+    async fn sums(
+        &self,
+        tenant: i64,
+        query: &GroupQuery,
+        ids: &[&str],
+    ) -> Result<HashMap<String, TraceGroup>, Error> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let (column, other) = columns(query.by);
+        let mut text = format!(
+            "SELECT t.{column} AS id, MIN(t.started_at) AS first_at, MAX(t.started_at) AS last_at, \
+                    MIN(t.environment) AS environment, COUNT(*) AS n_traces, \
+                    COUNT(DISTINCT NULLIF(t.{other}, '')) AS n_others, \
+                    MIN(NULLIF(t.{other}, '')) AS other, \
+                    CAST(SUM(t.n_observations) AS BIGINT) AS n_observations, \
+                    CAST(SUM(t.n_error) AS BIGINT) AS n_errors, \
+                    CAST(SUM(COALESCE(t.total_tokens, 0)) AS BIGINT) AS total_tokens, \
+                    CAST(SUM(t.total_cost) AS DOUBLE PRECISION) AS total_cost \
+               FROM traces t WHERE t.tenant = $1 AND t.{column} IN ({})",
+            value_list(ids.len(), 2)
+        );
+        let mut args: Vec<Arg<'_>> = vec![tenant.into()];
+        args.extend(ids.iter().map(|id| Arg::from(*id)));
+        if let Some(of) = &query.of {
+            args.push(Arg::from(of.as_str()));
+            text.push_str(&format!(" AND t.{other} = ${}", args.len()));
+        }
+        text.push_str(&format!(" GROUP BY t.{column}"));
+        let rows: Vec<Sums> = self.pool.select(&text, &args).await?;
+        let groups = rows.into_iter().map(TraceGroup::from);
+        Ok(groups.map(|group| (group.id.clone(), group)).collect())
+    }
+}
+
+/// The newest trace of each group, from a place on.
+fn newest(tenant: i64, query: &GroupQuery, is_postgres: bool) -> Sql {
+    let (column, other) = columns(query.by);
+    // SQLite has no statistics: by the index of the column it would read and sort all traces that have one.
+    let grouped = match is_postgres || query.of.is_some() {
+        true => format!("t.{column}"),
+        false => format!("+t.{column}"),
+    };
+    let mut sql = Sql::default();
+    let tenant = sql.bind(tenant.into());
+    sql.push(&format!(
+        "SELECT t.{column} AS id, t.started_at AS last_at FROM traces t \
+          WHERE t.tenant = {tenant} AND {grouped} IS NOT NULL AND {grouped} <> ''"
+    ));
+    let mut of_same = String::new();
+    if let Some(of) = &query.of {
+        let of = sql.bind_text(of);
+        sql.push(&format!(" AND t.{other} = {of}"));
+        of_same = format!(" AND n.{other} = {of}");
+    }
+    if let Some(after) = &query.after {
+        let at = sql.bind(after.at.as_micros().into());
+        let id = sql.bind_text(&after.id);
+        let (outside, beyond) = if query.is_backwards {
+            (">", "<")
+        } else {
+            ("<", ">")
+        };
+        sql.push(&format!(
+            " AND t.started_at {outside}= {at} AND (t.started_at {outside} {at} OR t.{column} {beyond} {id})"
+        ));
+    }
+    let [of_time, of_ids] = match query.is_backwards {
+        true => ["ASC", "DESC"],
+        false => ["DESC", "ASC"],
+    };
+    sql.push(&format!(
+        " AND NOT EXISTS (SELECT 1 FROM traces n WHERE n.tenant = t.tenant AND n.{column} = t.{column}{of_same} \
+           AND (n.started_at, n.number) > (t.started_at, t.number)) \
+          ORDER BY t.started_at {of_time}, t.{column} {of_ids} LIMIT {}",
+        query.limit + 1
+    ));
+    sql
+}

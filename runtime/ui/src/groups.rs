@@ -1,0 +1,155 @@
+//! Lists of sessions and of users.
+
+use askama::Template;
+use perpend_domain::telemetry::{GroupedBy, TraceGroup};
+
+use crate::format::{clock, count, dollars, duration};
+use crate::shell::encode;
+use crate::{Shell, Text};
+
+/// Sessions, or users, those that were active last first.
+#[derive(Clone, Debug, Template)]
+#[template(path = "groups.html")]
+pub struct GroupsPage {
+    /// Around the page.
+    pub shell: Shell,
+    /// What it lists.
+    pub by: GroupedBy,
+    /// The lines of this page.
+    pub lines: Vec<GroupLine>,
+    /// Addresses of the pages before and after.
+    pub ways: Ways,
+    /// Somebody asked for an id that none has.
+    pub unknown: Option<Text>,
+}
+
+/// Where a list goes on in both directions; absent where it ends.
+#[derive(Clone, Debug, Default)]
+pub struct Ways {
+    /// To the page before.
+    pub newer: Option<String>,
+    /// To the page after.
+    pub older: Option<String>,
+}
+
+/// One session or user.
+#[derive(Clone, Debug)]
+pub struct GroupLine {
+    by: GroupedBy,
+    pub(crate) group: TraceGroup,
+    pub(crate) id: Text,
+    pub(crate) other: Option<Text>,
+}
+
+impl GroupLine {
+    /// What is said of a session, or of a user.
+    #[must_use]
+    pub fn new(by: GroupedBy, group: TraceGroup) -> Self {
+        Self {
+            by,
+            id: Text::from(group.id.as_str()),
+            other: group.other.as_deref().map(Text::from),
+            group,
+        }
+    }
+
+    pub(crate) fn href(&self, base: &str) -> String {
+        format!("{base}/{}/{}", path(self.by), encode(&self.group.id))
+    }
+
+    pub(crate) fn other_href(&self, base: &str) -> String {
+        let other = self.group.other.as_deref().unwrap_or_default();
+        let by = match self.by {
+            GroupedBy::Session => GroupedBy::User,
+            GroupedBy::User => GroupedBy::Session,
+        };
+        format!("{base}/{}/{}", path(by), encode(other))
+    }
+
+    pub(crate) fn first(&self) -> String {
+        clock(self.group.first)
+    }
+
+    pub(crate) fn last(&self) -> String {
+        clock(self.group.last)
+    }
+
+    pub(crate) fn lasted(&self) -> String {
+        duration(self.group.last.micros_since(self.group.first))
+    }
+
+    pub(crate) fn traces(&self) -> String {
+        count(self.group.n_traces)
+    }
+
+    pub(crate) fn tokens(&self) -> String {
+        match self.group.total_tokens {
+            0 => crate::format::NONE.to_owned(),
+            n => count(n),
+        }
+    }
+
+    pub(crate) fn cost(&self) -> String {
+        dollars(self.group.total_cost)
+    }
+
+    pub(crate) fn more_others(&self) -> u64 {
+        self.group.n_others.saturating_sub(1)
+    }
+
+    /// What stands in the head of the page of one of them.
+    #[must_use]
+    pub fn figures(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("First trace", format!("{} UTC", self.first())),
+            ("Last trace", format!("{} UTC", self.last())),
+            ("Traces", self.traces()),
+            ("Errors", count(self.group.n_errors)),
+            ("Tokens", self.tokens()),
+            ("Cost", self.cost()),
+        ]
+    }
+}
+
+const fn path(by: GroupedBy) -> &'static str {
+    match by {
+        GroupedBy::Session => "sessions",
+        GroupedBy::User => "users",
+    }
+}
+
+impl GroupsPage {
+    pub(crate) fn is_of_sessions(&self) -> bool {
+        self.by == GroupedBy::Session
+    }
+
+    pub(crate) fn title(&self) -> &'static str {
+        match self.by {
+            GroupedBy::Session => "Sessions",
+            GroupedBy::User => "Users",
+        }
+    }
+}
+
+/// A user: sums, sessions and latest traces.
+#[derive(Clone, Debug, Template)]
+#[template(path = "user.html")]
+pub struct UserPage {
+    /// Around the page.
+    pub shell: Shell,
+    /// Who it is, with sums.
+    pub line: GroupLine,
+    /// Sessions, those that were active last first.
+    pub sessions: Vec<GroupLine>,
+    /// There are more sessions than these.
+    pub has_more_sessions: bool,
+    /// Latest traces.
+    pub traces: Vec<crate::TraceLine>,
+}
+
+impl UserPage {
+    pub(crate) fn traces_href(&self) -> String {
+        let user = encode(&self.line.group.id);
+        format!("{}/traces?user={user}", self.shell.base())
+    }
+}

@@ -1,0 +1,68 @@
+//! One session: its turns in order, each as what was asked and what was answered.
+
+use askama::Template;
+
+use crate::content::Block;
+use crate::groups::{GroupLine, Ways};
+use crate::scores::{Chip, ScoreView};
+use crate::traces::TraceLine;
+use crate::{Shell, Text};
+
+/// Turns on a page.
+pub const TURNS: u32 = 20;
+
+/// A window of a session.
+#[derive(Clone, Debug, Template)]
+#[template(path = "session.html")]
+pub struct SessionPage {
+    /// Around the page.
+    pub shell: Shell,
+    /// Which one, with sums.
+    pub line: GroupLine,
+    /// Users of its traces, the first of them where there are many.
+    pub users: Vec<Text>,
+    /// Scores of the session itself.
+    pub scores: Vec<ScoreView>,
+    /// What rules say of it that did not score it.
+    pub verdicts: Vec<crate::Verdict>,
+    /// The turns of this window.
+    pub turns: Vec<Turn>,
+    /// How many there are.
+    pub n_turns: u64,
+    /// Addresses of the windows before and after.
+    pub ways: Ways,
+}
+
+/// One trace of a session.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// From 1.
+    pub number: u64,
+    /// The trace.
+    pub trace: TraceLine,
+    /// What was asked.
+    pub input: Block,
+    /// What was answered.
+    pub output: Block,
+}
+
+impl SessionPage {
+    pub(crate) fn user_href(&self, user: &Text) -> String {
+        let user = crate::shell::encode(user.raw());
+        format!("{}/users/{user}", self.shell.base())
+    }
+
+    pub(crate) fn first_turn(&self) -> u64 {
+        self.turns.first().map_or(0, |turn| turn.number)
+    }
+
+    pub(crate) fn last_turn(&self) -> u64 {
+        self.turns.last().map_or(0, |turn| turn.number)
+    }
+}
+
+impl Turn {
+    pub(crate) fn chips(&self) -> &[Chip] {
+        &self.trace.scores
+    }
+}
