@@ -22,7 +22,7 @@ pub struct Asset {
     pub path: String,
 }
 
-static ASSETS: LazyLock<[Asset; 3]> = LazyLock::new(|| {
+static ASSETS: LazyLock<[Asset; 4]> = LazyLock::new(|| {
     let asset = |name: &'static str, content_type, bytes: &'static [u8]| {
         let digest = Digest::of(bytes).to_string();
         Asset {
@@ -42,6 +42,11 @@ static ASSETS: LazyLock<[Asset; 3]> = LazyLock::new(|| {
             "app.js",
             "text/javascript; charset=utf-8",
             include_bytes!("../assets/app.js"),
+        ),
+        asset(
+            "shell.js",
+            "text/javascript; charset=utf-8",
+            include_bytes!("../assets/shell.js"),
         ),
         asset(
             "mark.svg",
