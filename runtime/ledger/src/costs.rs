@@ -4,7 +4,7 @@ use perpend_domain::budget::{BudgetScope, ScopedBudget};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::model_call::ModelCall;
 use perpend_domain::time::Timestamp;
-use perpend_sql::{Arg, As, Tx, in_transaction};
+use perpend_sql::{Arg, As, Tx, despite_collisions, in_transaction};
 
 use super::asking::AskingAttempt;
 use crate::{Error, Ledger};
@@ -190,6 +190,16 @@ impl Ledger {
     /// # Errors
     /// When the database fails; nothing is reserved then.
     pub async fn reserve(
+        &self,
+        asking: &AskingAttempt,
+        budgets: &[ScopedBudget],
+        reservation: &Reservation,
+        now: Timestamp,
+    ) -> Result<Result<(), NoRoom>, Error> {
+        despite_collisions!(self.reserve_once(asking, budgets, reservation, now).await)
+    }
+
+    async fn reserve_once(
         &self,
         asking: &AskingAttempt,
         budgets: &[ScopedBudget],

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use perpend_domain::ids::{ExecutionId, ProjectId};
 use perpend_domain::model_call::ModelCall;
 use perpend_domain::time::Timestamp;
-use perpend_sql::{Arg, Tx, in_transaction, query};
+use perpend_sql::{Arg, Tx, despite_collisions, in_transaction, query};
 
 use super::Ledger;
 use super::asking::{AskingAttempt, CallKey, Exchanged, KeptAnswer};
@@ -226,6 +226,15 @@ impl Ledger {
     /// # Errors
     /// When the database fails; nothing is written then.
     pub async fn note_exchange(
+        &self,
+        asking: &AskingAttempt,
+        exchange: &Exchanged<'_>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        despite_collisions!(self.note_exchange_once(asking, exchange, now).await)
+    }
+
+    async fn note_exchange_once(
         &self,
         asking: &AskingAttempt,
         exchange: &Exchanged<'_>,

@@ -97,7 +97,10 @@ async fn held_story(app: TestApp) {
     let counters = format!("/api/v1/evaluation-rules/{rule}/counters");
     let is_quiet = |counters: &Value| {
         let n = |state: &str| counters["states"][state].as_u64().unwrap_or(0);
-        n("pending") + n("running") + n("delayed") == 0
+        let reasons = counters["data"].as_array().unwrap().iter();
+        let made = reasons.filter(|counted| counted["reason"] == "made");
+        let n_made: u64 = made.filter_map(|counted| counted["count"].as_u64()).sum();
+        n_made == 25 && n("pending") + n("running") + n("delayed") == 0
     };
     app.wait_for(&counters, is_quiet).await.unwrap();
     let (used, reserved) = spent(&app).await;

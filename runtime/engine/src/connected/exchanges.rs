@@ -223,22 +223,23 @@ impl<'c> Exchanges<'c> {
         estimate: &Estimate,
         most: f64,
     ) -> Result<(), Failure> {
-        let now = self.models.clock.now();
         let latest = self.models.latest.p95(&asking.evaluator, &estimate.model);
         let n = self.n_announced.fetch_add(1, Ordering::Relaxed);
         let timeout = i64::from(self.asked.slot.limits.timeout_ms);
-        let reservation = Reservation {
+        let mut reservation = Reservation {
             id: format!(
                 "{}/{}/{}/{}/{n}",
                 asking.execution, asking.attempt, self.key.call, self.key.request
             ),
             usd: latest.map_or(most, |latest| latest.min(most)),
-            until: now.plus_millis(timeout + GRACE_MS),
+            until: Timestamp::default(),
         };
-        let waiting_until = now.plus_millis(timeout);
+        let waiting_until = self.models.clock.now().plus_millis(timeout);
         loop {
             let settled = self.models.settled.notified();
             let now = self.models.clock.now();
+            // The call begins when there is room for it.
+            reservation.until = now.plus_millis(timeout + GRACE_MS);
             let ledger = &self.models.store.ledger;
             let reserved = ledger.reserve(asking, &self.budgets, &reservation, now);
             let Err(no_room) = reserved.await.map_err(|error| unstored(&error))? else {
