@@ -3,11 +3,14 @@
 //!
 //! [`Filter::parse`] checks JSON against a list of [`Column`]s and names every fault. One meaning
 //! serves memory ([`Filter::first_failing`]) and the store, which turns the same typed conditions
-//! into SQL.
+//! into SQL. [`text`] reads and prints the same conditions as one line of text, and
+//! [`Condition::to_json`] gives the JSON of each.
 
 mod columns;
 mod matching;
 mod parse;
+pub mod text;
+mod to_json;
 
 pub use columns::{
     Column, ColumnKind, OBSERVATIONS, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE, SCORE_COLUMNS,
@@ -79,7 +82,8 @@ pub struct Condition {
     pub test: Test,
 }
 
-/// What a condition asks of a cell. Empty text and null are the same everywhere.
+/// What a condition asks of a cell. Empty text and null are the same everywhere. A cell of several texts
+/// ([`Cell::Texts`]) passes where one of them does, and a negative test where all of them do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Test {
     /// An instant compared with `value`; null never matches.

@@ -16,8 +16,14 @@ pub(super) const SCORE_COLUMNS: &[&str] = &["scores_avg", "score_categories", "s
 /// Columns of a trace that its observations are read for.
 pub(super) const COST_COLUMNS: &[&str] = &["inputCost", "outputCost"];
 /// Columns made of content.
-pub(super) const CONTENT_COLUMNS: &[&str] =
-    &["input", "output", "metadata", "toolNames", "toolCalls"];
+pub(super) const CONTENT_COLUMNS: &[&str] = &[
+    "text",
+    "input",
+    "output",
+    "metadata",
+    "toolNames",
+    "toolCalls",
+];
 
 /// An observation with the scores that are about it.
 pub(crate) struct ObservationCells<'a> {
@@ -63,6 +69,11 @@ fn seconds(micros: i64) -> f64 {
 
 fn payload(payload: Option<&Payload>) -> Cell<'_> {
     Cell::text(payload.map(Payload::as_str))
+}
+
+/// Those that are not empty.
+fn texts<'a>(all: impl Iterator<Item = &'a str>) -> Cell<'a> {
+    Cell::Texts(all.filter(|text| !text.is_empty()).collect())
 }
 
 /// Text of its own, else of the trace; empty is absent.
@@ -165,6 +176,11 @@ impl ObservationCells<'_> {
         let o = &self.stored.observation;
         let experiment = o.experiment.as_deref();
         match column {
+            "text" => {
+                let content = [&o.content.input, &o.content.output];
+                let content = content.into_iter().flatten().map(Payload::as_str);
+                texts([o.id.as_str(), &o.name].into_iter().chain(content))
+            }
             "input" => payload(o.content.input.as_ref()),
             "output" => payload(o.content.output.as_ref()),
             "metadata" => Cell::Object(Cow::Borrowed(&o.content.metadata)),
@@ -197,6 +213,8 @@ impl Row for TraceCells<'_> {
         match column {
             "id" => Cell::text(Some(trace.id.as_str())),
             "name" => Cell::text(trace.name.as_deref()),
+            // Without its observations: `search` looks at each of them.
+            "text" => texts([trace.id.as_str()].into_iter().chain(trace.name.as_deref())),
             "timestamp" => Cell::Time(trace.timestamp),
             "environment" => Cell::text(Some(&trace.environment)),
             "userId" => Cell::text(trace.user_id.as_deref()),

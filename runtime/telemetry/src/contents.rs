@@ -56,18 +56,19 @@ impl Telemetry {
         ))
     }
 
-    /// Whether each content, given by its block and its place in it, has all these texts in the form it is
-    /// stored in. One that moved while it was looked for may have them.
+    /// Whether each content, given by its block and its place in it, may pass in the form it is stored in; one
+    /// that is not there is empty. One that moved while it was looked for may pass.
     pub(super) async fn contents_with(
         &self,
         places: &[(Option<i64>, i64)],
-        needles: &[String],
+        may_pass: impl Fn(usize, &str) -> bool,
     ) -> Result<Vec<bool>, Error> {
         let mut has = vec![false; places.len()];
         let mut by_block: HashMap<i64, Vec<(usize, i64)>> = HashMap::new();
         for (at, (payload, place)) in places.iter().enumerate() {
-            if let Some(payload) = payload {
-                by_block.entry(*payload).or_default().push((at, *place));
+            match payload {
+                Some(payload) => by_block.entry(*payload).or_default().push((at, *place)),
+                None => has[at] = may_pass(at, ""),
             }
         }
         let mut blocks: Vec<i64> = by_block.keys().copied().collect();
@@ -81,7 +82,7 @@ impl Telemetry {
                 let texts = block.texts()?;
                 for (at, place) in by_block.remove(&seq).into_iter().flatten() {
                     let text = block::at_place(&texts, place)?;
-                    has[at] = needles.iter().all(|needle| text.contains(needle.as_str()));
+                    has[at] = may_pass(at, text);
                 }
             }
             rest = later;

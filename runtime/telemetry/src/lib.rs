@@ -31,6 +31,7 @@ mod refresh;
 mod rollup;
 mod row;
 pub mod scores;
+mod search;
 pub mod sessions;
 mod sweep;
 mod target_sessions;

@@ -16,6 +16,7 @@ use super::read::{LIST, Rest, observation_column, where_of};
 use super::refresh;
 use super::rollup::{HOUR, IS_STEP};
 use super::row::{self, ObservationRow, READ};
+use super::search::{Needle, is_on};
 use super::trace_marks::Marked;
 use crate::metrics::rollup_column;
 use crate::{Error, Telemetry};
@@ -32,10 +33,6 @@ const FEW: i64 = 5_000;
 const FAR: u64 = 200;
 /// Rows looked at in one go where a part of the filter is tested in memory: at first, and at most.
 const SCAN: [usize; 2] = [500, 4_000];
-
-fn is_on(condition: &Condition, id: &str) -> bool {
-    condition.column.is_some_and(|column| column.id == id)
-}
 
 /// The one text that the column has to be.
 fn one_value<'f>(condition: &'f Condition, id: &str) -> Option<&'f str> {
@@ -132,7 +129,7 @@ struct List {
 }
 
 perpend_sql::record! {
-    /// A row as far as its place and its content go.
+    /// A row as far as its place and a search need it.
     struct NarrowRow {
         seq: i64,
         payload: Option<i64>,
@@ -140,28 +137,7 @@ perpend_sql::record! {
         started_at: i64,
         trace_id: String,
         id: String,
-    }
-}
-
-/// A text that stands in the content of every row that passes.
-fn needle(condition: &Condition) -> Option<String> {
-    let is_literal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == ' ';
-    let literal = |text: &str| !text.is_empty() && text.chars().all(is_literal);
-    match &condition.test {
-        Test::MemberText(key, ..) | Test::MemberNumber(key, ..) | Test::MemberIsSet(key)
-            if is_on(condition, "metadata") =>
-        {
-            let head = key.split('.').next().filter(|head| literal(head))?;
-            Some(format!("\"{head}"))
-        }
-        Test::Text(op, value) if is_on(condition, "input") || is_on(condition, "output") => {
-            let has_text = matches!(
-                op,
-                TextOp::Equal | TextOp::Contains | TextOp::StartsWith | TextOp::EndsWith
-            );
-            (has_text && literal(value)).then(|| value.clone())
-        }
-        _ => None,
+        name: String,
     }
 }
 
@@ -526,7 +502,8 @@ impl Telemetry {
         {
             from = within(&from, *first, last + HOUR);
         }
-        let needles: Vec<String> = list.rest.conditions().iter().filter_map(needle).collect();
+        let conditions = list.rest.conditions().iter();
+        let needles: Vec<Needle> = conditions.filter_map(Needle::of).collect();
         let mut page = ObservationPage::default();
         let mut n_matching = 0_u64;
         let mut after = query.after.clone();
@@ -534,7 +511,8 @@ impl Telemetry {
         let mut n_rows = SCAN[0];
         let mut n_left = query.max_tested;
         loop {
-            const NARROW: &str = "o.seq, o.payload, o.place, o.started_at, t.trace_id, o.id";
+            const NARROW: &str =
+                "o.seq, o.payload, o.place, o.started_at, t.trace_id, o.id, o.name";
             n_rows = n_rows.min(usize::try_from(n_left).unwrap_or(usize::MAX));
             let sql = in_order(NARROW, &from, after.as_ref(), n_rows, 0);
             let rows: Vec<NarrowRow> = self.pool.select(&sql.text, &sql.args).await?;
@@ -551,7 +529,15 @@ impl Telemetry {
                 rows.iter().map(|row| (row.payload, row.place)).collect();
             let can_pass = match needles.is_empty() {
                 true => vec![true; rows.len()],
-                false => self.contents_with(&places, &needles).await?,
+                false => {
+                    let may_pass = |at: usize, content: &str| {
+                        rows.get(at).is_some_and(|row| {
+                            let mut needles = needles.iter();
+                            needles.all(|needle| needle.may_be_in(&row.id, &row.name, content))
+                        })
+                    };
+                    self.contents_with(&places, may_pass).await?
+                }
             };
             let seqs: Vec<i64> = rows
                 .iter()

@@ -15,6 +15,7 @@ use super::cells::{COST_COLUMNS, SCORE_COLUMNS, TraceCells, is_about};
 use super::read::{LIST, Rest, trace_column};
 use super::refresh;
 use super::row::{READ, READ_TRACE, TraceRow};
+use super::search::Search;
 use super::trace_marks::{Marked, asks_root, push_prefilter};
 use crate::{Error, Telemetry};
 use perpend_domain::telemetry::{StoredTrace, TraceOrder, TraceQuery};
@@ -353,22 +354,32 @@ impl Telemetry {
             shape.number, shape.from_traces
         );
         let numbers = self.trace_numbers(&select, &shape.args).await?;
-        let reads_root = shape.rest.conditions().iter().any(asks_root);
+        let mut searches = Vec::new();
+        let mut others = Vec::new();
+        for condition in shape.rest.conditions() {
+            match Search::of(condition) {
+                Some(search) => searches.push(search),
+                None => others.push(condition.clone()),
+            }
+        }
+        let rest = Rest::new(others);
+        let reads_root = rest.conditions().iter().any(asks_root);
         let mut matching = Vec::new();
         for chunk in numbers.chunks(SCAN) {
             let mut traces = self.numbered_traces(chunk).await?;
             if reads_root {
                 self.add_roots(&mut traces).await?;
             }
-            if shape.rest.reads(COST_COLUMNS) {
+            if rest.reads(COST_COLUMNS) {
                 self.add_part_costs(&mut traces).await?;
             }
-            let scores = if shape.rest.reads_scores() {
+            let scores = if rest.reads_scores() {
                 let ids = traces.iter().map(|(_, stored)| &stored.trace.id).collect();
                 self.scores_for(project, ids).await?
             } else {
                 HashMap::new()
             };
+            let mut passing = Vec::new();
             for (number, stored) in &traces {
                 let all = scores.get(&stored.trace.id).map_or(&[][..], Vec::as_slice);
                 let own = all.iter().filter(|score| is_about(score, None));
@@ -377,10 +388,16 @@ impl Telemetry {
                     stored,
                     scores: &own,
                 };
-                if shape.rest.holds(&cells) {
-                    matching.push(*number);
+                if rest.holds(&cells) {
+                    passing.push((*number, stored));
                 }
             }
+            if !searches.is_empty() {
+                // Last, because it looks at contents.
+                let found = self.searched(&passing, &searches).await?;
+                passing.retain(|(number, _)| found.contains(number));
+            }
+            matching.extend(passing.iter().map(|(number, _)| *number));
         }
         Ok(matching)
     }

@@ -151,6 +151,9 @@ const SCORE_CATEGORIES: Column =
 const SCORE_BOOLEANS: Column =
     Column::new("score_booleans", BoolMembers).aka(&["Scores (boolean)"]);
 
+/// Searched in: every text that a reader would look for a row by.
+const TEXT: Column = Column::new("text", FullText).aka(&["Text"]);
+
 /// What rules see of an observation.
 pub static RULE_OBSERVATION: &[Column] = &[
     KIND,
@@ -222,9 +225,11 @@ pub static RULE_SESSION: &[Column] = &[
     SCORE_BOOLEANS,
 ];
 
-/// What list calls see of a trace.
+/// What list calls see of a trace. `text` is its id and its name, and the id, name, input and output of each
+/// of its observations.
 pub static TRACES: &[Column] = &[
     Column::new("id", Text).aka(&["ID"]),
+    TEXT,
     Column::new("name", Options).aka(&["traceName", "Name", "Trace Name"]),
     Column::new("timestamp", Time).aka(&["Timestamp"]),
     ENVIRONMENT,
@@ -253,9 +258,10 @@ pub static TRACES: &[Column] = &[
     SCORE_BOOLEANS,
 ];
 
-/// What list calls see of an observation.
+/// What list calls see of an observation. `text` is its id, name, input and output.
 pub static OBSERVATIONS: &[Column] = &[
     Column::new("id", Text).aka(&["ID"]),
+    TEXT,
     KIND,
     NAME,
     Column::new("traceId", Text).aka(&["Trace ID"]),

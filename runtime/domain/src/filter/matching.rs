@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::{Condition, Filter, Test};
+use super::{Condition, Filter, Test, TextOp};
 use crate::time::Timestamp;
 
 /// Something with columns.
@@ -20,6 +20,8 @@ pub enum Cell<'a> {
     Null,
     /// Text.
     Text(Cow<'a, str>),
+    /// Several texts, each tested by itself.
+    Texts(Vec<&'a str>),
     /// A number.
     Number(f64),
     /// A truth value.
@@ -43,6 +45,7 @@ impl<'a> Cell<'a> {
         match self {
             Self::Null => true,
             Self::Text(text) => text.is_empty(),
+            Self::Texts(texts) => texts.iter().all(|text| text.is_empty()),
             _ => false,
         }
     }
@@ -69,6 +72,7 @@ impl<'a> Cell<'a> {
         match self {
             Self::Null => Value::Null,
             Self::Text(text) => json!(text),
+            Self::Texts(texts) => json!(texts),
             Self::Number(number) => json!(number),
             Self::Bool(value) => json!(value),
             Self::Time(at) => json!(at.to_string()),
@@ -217,7 +221,16 @@ impl Test {
             Self::Number(order, value) => {
                 matches!(cell, Cell::Number(number) if order.holds(number, value))
             }
-            Self::Text(op, value) => cell.as_text().is_some_and(|text| op.holds(text, value)),
+            Self::Text(op, value) => match cell {
+                Cell::Texts(texts) => {
+                    let mut each = texts.iter().map(|text| op.holds(text, value));
+                    match op {
+                        TextOp::DoesNotContain => each.all(|holds| holds),
+                        _ => each.any(|holds| holds),
+                    }
+                }
+                _ => cell.as_text().is_some_and(|text| op.holds(text, value)),
+            },
             Self::AnyOf(values) => one_of(cell, values),
             Self::NoneOf(values) => !one_of(cell, values),
             Self::List(op, set) => matches!(cell, Cell::List(list) if op.holds(list, set)),
@@ -254,6 +267,9 @@ impl Test {
 fn one_of(cell: &Cell<'_>, values: &[String]) -> bool {
     match cell {
         Cell::List(list) => list.iter().any(|element| values.contains(element)),
+        Cell::Texts(texts) => texts
+            .iter()
+            .any(|text| values.iter().any(|value| value == text)),
         Cell::Object(members) => members.values().any(|member| match member {
             Value::String(text) => values.contains(text),
             Value::Array(list) => list

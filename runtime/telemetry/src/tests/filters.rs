@@ -258,6 +258,29 @@ fn filter(runner: &mut TestRunner, columns: &'static [Column]) -> (Vec<Value>, F
     }
 }
 
+/// A trace with its observations, whose texts it is searched by.
+struct SearchedTrace<'a> {
+    trace: TraceCells<'a>,
+    parts: Vec<ObservationCells<'a>>,
+}
+
+impl Row for SearchedTrace<'_> {
+    fn cell(&self, column: &'static str) -> Cell<'_> {
+        let texts = |cell| match cell {
+            Cell::Texts(texts) => texts,
+            other => panic!("{other:?}"),
+        };
+        match column {
+            "text" => {
+                let parts = self.parts.iter().map(|part| part.cell("text"));
+                let all = std::iter::once(self.trace.cell("text")).chain(parts);
+                Cell::Texts(all.flat_map(texts).collect())
+            }
+            _ => self.trace.cell(column),
+        }
+    }
+}
+
 struct World {
     store: Store,
     project: ProjectId,
@@ -405,9 +428,21 @@ impl World {
     async fn compare_traces(&self, raw: &[Value], filter: &Filter) {
         let matching = self.traces.iter().filter(|stored| {
             let scores = self.about(&stored.trace.id, None);
-            filter.matches(&TraceCells {
-                stored,
-                scores: &scores,
+            let parts = self
+                .observations
+                .iter()
+                .filter(|part| part.observation.trace_id == stored.trace.id);
+            filter.matches(&SearchedTrace {
+                trace: TraceCells {
+                    stored,
+                    scores: &scores,
+                },
+                parts: parts
+                    .map(|stored| ObservationCells {
+                        stored,
+                        scores: &[],
+                    })
+                    .collect(),
             })
         });
         let expected: Vec<&TraceId> = matching.map(|stored| &stored.trace.id).collect();

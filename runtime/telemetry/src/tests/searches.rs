@@ -1,6 +1,7 @@
 //! Searches in what no database tests: they may be given up, and go on where they ended.
 
 use super::*;
+use perpend_domain::telemetry::TraceOrder;
 
 #[tokio::test]
 async fn a_search_that_is_given_up_goes_on_behind_what_it_tested() {
@@ -72,6 +73,133 @@ async fn a_search_that_fills_its_page_is_not_given_up() {
         let page = store.telemetry.observations(&p, &query).await.unwrap();
         assert!(page.has_more && page.given_up_at.is_none());
         assert_eq!(page.items.len(), 5);
+    })
+    .await;
+}
+
+/// Traces 1 to 3 with two observations each: only the child of trace 2 is about refunds.
+async fn write_refunds(store: &crate::testing::Store, project: &ProjectId) {
+    let mut spans = Vec::new();
+    for trace in 1..=3 {
+        let root = span(trace, 10 * trace, None);
+        let mut child = span(trace, 10 * trace + 1, Some(10 * trace));
+        if trace == 2 {
+            child.name = "Bestellung Größe".to_owned();
+            child.content.input =
+                Some(Payload::Text("The REFUND policy, 100% \"fair\"".to_owned()));
+            child.content.output = Some(Payload::from_value(
+                json!({"city": "İstanbul, МОСКВА, 東京"}),
+            ));
+        }
+        spans.extend([root, child]);
+    }
+    store
+        .telemetry
+        .write_batch(project, batch(spans), at(0))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn text_is_found_in_ids_names_inputs_and_outputs_in_any_case_and_script() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        write_refunds(&store, &p).await;
+        let child = span_id(21).to_string();
+        let found = [
+            "refund pol",
+            "REFUND",
+            "größe",
+            "GRÖSSE",
+            "100%",
+            "1_0%",
+            "\"fair\"",
+            "москва",
+            "東京",
+            "istanbul",
+            "i\u{307}stanbul",
+            "{\"city\"",
+            &child[child.len() - 6..],
+        ];
+        for word in found {
+            let is_there = !["GRÖSSE", "1_0%", "istanbul"].contains(&word);
+            let raw =
+                [json!({"type": "string", "column": "text", "operator": "matches", "value": word})];
+            let query = ObservationQuery {
+                filter: Filter::parse(&raw, OBSERVATIONS).unwrap(),
+                ..ObservationQuery::default()
+            };
+            let page = store.telemetry.observations(&p, &query).await.unwrap();
+            let ids: Vec<_> = page
+                .items
+                .iter()
+                .map(|stored| stored.observation.id.clone())
+                .collect();
+            let expected = if is_there {
+                vec![span_id(21)]
+            } else {
+                Vec::new()
+            };
+            assert_eq!(ids, expected, "{word}");
+
+            let query = TraceQuery {
+                filter: Filter::parse(&raw, TRACES).unwrap(),
+                ..TraceQuery::default()
+            };
+            let page = store.telemetry.traces(&p, &query).await.unwrap();
+            let ids: Vec<_> = page
+                .items
+                .iter()
+                .map(|stored| stored.trace.id.clone())
+                .collect();
+            let expected = if is_there {
+                vec![trace_id(2)]
+            } else {
+                Vec::new()
+            };
+            assert_eq!(ids, expected, "{word}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_trace_is_found_by_texts_of_different_parts_and_left_out_by_any() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        write_refunds(&store, &p).await;
+        let id = trace_id(2).to_string();
+        let condition = |operator: &str, value: &str| {
+            json!({"type": "string", "column": "text", "operator": operator, "value": value})
+        };
+        let none_of = json!({"type": "stringOptions", "column": "text", "operator": "none of",
+                             "value": ["Bestellung Größe"]});
+        let is_null = json!({"type": "null", "column": "text", "operator": "is null"});
+        let is_set = json!({"type": "null", "column": "text", "operator": "is not null"});
+        let cases = [
+            (vec![condition("matches", "refund"), condition("contains", &id)], vec![2]),
+            (vec![condition("matches", "refund"), condition("starts with", "Beste")], vec![2]),
+            (vec![condition("contains", "refund")], vec![]),
+            (vec![condition("=", "Bestellung Größe")], vec![2]),
+            (vec![condition("does not contain", "REFUND")], vec![1, 3]),
+            (vec![none_of], vec![1, 3]),
+            (vec![condition("matches", "refund"), condition("does not contain", "fair")], vec![]),
+            (vec![is_set], vec![1, 2, 3]),
+            (vec![is_null], vec![]),
+        ];
+        for (raw, expected) in cases {
+            let query = TraceQuery {
+                filter: Filter::parse(&raw, TRACES).unwrap(),
+                order: TraceOrder::Id,
+                ascending: true,
+                ..TraceQuery::default()
+            };
+            let page = store.telemetry.traces(&p, &query).await.unwrap();
+            let ids: Vec<_> = page.items.iter().map(|stored| stored.trace.id.clone()).collect();
+            let expected: Vec<_> = expected.into_iter().map(trace_id).collect();
+            assert_eq!(ids, expected, "{raw:?}");
+            assert_eq!(page.n_total, expected.len() as u64, "{raw:?}");
+        }
     })
     .await;
 }

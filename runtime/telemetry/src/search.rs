@@ -1,0 +1,263 @@
+//! Searches in texts: the column `text`, and what rules out a row before its content is parsed.
+//!
+//! `text` of an observation is its id, name, input and output. `text` of a trace is its id and its name, and
+//! the same four texts of each of its observations. Each text is tested by itself.
+
+use std::collections::{HashMap, HashSet};
+
+use perpend_domain::filter::{Condition, Row, Test, TextOp};
+use perpend_domain::telemetry::StoredTrace;
+use perpend_sql::{Arg, value_list};
+
+use super::cells::{ObservationCells, TraceCells};
+use super::read::LIST;
+use super::row::{ObservationRow, READ};
+use crate::{Error, Telemetry};
+
+/// Observations whose contents are looked through in one go.
+const SCAN: usize = 500;
+
+pub(super) fn is_on(condition: &Condition, id: &str) -> bool {
+    condition.column.is_some_and(|column| column.id == id)
+}
+
+/// A text that stands in every row that passes a condition.
+#[derive(Debug)]
+pub(super) struct Needle {
+    /// In lower case where `in_any_case`.
+    text: String,
+    in_any_case: bool,
+    /// It may stand in the id or the name instead of the content.
+    is_search: bool,
+}
+
+impl Needle {
+    /// None where the condition asks for no text that is stored as it was written.
+    pub(super) fn of(condition: &Condition) -> Option<Self> {
+        let is_literal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == ' ';
+        let literal = |text: &str| !text.is_empty() && text.chars().all(is_literal);
+        match &condition.test {
+            Test::MemberText(key, ..) | Test::MemberNumber(key, ..) | Test::MemberIsSet(key)
+                if is_on(condition, "metadata") =>
+            {
+                let head = key.split('.').next().filter(|head| literal(head))?;
+                Some(Self {
+                    text: format!("\"{head}"),
+                    in_any_case: false,
+                    is_search: false,
+                })
+            }
+            Test::Text(op, value) => {
+                let is_search = is_on(condition, "text");
+                if !is_search && !is_on(condition, "input") && !is_on(condition, "output") {
+                    return None;
+                }
+                let in_any_case = match op {
+                    TextOp::Equal | TextOp::Contains | TextOp::StartsWith | TextOp::EndsWith => {
+                        false
+                    }
+                    TextOp::MatchesAnyCase => true,
+                    TextOp::DoesNotContain => return None,
+                };
+                let text = match in_any_case {
+                    true => value.to_lowercase(),
+                    false => value.clone(),
+                };
+                literal(&text).then_some(Self {
+                    text,
+                    in_any_case,
+                    is_search,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        match self.in_any_case {
+            true => text.to_lowercase().contains(&self.text),
+            false => text.contains(&self.text),
+        }
+    }
+
+    /// Whether a row with this content, in the form it is stored in, may pass.
+    pub(super) fn may_be_in(&self, id: &str, name: &str, content: &str) -> bool {
+        let is_in_row = self.is_search && (self.is_in(id) || self.is_in(name));
+        is_in_row || self.is_in(content)
+    }
+}
+
+/// A condition on the `text` of a trace, which one of its parts decides.
+#[derive(Debug)]
+pub(super) struct Search {
+    /// Never negative: what one text has to be.
+    sought: Condition,
+    /// Whether the trace passes when a text is found.
+    is_wanted: bool,
+    needle: Option<Needle>,
+}
+
+impl Search {
+    /// None for a condition on another column.
+    pub(super) fn of(condition: &Condition) -> Option<Self> {
+        if !is_on(condition, "text") {
+            return None;
+        }
+        let (test, is_wanted) = match &condition.test {
+            Test::Text(TextOp::DoesNotContain, value) => {
+                (Test::Text(TextOp::Contains, value.clone()), false)
+            }
+            Test::NoneOf(values) => (Test::AnyOf(values.clone()), false),
+            Test::IsNull => (Test::IsNotNull, false),
+            other => (other.clone(), true),
+        };
+        let sought = Condition {
+            column: condition.column,
+            test,
+        };
+        Some(Self {
+            needle: Needle::of(&sought),
+            sought,
+            is_wanted,
+        })
+    }
+}
+
+perpend_sql::record! {
+    /// An observation as far as a search needs it at first.
+    struct PartRow {
+        seq: i64,
+        trace: i64,
+        payload: Option<i64>,
+        place: i64,
+        id: String,
+        name: String,
+    }
+}
+
+/// Which of the searches have found something, by the number of the trace.
+struct Found<'s> {
+    searches: &'s [Search],
+    by_trace: HashMap<i64, Vec<bool>>,
+}
+
+impl Found<'_> {
+    fn look(&mut self, trace: i64, row: &dyn Row) {
+        let found = self.by_trace.entry(trace).or_default();
+        found.resize(self.searches.len(), false);
+        for (found, search) in found.iter_mut().zip(self.searches) {
+            *found = *found || search.sought.holds(row);
+        }
+    }
+
+    /// The searches that have found nothing in the trace so far.
+    fn open(&self, trace: i64) -> impl Iterator<Item = &Search> {
+        let found = self.by_trace.get(&trace).into_iter().flatten();
+        let each = found.zip(self.searches);
+        each.filter_map(|(found, search)| (!found).then_some(search))
+    }
+
+    fn is_open(&self, trace: i64) -> bool {
+        self.open(trace).next().is_some()
+    }
+
+    fn passes(&self, trace: i64) -> bool {
+        self.by_trace.get(&trace).is_some_and(|found| {
+            let mut each = found.iter().zip(self.searches);
+            each.all(|(found, search)| *found == search.is_wanted)
+        })
+    }
+}
+
+impl Telemetry {
+    /// Numbers of those of the traces that pass the searches. Takes time in step with the contents of the
+    /// traces; only a few of them are in memory at a time.
+    pub(super) async fn searched(
+        &self,
+        traces: &[(i64, &StoredTrace)],
+        searches: &[Search],
+    ) -> Result<HashSet<i64>, Error> {
+        let mut passing = HashSet::new();
+        for chunk in traces.chunks(LIST) {
+            let mut found = Found {
+                searches,
+                by_trace: HashMap::new(),
+            };
+            for (number, stored) in chunk {
+                let cells = TraceCells {
+                    stored,
+                    scores: &[],
+                };
+                found.look(*number, &cells);
+            }
+            let open: Vec<i64> = chunk
+                .iter()
+                .map(|(number, _)| *number)
+                .filter(|number| found.is_open(*number))
+                .collect();
+            if !open.is_empty() {
+                self.search_parts(&open, &mut found).await?;
+            }
+            let numbers = chunk.iter().map(|(number, _)| *number);
+            passing.extend(numbers.filter(|number| found.passes(*number)));
+        }
+        Ok(passing)
+    }
+
+    async fn search_parts(&self, traces: &[i64], found: &mut Found<'_>) -> Result<(), Error> {
+        let sql = format!(
+            "SELECT o.seq, o.trace, o.payload, o.place, o.id, o.name FROM observations o \
+             WHERE o.trace IN ({}) ORDER BY o.trace, o.seq",
+            value_list(traces.len(), 1)
+        );
+        let args: Vec<Arg<'static>> = traces.iter().map(|number| (*number).into()).collect();
+        let parts: Vec<PartRow> = self.pool.select(&sql, &args).await?;
+        for parts in parts.chunks(SCAN) {
+            let open = parts.iter().filter(|part| found.is_open(part.trace));
+            let open: Vec<&PartRow> = open.collect();
+            let places: Vec<(Option<i64>, i64)> =
+                open.iter().map(|part| (part.payload, part.place)).collect();
+            let may_pass = |at: usize, content: &str| {
+                open.get(at).is_some_and(|part| {
+                    found.open(part.trace).any(|search| {
+                        let needle = search.needle.as_ref();
+                        needle.is_none_or(|it| it.may_be_in(&part.id, &part.name, content))
+                    })
+                })
+            };
+            let may_pass = self.contents_with(&places, may_pass).await?;
+            let parts = open.iter().zip(may_pass);
+            let parts: Vec<&PartRow> = parts
+                .filter_map(|(part, may)| may.then_some(*part))
+                .collect();
+            for parts in parts.chunks(LIST) {
+                self.look_at(parts, found).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tests whole observations, those of traces with nothing left to find left out.
+    async fn look_at(&self, parts: &[&PartRow], found: &mut Found<'_>) -> Result<(), Error> {
+        let open = parts.iter().filter(|part| found.is_open(part.trace));
+        let args: Vec<Arg<'static>> = open.map(|part| part.seq.into()).collect();
+        if args.is_empty() {
+            return Ok(());
+        }
+        let sql = format!(
+            "SELECT {READ} FROM observations o JOIN traces t ON t.number = o.trace \
+             WHERE o.seq IN ({})",
+            value_list(args.len(), 1)
+        );
+        let rows = self.pool.select::<ObservationRow>(&sql, &args).await?;
+        let all = self.stored(&rows, true).await?;
+        for (row, stored) in rows.iter().zip(&all) {
+            let cells = ObservationCells {
+                stored,
+                scores: &[],
+            };
+            found.look(row.trace, &cells);
+        }
+        Ok(())
+    }
+}
