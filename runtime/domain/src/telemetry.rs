@@ -150,6 +150,10 @@ pub enum TraceOrder {
     Version,
     /// `public`
     Public,
+    /// `latency`
+    Latency,
+    /// `totalCost`
+    TotalCost,
 }
 
 /// Which observations: newest start first, equal ones by trace and id.

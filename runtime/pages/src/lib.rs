@@ -9,7 +9,6 @@
 
 mod answer;
 mod explain;
-mod filter;
 mod groups;
 mod lines;
 mod list;

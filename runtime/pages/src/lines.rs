@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 
 use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::payload::Payload;
 use perpend_domain::score::{Score, Subject};
 use perpend_domain::trace::Trace;
 use perpend_ui::{Chip, Text, TraceLine};
 use perpend_web::problem::Problem;
 
 use crate::state::App;
+
+/// Bytes of an input or output on a line, or a word more.
+const BEGINNING: usize = 200;
 
 /// A line for each of these traces, in their order.
 pub(super) async fn of(
@@ -60,5 +64,24 @@ fn line(trace: &Trace, scores: Vec<Chip>) -> TraceLine {
         n_errors,
         n_warnings,
         scores,
+        input: trace.input.as_ref().and_then(beginning),
+        output: trace.output.as_ref().and_then(beginning),
     }
+}
+
+/// How a value begins, on one line.
+fn beginning(value: &Payload) -> Option<Text> {
+    let said = value.as_str();
+    let mut words = String::new();
+    for word in said.split_whitespace() {
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(word.chars().take(BEGINNING));
+        if BEGINNING < words.len() {
+            words.push('…');
+            break;
+        }
+    }
+    (!words.is_empty()).then(|| Text::from(words))
 }

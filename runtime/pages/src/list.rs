@@ -1,69 +1,140 @@
-//! `GET P/traces`: the latest traces that fit the filter.
+//! `GET P/traces`: the traces that fit the filter.
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_domain::filter::Filter;
-use perpend_ui::{Pager, Section, Text, TracesPage};
+use perpend_domain::filter::text::{Parsed, parse};
+use perpend_domain::filter::{Condition, TRACES};
+use perpend_domain::telemetry::{TraceOrder, TraceQuery};
+use perpend_ui::{Pager, Section, Sort, TermChip, Text, TracesPage, TracesQuery};
 use perpend_web::problem::Problem;
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::answer::page;
-use crate::filter::ListForm;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{lines, read, setup};
+use crate::{lines, setup};
 
 /// Traces on a page.
 const PER_PAGE: u32 = 50;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    q: String,
+    sort: String,
+    page: String,
+}
 
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
-    form: Result<Query<ListForm>, QueryRejection>,
+    asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    let Query(form) = form.map_err(|error| Problem::query("", error.body_text()))?;
-    let query = form.shown();
+    let Query(asked) = asked.map_err(|error| Problem::query("", error.body_text()))?;
+    let query = TracesQuery {
+        q: asked.q.trim().to_owned(),
+        sort: Sort::named(&asked.sort),
+    };
+    let parsed = parse(&query.q, TRACES);
+    let number = asked.page.parse().unwrap_or(1).clamp(1, 1_000_000);
     let mut view = TracesPage {
         shell: viewer.shell(Section::Traces),
+        terms: terms(&query.q, &parsed),
+        json: json(&parsed),
+        columns: TRACES.iter().map(|column| column.id).collect(),
+        origin: setup::origin(&app, &headers),
+        query,
         ..TracesPage::default()
     };
-    match form.filter() {
-        Ok(filter) => fill(&app, &viewer, &form, filter, &mut view).await?,
-        Err(problem) => view.problem = Some(Text::from(problem)),
-    }
-    if view.lines.is_empty() && !query.is_set() {
+    fill(&app, &viewer, parsed, number, &mut view).await?;
+    if view.lines.is_empty() && view.terms.is_empty() {
         view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
     }
-    let status = if view.problem.is_some() {
-        StatusCode::BAD_REQUEST
-    } else {
-        StatusCode::OK
+    page(StatusCode::OK, &view)
+}
+
+fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {
+    let chip = |term: &perpend_domain::filter::text::Term| {
+        let fault = term.outcome.as_ref().err();
+        let before = q.get(..term.at.start).unwrap_or_default();
+        let behind = q.get(term.at.end..).unwrap_or_default();
+        TermChip {
+            text: Text::from(term.text.as_str()),
+            problem: fault.map(|fault| Text::from(fault.message.as_str())),
+            without: format!("{} {}", before.trim_end(), behind.trim_start())
+                .trim()
+                .to_owned(),
+        }
     };
-    view.query = query;
-    page(status, &view)
+    parsed.terms.iter().map(chip).collect()
+}
+
+fn json(parsed: &Parsed) -> String {
+    let conditions = parsed.filter.conditions.iter();
+    let conditions: Vec<Value> = conditions.filter_map(Condition::to_json).collect();
+    match conditions.is_empty() {
+        true => String::new(),
+        false => Value::Array(conditions).to_string(),
+    }
+}
+
+const fn order(sort: Sort) -> TraceOrder {
+    match sort {
+        Sort::Newest | Sort::Oldest => TraceOrder::Timestamp,
+        Sort::Slowest => TraceOrder::Latency,
+        Sort::Dearest => TraceOrder::TotalCost,
+    }
 }
 
 async fn fill(
     app: &App,
     viewer: &Viewer,
-    form: &ListForm,
-    filter: Filter,
+    parsed: Parsed,
+    number: u32,
     view: &mut TracesPage,
 ) -> Result<(), Problem> {
-    let number = form.page();
-    let found = read::traces(app, &viewer.project, filter, number, PER_PAGE).await?;
+    let asked = TraceQuery {
+        filter: parsed.filter,
+        order: order(view.query.sort),
+        ascending: view.query.sort == Sort::Oldest,
+        page: number,
+        limit: PER_PAGE,
+        with_content: true,
+        ..TraceQuery::default()
+    };
+    let found = app.store.telemetry.traces(&viewer.project, &asked).await?;
     let before = u64::from(number - 1) * u64::from(PER_PAGE);
-    let (query, base) = (form.shown(), viewer.base());
+    let last = before + found.items.len() as u64;
+    let base = viewer.base();
+    let query = &view.query;
     view.pager = Pager {
         first: before + 1,
-        last: before + found.traces.len() as u64,
+        last: if found.items.is_empty() { 0 } else { last },
         total: Some(found.n_total),
         previous: (number > 1).then(|| query.address(&base, u64::from(number) - 1)),
-        next: (before + (found.traces.len() as u64) < found.n_total)
-            .then(|| query.address(&base, u64::from(number) + 1)),
+        next: (last < found.n_total).then(|| query.address(&base, u64::from(number) + 1)),
     };
-    view.lines = lines::of(app, &viewer.project, &found.traces).await?;
+    let traces: Vec<_> = found.items.into_iter().map(|stored| stored.trace).collect();
+    view.lines = lines::of(app, &viewer.project, &traces).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chip_leads_to_the_filter_without_its_term() {
+        let q = "level:ERROR latncy:>2 \"a b\"";
+        let terms = terms(q, &parse(q, TRACES));
+        let without: Vec<_> = terms.iter().map(|chip| chip.without.as_str()).collect();
+        let wanted = ["latncy:>2 \"a b\"", "level:ERROR \"a b\"", "level:ERROR latncy:>2"];
+        assert_eq!(without, wanted);
+        let problem = terms[1].problem.as_ref().unwrap();
+        assert!(problem.raw().contains("latency"), "{problem}");
+    }
 }

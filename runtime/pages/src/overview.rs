@@ -199,7 +199,7 @@ async fn figures(app: &App, viewer: &Viewer, minutes: i64) -> Result<Vec<Figure>
             "Errors",
             |sums| sums.errors,
             count(now.errors),
-            "/traces?level=ERROR",
+            "/traces?q=level%3AERROR",
         ),
         figure("Tokens", |sums| sums.tokens, count(now.tokens), ""),
         figure("Cost", |sums| sums.cost, perpend_ui::dollars(now.cost), ""),

@@ -23,7 +23,7 @@ pub(super) async fn of(
 }
 
 /// Under which address this visitor reaches the server: what exporters are to be pointed at.
-fn origin(app: &App, headers: &HeaderMap) -> String {
+pub(super) fn origin(app: &App, headers: &HeaderMap) -> String {
     let config = &app.web.config;
     if let Some(url) = &config.public_url {
         return url.trim_end_matches('/').to_owned();

@@ -48,6 +48,7 @@ pub const STEPS: &[Step] = &[
     step!("rules after rules", "0032_rules_after_rules.sql"),
     step!("stored replies", "0033_stored_replies.sql"),
     step!("sessions as targets", "0034_sessions_as_targets.sql"),
+    step!("trace orders", "0035_trace_orders.sql"),
 ];
 
 /// The version of a database that has all steps.

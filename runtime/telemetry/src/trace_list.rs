@@ -50,6 +50,8 @@ const fn order_column(order: TraceOrder) -> &'static str {
         TraceOrder::Release => "COALESCE(t.release, '')",
         TraceOrder::Version => "COALESCE(t.version, '')",
         TraceOrder::Public => "t.is_public",
+        TraceOrder::Latency => "t.latency_us",
+        TraceOrder::TotalCost => "t.total_cost",
     }
 }
 

@@ -149,7 +149,6 @@ pub struct UserPage {
 
 impl UserPage {
     pub(crate) fn traces_href(&self) -> String {
-        let user = encode(&self.line.group.id);
-        format!("{}/traces?user={user}", self.shell.base())
+        crate::traces::only(self.shell.base(), "userId", &self.line.group.id)
     }
 }

@@ -47,7 +47,7 @@ pub use simple::{ErrorPage, LoginPage};
 pub use trace::{
     DetailInput, DetailPage, Pieces, TraceInput, TracePage, VISIBLE_ROWS, total_tokens,
 };
-pub use traces::{Pager, TraceLine, TracesPage, TracesQuery};
+pub use traces::{Pager, Sort, TermChip, TraceLine, TracesPage, TracesQuery};
 
 /// The HTML of a page.
 ///

@@ -1,6 +1,8 @@
 //! The list of latest traces with its filter.
 
 use askama::Template;
+use perpend_domain::filter::text::print_condition;
+use perpend_domain::filter::{Condition, TRACES, Test, TextOp, find};
 use perpend_domain::time::Timestamp;
 
 use crate::format::{clock, count, dollars, duration};
@@ -14,17 +16,23 @@ const CHIPS: usize = 5;
 /// Tags shown on a line.
 const TAGS: usize = 3;
 
-/// Latest traces.
+/// Traces that fit a filter.
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "traces.html")]
 pub struct TracesPage {
     /// Around the page.
     pub shell: Shell,
-    /// The filter as it was asked for.
+    /// What was asked for.
     pub query: TracesQuery,
-    /// What is wrong with the filter, naming the field.
-    pub problem: Option<Text>,
-    /// The traces of this page, newest first.
+    /// What the filter was read as, term by term.
+    pub terms: Vec<TermChip>,
+    /// The filter as the API takes it.
+    pub json: String,
+    /// What the columns of a filter are called.
+    pub columns: Vec<&'static str>,
+    /// Scheme, host and port of this server, for the same question over the API.
+    pub origin: String,
+    /// The traces of this page.
     pub lines: Vec<TraceLine>,
     /// Where in the list this page is.
     pub pager: Pager,
@@ -32,85 +40,116 @@ pub struct TracesPage {
     pub setup: Option<Setup>,
 }
 
-/// The filter's fields as typed; empty means any.
-#[derive(Clone, Debug, Default)]
+/// What is asked of the list of traces, as its address says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TracesQuery {
-    /// Part of the trace's name.
-    pub name: String,
-    /// Environment.
-    pub environment: String,
-    /// End user.
-    pub user: String,
-    /// Session.
-    pub session: String,
-    /// One tag.
-    pub tag: String,
-    /// `WARNING` or `ERROR`: the least severe level to be found in the trace.
-    pub level: String,
-    /// Not before, `YYYY-MM-DDTHH:MM`, UTC.
-    pub from: String,
-    /// Before.
-    pub to: String,
-    /// Seconds at least.
-    pub latency: String,
-    /// Name of a score.
-    pub score: String,
-    /// How its value compares: `ge`, `le` or `eq`.
-    pub score_is: String,
-    /// With what.
-    pub score_value: String,
+    /// The filter as text.
+    pub q: String,
+    /// What comes first; the newest where nothing is said.
+    pub sort: Sort,
+}
+
+/// In which order traces are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// The newest first.
+    #[default]
+    Newest,
+    /// The oldest first.
+    Oldest,
+    /// The slowest first.
+    Slowest,
+    /// The dearest first.
+    Dearest,
+}
+
+impl Sort {
+    /// Each of them, in the order of the choice.
+    pub const ALL: [Self; 4] = [
+        Self::Newest,
+        Self::Oldest,
+        Self::Slowest,
+        Self::Dearest,
+    ];
+
+    /// As the address has it: the column, and `-` before it where the largest come first.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Newest => "-timestamp",
+            Self::Oldest => "timestamp",
+            Self::Slowest => "-latency",
+            Self::Dearest => "-totalCost",
+        }
+    }
+
+    /// What an address asks for; the newest first where it asks for no order there is.
+    #[must_use]
+    pub fn named(raw: &str) -> Self {
+        let found = Self::ALL.into_iter().find(|sort| sort.as_str() == raw);
+        found.unwrap_or_default()
+    }
+
+    /// The parameter of the API.
+    const fn order_by(self) -> &'static str {
+        match self {
+            Self::Newest => "timestamp.desc",
+            Self::Oldest => "timestamp.asc",
+            Self::Slowest => "latency.desc",
+            Self::Dearest => "totalCost.desc",
+        }
+    }
+
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Newest => "newest first",
+            Self::Oldest => "oldest first",
+            Self::Slowest => "slowest first",
+            Self::Dearest => "dearest first",
+        }
+    }
+}
+
+/// One term of the filter.
+#[derive(Clone, Debug)]
+pub struct TermChip {
+    /// As typed.
+    pub text: Text,
+    /// What is wrong with it; the other terms hold all the same.
+    pub problem: Option<Text>,
+    /// The filter without it.
+    pub without: String,
 }
 
 impl TracesQuery {
-    /// Any field is set.
+    /// The filter, in the usual order.
     #[must_use]
-    pub fn is_set(&self) -> bool {
-        self.fields()
-            .iter()
-            .any(|(name, value)| *name != "score_is" && !value.is_empty())
+    pub fn of(q: impl Into<String>) -> Self {
+        Self {
+            q: q.into(),
+            sort: Sort::default(),
+        }
     }
 
-    /// One of the fields in the folded part of the form is set.
-    fn is_detailed(&self) -> bool {
-        [
-            &self.session,
-            &self.tag,
-            &self.from,
-            &self.to,
-            &self.latency,
-            &self.score,
-            &self.score_value,
-        ]
-        .iter()
-        .any(|value| !value.is_empty())
-    }
-
-    fn fields(&self) -> [(&'static str, &str); 12] {
-        [
-            ("name", &self.name),
-            ("environment", &self.environment),
-            ("user", &self.user),
-            ("session", &self.session),
-            ("tag", &self.tag),
-            ("level", &self.level),
-            ("from", &self.from),
-            ("to", &self.to),
-            ("latency", &self.latency),
-            ("score", &self.score),
-            ("score_is", &self.score_is),
-            ("score_value", &self.score_value),
-        ]
+    /// The same with another filter.
+    #[must_use]
+    pub fn with(&self, q: &str) -> Self {
+        Self {
+            q: q.to_owned(),
+            ..*self
+        }
     }
 
     /// The address of a page of this list, in the project at `base`.
     #[must_use]
     pub fn address(&self, base: &str, page: u64) -> String {
-        let mut pairs: Vec<String> = self
-            .fields()
-            .iter()
-            .filter(|(_, value)| !value.is_empty())
-            .map(|(name, value)| format!("{name}={}", encode(value)))
-            .collect();
+        let mut pairs = Vec::new();
+        if !self.q.is_empty() {
+            pairs.push(format!("q={}", encode(&self.q)));
+        }
+        if self.sort != Sort::default() {
+            pairs.push(format!("sort={}", self.sort.as_str()));
+        }
         if page > 1 {
             pairs.push(format!("page={page}"));
         }
@@ -119,6 +158,43 @@ impl TracesQuery {
         } else {
             format!("{base}/traces?{}", pairs.join("&"))
         }
+    }
+}
+
+impl TracesPage {
+    fn without(&self, chip: &TermChip) -> String {
+        self.query.with(&chip.without).address(self.shell.base(), 1)
+    }
+
+    /// Filters to begin with.
+    fn quick(&self) -> [(&'static str, String); 4] {
+        [
+            ("With errors", "level:ERROR"),
+            ("Slow", "latency:>5"),
+            ("In a session", "sessionId:set"),
+            ("Of a user", "userId:set"),
+        ]
+        .map(|(label, q)| (label, TracesQuery::of(q).address(self.shell.base(), 1)))
+    }
+
+    fn sorts(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+        let own = self.query.sort;
+        Sort::ALL
+            .into_iter()
+            .map(move |sort| (sort.as_str(), sort.label(), sort == own))
+    }
+
+    /// The same question over the API.
+    fn as_api(&self) -> String {
+        let filter = match self.json.is_empty() {
+            true => String::new(),
+            false => format!(" \\\n  --data-urlencode 'filter={}'", self.json.replace('\'', r"'\''")),
+        };
+        format!(
+            "curl -u \"$PUBLIC_KEY:$SECRET_KEY\" -G \"{}/api/public/traces?limit=50&orderBy={}\"{filter}",
+            self.origin,
+            self.query.sort.order_by()
+        )
     }
 }
 
@@ -145,6 +221,16 @@ impl Pager {
             None => range,
         }
     }
+}
+
+/// The address of the list of traces that have this value in this column.
+pub(crate) fn only(base: &str, column: &str, value: &str) -> String {
+    let condition = Condition {
+        column: find(TRACES, column),
+        test: Test::Text(TextOp::Equal, value.to_owned()),
+    };
+    let q = print_condition(&condition).unwrap_or_default();
+    TracesQuery::of(q).address(base, 1)
 }
 
 /// One trace in the list.
@@ -178,6 +264,10 @@ pub struct TraceLine {
     pub n_warnings: u32,
     /// Its scores.
     pub scores: Vec<Chip>,
+    /// How its input begins.
+    pub input: Option<Text>,
+    /// How its output begins.
+    pub output: Option<Text>,
 }
 
 impl TraceLine {
@@ -237,16 +327,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_carries_the_filter_encoded() {
-        let query = TracesQuery {
-            name: "a&b=\"c\"".to_owned(),
-            ..TracesQuery::default()
-        };
-        assert_eq!(
-            query.address("/p", 2),
-            "/p/traces?name=a%26b%3D%22c%22&page=2"
-        );
+    fn the_address_carries_the_filter_encoded_and_the_order() {
+        let mut query = TracesQuery::of("name:\"a&b\"");
+        assert_eq!(query.address("/p", 2), "/p/traces?q=name%3A%22a%26b%22&page=2");
+        query.sort = Sort::Slowest;
+        assert!(query.address("/p", 1).ends_with("&sort=-latency"));
         assert_eq!(TracesQuery::default().address("/p", 1), "/p/traces");
-        assert!(query.is_set() && !query.is_detailed());
+    }
+
+    #[test]
+    fn an_order_comes_back_from_its_address() {
+        for sort in Sort::ALL {
+            assert_eq!(Sort::named(sort.as_str()), sort);
+        }
+        assert_eq!(Sort::named("-luck"), Sort::Newest);
     }
 }

@@ -117,7 +117,7 @@ fn order(params: &Params) -> Result<(TraceOrder, bool), Problem> {
         return Ok((TraceOrder::Timestamp, false));
     };
     let bad = || {
-        let fields = "id, timestamp, name, userId, release, version, public, bookmarked, sessionId";
+        let fields = "id, timestamp, name, userId, release, version, public, bookmarked, sessionId, latency, totalCost";
         Problem::query(
             "orderBy",
             format!("FIELD.asc or FIELD.desc is expected, FIELD one of {fields}"),
@@ -134,6 +134,8 @@ fn order(params: &Params) -> Result<(TraceOrder, bool), Problem> {
         "release" => TraceOrder::Release,
         "version" => TraceOrder::Version,
         "public" => TraceOrder::Public,
+        "latency" => TraceOrder::Latency,
+        "totalCost" => TraceOrder::TotalCost,
         _ => return Err(bad()),
     };
     match direction.to_ascii_lowercase().as_str() {
