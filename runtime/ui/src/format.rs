@@ -33,7 +33,10 @@ pub fn duration(micros: i64) -> String {
 /// A whole number with its thousands apart.
 #[must_use]
 pub fn count(n: u64) -> String {
-    let digits = n.to_string();
+    thousands(&n.to_string())
+}
+
+fn thousands(digits: &str) -> String {
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
@@ -44,24 +47,65 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// US dollars; a dash when there is no cost.
+/// US dollars, rounded half to even on the decimal digits of the amount, so that `1.15` stays `$1.15`.
+/// Zero is `$0`; a dash when the amount is not a cost.
 #[must_use]
 pub fn dollars(amount: f64) -> String {
-    if !amount.is_finite() || amount <= 0.0 {
+    if !amount.is_finite() || amount < 0.0 {
         NONE.to_owned()
+    } else if amount == 0.0 {
+        "$0".to_owned()
     } else if amount < 0.000_001 {
         "<$0.000001".to_owned()
     } else if amount < 0.01 {
-        format!("${amount:.6}")
+        format!("${}", rounded(amount, 6))
     } else if amount < 1.0 {
-        format!("${amount:.4}")
+        format!("${}", rounded(amount, 4))
     } else {
-        format!(
-            "${}.{:02}",
-            count(amount as u64),
-            (amount.fract() * 100.0) as u64
-        )
+        format!("${}", rounded(amount, 2))
     }
+}
+
+/// Dollars of a sum in which unknown costs count as zero: a zero may mean either, so it is a dash.
+pub(crate) fn known_dollars(amount: f64) -> String {
+    if amount > 0.0 {
+        dollars(amount)
+    } else {
+        NONE.to_owned()
+    }
+}
+
+/// A positive amount with this many decimal places, half to even. Works on the shortest digits that
+/// mean this float: the binary value of 1.15 is a little less, and of 1.005 too.
+fn rounded(amount: f64, places: usize) -> String {
+    let text = amount.to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let kept: String = fraction
+        .chars()
+        .chain(std::iter::repeat('0'))
+        .take(places)
+        .collect();
+    let rest = fraction.get(places..).unwrap_or_default();
+    let mut digits: Vec<u8> = whole.bytes().chain(kept.bytes()).collect();
+    let is_odd = digits.last().is_some_and(|digit| digit % 2 == 1);
+    let is_up = match rest.as_bytes() {
+        [] => false,
+        [b'5', tail @ ..] => is_odd || tail.iter().any(|digit| *digit != b'0'),
+        [first, ..] => *first > b'5',
+    };
+    if is_up {
+        let nines = digits.iter().rev().take_while(|digit| **digit == b'9');
+        let n_nines = nines.count();
+        let n = digits.len();
+        digits[n - n_nines..].fill(b'0');
+        match n.checked_sub(n_nines + 1) {
+            Some(at) => digits[at] += 1,
+            None => digits.insert(0, b'1'),
+        }
+    }
+    let all: String = digits.into_iter().map(char::from).collect();
+    let (whole, kept) = all.split_at(all.len() - places);
+    format!("{}.{kept}", thousands(whole))
 }
 
 /// `2026-03-01 10:00:00`, in UTC.
@@ -126,12 +170,37 @@ mod tests {
 
     #[test]
     fn money_and_counts_keep_their_size() {
-        assert_eq!(dollars(0.0), "–");
         assert_eq!(dollars(0.000_123_4), "$0.000123");
         assert_eq!(dollars(0.5), "$0.5000");
-        assert_eq!(dollars(1_234.567), "$1,234.56");
+        assert_eq!(dollars(1_234.567), "$1,234.57");
         assert_eq!(count(999), "999");
         assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn money_is_rounded_half_to_even_on_its_decimal_digits() {
+        let shown = [1.15, 1.145, 1.135, 1.005, 1.0051, 9.999, 999.995, 1e15].map(dollars);
+        let expected = [
+            "$1.15",
+            "$1.14",
+            "$1.14",
+            "$1.00",
+            "$1.01",
+            "$10.00",
+            "$1,000.00",
+            "$1,000,000,000,000,000.00",
+        ];
+        assert_eq!(shown, expected);
+        let small = [0.000_000_5, 0.000_001_5, 0.009_999_95, 0.123_45, 0.999_96].map(dollars);
+        let expected = ["<$0.000001", "$0.000002", "$0.010000", "$0.1234", "$1.0000"];
+        assert_eq!(small, expected);
+    }
+
+    #[test]
+    fn a_cost_of_zero_is_not_a_cost_that_nobody_knows() {
+        assert_eq!(dollars(0.0), "$0");
+        assert_eq!([f64::NAN, f64::INFINITY, -1.0].map(dollars), ["–"; 3]);
+        assert_eq!([0.0, 0.5].map(known_dollars), ["–", "$0.5000"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use askama::Template;
 use perpend_domain::telemetry::{GroupedBy, TraceGroup};
 
-use crate::format::{clock, count, dollars, duration};
+use crate::format::{clock, count, duration, known_dollars};
 use crate::shell::encode;
 use crate::{Shell, Text};
 
@@ -90,7 +90,7 @@ impl GroupLine {
     }
 
     pub(crate) fn cost(&self) -> String {
-        dollars(self.group.total_cost)
+        known_dollars(self.group.total_cost)
     }
 
     pub(crate) fn more_others(&self) -> u64 {

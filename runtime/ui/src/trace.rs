@@ -10,7 +10,7 @@ use perpend_domain::trace::Trace;
 use serde_json::Value;
 
 use crate::content::Block;
-use crate::format::{clock, count, dollars, duration};
+use crate::format::{clock, count, dollars, duration, known_dollars};
 use crate::scores::{ScoreView, Verdict};
 use crate::shell::encode;
 use crate::timeline::{Axis, Bar};
@@ -419,7 +419,7 @@ fn figures(trace: &Trace) -> Vec<Fact> {
                 count(total_tokens(&trace.usage))
             },
         ),
-        fact("Cost", dollars(trace.total_cost)),
+        fact("Cost", known_dollars(trace.total_cost)),
         fact("Observations", count(trace.n_observations.into())),
     ];
     if errors > 0 {

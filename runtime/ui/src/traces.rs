@@ -5,7 +5,7 @@ use perpend_domain::filter::text::print_condition;
 use perpend_domain::filter::{Condition, TRACES, Test, TextOp, find};
 use perpend_domain::time::Timestamp;
 
-use crate::format::{clock, count, dollars, duration};
+use crate::format::{clock, count, duration, known_dollars};
 use crate::overview::Setup;
 use crate::scores::Chip;
 use crate::shell::encode;
@@ -302,7 +302,7 @@ impl TraceLine {
     }
 
     pub(crate) fn cost_text(&self) -> String {
-        dollars(self.cost)
+        known_dollars(self.cost)
     }
 
     pub(crate) fn first_chips(&self) -> &[Chip] {
