@@ -7,7 +7,7 @@ use perpend_domain::evaluation::Target;
 use perpend_domain::ids::SessionId;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy};
 use perpend_domain::trace::Trace;
-use perpend_ui::{Block, GroupLine, Section, SessionPage, TURNS, Text, Turn, Ways, encode};
+use perpend_ui::{GroupLine, Section, SessionPage, TURNS, Text, Turn, Ways, encode};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -51,12 +51,8 @@ pub(super) async fn show(
     let traces: Vec<Trace> = found.into_iter().map(|stored| stored.trace).collect();
     let lines = lines::of(&app, project, &traces).await?;
     let turns = traces.iter().zip(lines).zip(skip + 1..);
-    let turns = turns.map(|((own, line), number)| Turn {
-        number,
-        trace: line,
-        input: Block::of(own.input.as_ref()),
-        output: Block::of(own.output.as_ref()),
-    });
+    let base = viewer.base();
+    let turns = turns.map(|((own, line), number)| Turn::new(number, line, own, &base));
     let mut query = GroupQuery::new(GroupedBy::User, USERS);
     query.of = Some(session.clone());
     let users = telemetry.trace_groups(project, &query).await?;

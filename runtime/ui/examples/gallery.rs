@@ -10,7 +10,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Timestamp;
 use perpend_ui::{
-    Chip, DetailInput, ErrorPage, EvaluatorRow, LoginPage, Opened, Origin, Pager, RuleRow,
+    Chip, DetailInput, ErrorPage, EvaluatorRow, InlineMedium, LoginPage, Opened, Origin, Pager, RuleRow,
     RulesPage, ScoreView, Section, Setup, Shell, Text, Tone, TraceInput, TraceLine, TracePage,
     TracesPage, TracesQuery, Verdict, assets, render,
 };
@@ -55,6 +55,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     write("empty.html", render(&empty)?)?;
     write("trace.html", render(&trace(sample(), None)?)?)?;
     write("step.html", render(&trace(sample(), Some("g2"))?)?)?;
+    write("conversation.html", render(&trace(talk(), Some("g1"))?)?)?;
+    for step in talk()? {
+        write_media(folder, &step)?;
+    }
     write("large.html", render(&trace(large(), Some("o4900"))?)?)?;
     write("rules.html", render(&rules())?)?;
     Ok(())
@@ -221,6 +225,68 @@ fn sample() -> Result<Vec<Observation>, Box<dyn std::error::Error>> {
         "Your refund of $42.50 for order 81723 was approved on 27 February.".to_owned(),
     ));
     Ok(steps)
+}
+
+/// A model call with every kind of part.
+fn talk() -> Result<Vec<Observation>, Box<dyn std::error::Error>> {
+    const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGD4DwABBAEAX+XDSwAAAABJRU5ErkJggg==";
+    let mut step = step((
+        "g1",
+        None,
+        ObservationKind::Generation,
+        "describe",
+        0,
+        2_100,
+    ))?;
+    let call = |id: &str, city: &str| json!({"id": id, "type": "function", "function": {"name": "get_weather", "arguments": json!({"city": city}).to_string()}});
+    step.content.input = Some(Payload::from_value(json!({
+        "model": "gpt-4o",
+        "temperature": 0.2,
+        "tools": [
+            {"type": "function", "function": {"name": "get_weather", "description": "Weather of a city now", "parameters": {"type": "object"}}},
+            {"type": "function", "function": {"name": "send_mail", "parameters": {"type": "object"}}},
+        ],
+        "messages": [
+            {"role": "system", "content": "You describe places. Be short."},
+            {"role": "user", "name": "mia", "content": [
+                {"type": "text", "text": "What is on this picture, and how is the weather there and in Oslo?"},
+                {"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{PNG}"), "detail": "low"}},
+                {"type": "image_url", "image_url": {"url": "https://pictures.example/paris/eiffel.jpg"}},
+                {"type": "input_audio", "input_audio": {"data": "UklGRiQAAABXQVZF", "format": "wav"}},
+                {"type": "file", "file": {"filename": "itinerary.pdf", "file_data": "data:application/pdf;base64,JVBERi0xLjQ="}},
+            ]},
+            {"role": "assistant", "reasoning_content": "Two cities: Paris and Oslo.", "content": null, "tool_calls": [call("c1", "Paris"), call("c2", "Oslo")]},
+            {"role": "tool", "tool_call_id": "c2", "status": "error", "content": "upstream timed out"},
+            {"role": "tool", "tool_call_id": "c1", "content": "{\"celsius\":12,\"sky\":\"rain\"}"},
+            {"role": "user", "content": "And tomorrow?", "client": {"app": "ios", "version": "4.1"}},
+        ],
+    })));
+    step.content.output = Some(Payload::from_value(json!({
+        "id": "chatcmpl-1",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Tomorrow it is dry in Paris; Oslo did not answer.", "refusal": null}}],
+        "usage": {"prompt_tokens": 410, "completion_tokens": 23},
+    })));
+    step.content.tool_definitions = Some(json!([{"name": "get_weather", "input_schema": {}}]));
+    step.called_tools = vec!["get_weather".to_owned()];
+    Ok(vec![step])
+}
+
+/// The media inside the input of a step, at the addresses that its page has for them.
+fn write_media(folder: &Path, step: &Observation) -> Result<(), Box<dyn std::error::Error>> {
+    let address = format!(
+        "traces/{}/observations/{}/raw/input/media",
+        step.trace_id, step.id
+    );
+    let media = folder.join(address);
+    std::fs::create_dir_all(&media)?;
+    let Some(input) = &step.content.input else {
+        return Ok(());
+    };
+    let found = (0..).map_while(|number| Some((number, InlineMedium::of(input, number)?)));
+    for (number, medium) in found {
+        std::fs::write(media.join(number.to_string()), medium.bytes)?;
+    }
+    Ok(())
 }
 
 fn large() -> Result<Vec<Observation>, Box<dyn std::error::Error>> {

@@ -108,6 +108,18 @@ fn rounded(amount: f64, places: usize) -> String {
     format!("{}.{kept}", thousands(whole))
 }
 
+/// Bytes as people read them: `812 bytes`, `3.4 KB`, `34 KB`, `1.2 MB`.
+pub(crate) fn size(bytes: u64) -> String {
+    let kib = bytes as f64 / 1024.0;
+    match bytes {
+        1 => "1 byte".to_owned(),
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..10_000 => format!("{kib:.1} KB"),
+        10_000..1_000_000 => format!("{kib:.0} KB"),
+        _ => format!("{:.1} MB", kib / 1024.0),
+    }
+}
+
 /// `2026-03-01 10:00:00`, in UTC.
 #[must_use]
 pub fn clock(at: Timestamp) -> String {
@@ -201,6 +213,22 @@ mod tests {
         assert_eq!(dollars(0.0), "$0");
         assert_eq!([f64::NAN, f64::INFINITY, -1.0].map(dollars), ["–"; 3]);
         assert_eq!([0.0, 0.5].map(known_dollars), ["–", "$0.5000"]);
+    }
+
+    #[test]
+    fn sizes_read_in_the_fitting_unit() {
+        let shown = [0, 1, 999, 3_500, 34_816, 1_500_000].map(size);
+        assert_eq!(
+            shown,
+            [
+                "0 bytes",
+                "1 byte",
+                "999 bytes",
+                "3.4 KB",
+                "34 KB",
+                "1.4 MB"
+            ]
+        );
     }
 
     #[test]

@@ -33,7 +33,7 @@ mod tree;
 
 pub use askama::{Error, Template};
 
-pub use content::Block;
+pub use content::{Addresses, Block, InlineMedium, inline_type};
 pub use format::{clock, count, dollars, duration};
 pub use groups::{GroupLine, GroupsPage, UserPage, Ways};
 pub use markup::{Html, Text};

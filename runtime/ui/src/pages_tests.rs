@@ -138,10 +138,9 @@ fn assert_inert(page: &str) {
         lower.matches("<script").count(),
         lower.matches("<script src=\"/assets/").count()
     );
-    assert_eq!(
-        lower.matches("<img").count(),
-        lower.matches("<img src=\"/assets/").count()
-    );
+    let own = ["/assets/", "/traces/", "/media/"];
+    let own = own.map(|path| lower.matches(&format!("<img src=\"{path}")).count());
+    assert_eq!(lower.matches("<img").count(), own.iter().sum::<usize>());
     for bad in [" style=", "<style", "<iframe", "javascript:"] {
         assert!(!lower.contains(bad), "{bad}");
     }
@@ -214,6 +213,24 @@ fn the_detail_pane_alone_is_inert_too() {
         DetailInput::default(),
     ));
     assert!(bare.contains("nothing recorded") && bare.contains("No score"));
+}
+
+#[test]
+fn pictures_of_a_step_are_below_its_raw_value() {
+    let mut step = observation("a", None, 0, 1);
+    let picture = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AP8="}});
+    let elsewhere = json!({"type": "image_url", "image_url": {"url": "https://a.example/b.png"}});
+    step.content.input = Some(Payload::from_value(
+        json!([{"role": "user", "content": [picture, elsewhere]}]),
+    ));
+    step.content.tool_definitions = Some(json!([{"name": "look"}, {"name": "write"}]));
+    step.called_tools = vec!["look".to_owned()];
+    let html = checked(&DetailPage::of_observation(&step, DetailInput::default()));
+    assert_eq!(html.matches("<img").count(), 1);
+    let address = format!("/observations/{}/raw/input/media/0\"", step.id);
+    assert!(html.contains(&address), "{html}");
+    assert!(html.contains("on <bdi>a.example</bdi> <a href=\"https://a.example/b.png\" rel=\"noreferrer noopener nofollow\""));
+    assert!(html.contains("2 tools offered, 1 called") && !html.contains("data:"));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! One session: its turns in order, each as what was asked and what was answered.
 
 use askama::Template;
+use perpend_domain::trace::Trace;
 
-use crate::content::Block;
+use crate::content::{Addresses, Block};
 use crate::groups::{GroupLine, Ways};
 use crate::scores::{Chip, ScoreView};
 use crate::traces::TraceLine;
@@ -36,14 +37,10 @@ pub struct SessionPage {
 /// One trace of a session.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// From 1.
-    pub number: u64,
-    /// The trace.
-    pub trace: TraceLine,
-    /// What was asked.
-    pub input: Block,
-    /// What was answered.
-    pub output: Block,
+    number: u64,
+    trace: TraceLine,
+    input: Block,
+    output: Block,
 }
 
 impl SessionPage {
@@ -62,6 +59,21 @@ impl SessionPage {
 }
 
 impl Turn {
+    /// The turn of this number, from 1: its trace with input and output, shown in the project at `base`.
+    #[must_use]
+    pub fn new(number: u64, line: TraceLine, trace: &Trace, base: &str) -> Self {
+        let at = |part: &str| Addresses {
+            value: format!("{}/raw/{part}", line.href(base)),
+            media: format!("{base}/media"),
+        };
+        Self {
+            number,
+            input: Block::of(trace.input.as_ref(), &at("input")),
+            output: Block::of(trace.output.as_ref(), &at("output")),
+            trace: line,
+        }
+    }
+
     pub(crate) fn chips(&self) -> &[Chip] {
         &self.trace.scores
     }

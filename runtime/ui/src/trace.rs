@@ -5,11 +5,10 @@ use std::collections::HashMap;
 use askama::{Error, Template};
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Content, Cost, Level, Observation, ObservationKind, Usage};
-use perpend_domain::payload::Payload;
 use perpend_domain::trace::Trace;
 use serde_json::Value;
 
-use crate::content::Block;
+use crate::content::{Addresses, Block};
 use crate::format::{clock, count, dollars, duration, known_dollars};
 use crate::scores::{ScoreView, Verdict};
 use crate::shell::encode;
@@ -512,9 +511,9 @@ impl Detail {
                 format!("{n} that repeat another's usage"),
             ));
         }
+        let raw = format!("{}/traces/{}/raw", input.base, encode(trace.id.as_str()));
+        let at = |part: &str| addresses(&input.base, &raw, part);
         Self {
-            raw: format!("{}/traces/{}/raw", input.base, encode(trace.id.as_str())),
-            base: input.base,
             kind: "trace",
             name: Text::from(trace.name.as_deref().unwrap_or("Unnamed trace")),
             id: Text::from(trace.id.as_str()),
@@ -522,10 +521,12 @@ impl Detail {
             level_class: "",
             status_message: None,
             facts,
-            input: Block::of(trace.input.as_ref()),
-            output: Block::of(trace.output.as_ref()),
+            input: Block::of(trace.input.as_ref(), &at("input")),
+            output: Block::of(trace.output.as_ref(), &at("output")),
             tool_definitions: Block::Absent,
-            metadata: Block::of_map(&trace.metadata),
+            metadata: Block::of_map(&trace.metadata, &at("metadata")),
+            raw,
+            base: input.base,
             scores: input.scores,
             verdicts: input.verdicts,
         }
@@ -545,13 +546,11 @@ impl Detail {
             Level::Debug => (Some("debug"), "plain"),
             Level::Default => (None, ""),
         };
-        let definitions = tool_definitions
-            .as_ref()
-            .map(|value| Payload::from_value(value.clone()));
         let (trace_id, id) = (encode(step.trace_id.as_str()), encode(step.id.as_str()));
+        let raw = format!("{}/traces/{trace_id}/observations/{id}/raw", input.base);
+        let at = |part: &str| addresses(&input.base, &raw, part);
+        let definitions = tool_definitions.as_ref();
         Self {
-            raw: format!("{}/traces/{trace_id}/observations/{id}/raw", input.base),
-            base: input.base,
             kind: kind_word(step.kind),
             name: Text::from(step.name.as_str()),
             id: Text::from(step.id.as_str()),
@@ -559,13 +558,23 @@ impl Detail {
             level_class,
             status_message: step.status_message.as_deref().map(Text::from),
             facts: observation_facts(step),
-            input: Block::of(asked.as_ref()),
-            output: Block::of(output.as_ref()),
-            tool_definitions: Block::of(definitions.as_ref()),
-            metadata: Block::of_map(meta),
+            input: Block::of(asked.as_ref(), &at("input")),
+            output: Block::of(output.as_ref(), &at("output")),
+            tool_definitions: Block::of_tools(definitions, &step.called_tools, &at("tools")),
+            metadata: Block::of_map(meta, &at("metadata")),
+            raw,
+            base: input.base,
             scores: input.scores,
             verdicts: input.verdicts,
         }
+    }
+}
+
+/// Where the media of one of the values below `raw` are.
+fn addresses(base: &str, raw: &str, part: &str) -> Addresses {
+    Addresses {
+        value: format!("{raw}/{part}"),
+        media: format!("{base}/media"),
     }
 }
 

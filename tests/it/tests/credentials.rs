@@ -303,9 +303,10 @@ async fn a_session_ends_with_the_key_pair_that_began_it_and_no_other() {
     let theirs = log_in(&app, &form(&text("publicKey"), &text("secretKey"))).await;
     let of_another_pair = log_in(&app, &form(KEYS.0, KEYS.1)).await;
     let of_the_token = log_in(&app, &format!("token={}", app.app.web.login_token)).await;
+    let traces = format!("/project/{}/traces", app.app.home_project);
     let opens = async |cookie: &str| {
         let visitor = app.anonymous().with_header("cookie", cookie);
-        status(&visitor, "/traces").await
+        status(&visitor, &traces).await
     };
     for cookie in [&theirs, &of_another_pair, &of_the_token] {
         assert_eq!(opens(cookie).await, 200);

@@ -38,6 +38,7 @@ mod metrics;
 mod older;
 mod organizations;
 mod otlp;
+mod pages;
 mod plugins;
 mod prompts;
 mod readers;

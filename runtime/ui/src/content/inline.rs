@@ -1,0 +1,288 @@
+//! Media inside a value: taken out before anything is rendered, a token left in their place, and
+//! decoded one at a time when a browser asks for the bytes.
+//!
+//! Both directions walk the value in the same order, so that a number names the same medium for the
+//! page and for the request that it leads to.
+
+use perpend_domain::payload::Payload;
+use serde_json::{Map, Value};
+
+use super::encoded::{decoded, decoded_length, is_base64, sniffed};
+use super::fields::parsed;
+use super::spans::{plain_type, spans};
+
+/// Larger JSON is read as text: only its beginning is shown anyway.
+const PARSED_BYTES: usize = 32 << 20;
+
+/// A medium that was taken out of a value.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// MIME type in lower case; empty when neither the value nor the first bytes say it.
+    pub(super) content_type: String,
+    /// Bytes when decoded; absent for a reference.
+    pub(super) size: Option<u64>,
+    /// The id of a medium that is stored by itself.
+    pub(super) stored: Option<String>,
+}
+
+/// The media of a value. Tokens are `MARK NUMBER MARK`.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) mark: char,
+    pub(super) found: Vec<Found>,
+    wanted: Option<usize>,
+    bytes: Vec<u8>,
+}
+
+/// The bytes of a medium that was recorded inside a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InlineMedium {
+    /// MIME type as recorded, in lower case. Not to be trusted: see [`crate::inline_type`].
+    pub content_type: String,
+    /// The decoded bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl InlineMedium {
+    /// The medium with this number in a recorded value, as the addresses on a page count them.
+    #[must_use]
+    pub fn of(payload: &Payload, number: usize) -> Option<Self> {
+        let mut value = read(payload);
+        let mut taken = Taken::new(&value, Some(number));
+        taken.walk(&mut value, None);
+        let found = taken.found.get(number)?;
+        found.size.map(|_| Self {
+            content_type: found.content_type.clone(),
+            bytes: taken.bytes,
+        })
+    }
+}
+
+/// The value of a payload. Text that holds an object or a list as JSON is read as that.
+pub(super) fn read(payload: &Payload) -> Value {
+    let text = payload.as_str();
+    let value = (text.len() <= PARSED_BYTES).then(|| match payload {
+        Payload::Text(text) => parsed(text),
+        Payload::Json(json) => serde_json::from_str(json).ok(),
+    });
+    value
+        .flatten()
+        .unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+/// Takes all media out of a value.
+pub(super) fn take(value: &mut Value) -> Taken {
+    let mut taken = Taken::new(value, None);
+    taken.walk(value, None);
+    taken
+}
+
+impl Taken {
+    fn new(value: &Value, wanted: Option<usize>) -> Self {
+        // Private use characters. A token must not be a text that was recorded.
+        let mut marks = ('\u{f0000}'..='\u{f000f}').filter(|mark| !holds(value, *mark));
+        Self {
+            mark: marks.next().unwrap_or('\u{f0000}'),
+            found: Vec::new(),
+            wanted,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// `hint` is the MIME type that the object around this one gives for `bytes`.
+    fn walk(&mut self, value: &mut Value, hint: Option<&str>) {
+        match value {
+            Value::String(text) => {
+                if let Some(replaced) = self.text(text) {
+                    *text = replaced;
+                }
+            }
+            Value::Array(items) => {
+                for item in items {
+                    self.walk(item, None);
+                }
+            }
+            Value::Object(members) => {
+                self.names(members);
+                let data = data_of(members, hint);
+                let of_source = type_of_source(members);
+                for (key, member) in members.iter_mut() {
+                    match (&data, &mut *member) {
+                        (Some((place, content_type)), Value::String(text))
+                            if key.as_str() == *place =>
+                        {
+                            let data = std::mem::take(text);
+                            let size = decoded_length(&data);
+                            let found = (content_type.clone(), Some(size), None);
+                            *text = self.push(found, || decoded(&data));
+                        }
+                        _ => self.walk(member, of_source.as_deref().filter(|_| key == "source")),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes media out of the names of members, which are rarely anything else than names.
+    fn names(&mut self, members: &mut Map<String, Value>) {
+        const SHORTEST: usize = "data:a/b,c".len();
+        let may_hold = |name: &String| SHORTEST <= name.len() && !spans(name).is_empty();
+        if !members.keys().any(may_hold) {
+            return;
+        }
+        for (name, member) in std::mem::take(members) {
+            let replaced = self.text(&name).unwrap_or(name);
+            members.insert(replaced, member);
+        }
+    }
+
+    /// Notes a medium; the token for it.
+    fn push(
+        &mut self,
+        (content_type, size, stored): (String, Option<u64>, Option<String>),
+        bytes: impl FnOnce() -> Vec<u8>,
+    ) -> String {
+        let number = self.found.len();
+        if self.wanted == Some(number) {
+            self.bytes = bytes();
+        }
+        self.found.push(Found {
+            content_type,
+            size,
+            stored,
+        });
+        format!("{0}{number}{0}", self.mark)
+    }
+
+    /// The text with all media in it replaced; none when there are none.
+    fn text(&mut self, text: &str) -> Option<String> {
+        let spans = spans(text);
+        if spans.is_empty() {
+            return None;
+        }
+        let mut out = String::new();
+        let mut copied = 0;
+        for span in spans {
+            out.push_str(&text[copied..span.whole.start]);
+            let data = &text[span.data];
+            let size = span.stored.is_none().then(|| match span.is_base64 {
+                true => decoded_length(data),
+                false => percent_decoded(data).len() as u64,
+            });
+            let token = self.push((span.content_type, size, span.stored), || {
+                match span.is_base64 {
+                    true => decoded(data),
+                    false => percent_decoded(data),
+                }
+            });
+            out.push_str(&token);
+            copied = span.whole.end;
+        }
+        out.push_str(&text[copied..]);
+        Some(out)
+    }
+}
+
+fn holds(value: &Value, mark: char) -> bool {
+    match value {
+        Value::String(text) => text.contains(mark),
+        Value::Array(items) => items.iter().any(|item| holds(item, mark)),
+        Value::Object(members) => members
+            .iter()
+            .any(|(key, member)| key.contains(mark) || holds(member, mark)),
+        _ => false,
+    }
+}
+
+fn percent_decoded(data: &str) -> Vec<u8> {
+    percent_encoding::percent_decode_str(data).collect()
+}
+
+/// The member that is base64, in the shapes of the common APIs, and its MIME type.
+fn data_of(members: &Map<String, Value>, hint: Option<&str>) -> Option<(&'static str, String)> {
+    let text = |key: &str| members.get(key).and_then(Value::as_str);
+    let is_data = |key: &str| text(key).is_some_and(is_base64);
+    if let Some(hint) = hint.filter(|_| is_data("bytes")) {
+        return Some(("bytes", hint.to_owned()));
+    }
+    let declared = ["media_type", "mime_type", "mediaType", "mimeType"]
+        .iter()
+        .find_map(|key| text(key))
+        .and_then(plain_type);
+    let kind = text("type").unwrap_or_default();
+    if let Some(declared) = declared {
+        let is_file = [
+            "base64",
+            "blob",
+            "file",
+            "media",
+            "binary",
+            "input_file",
+            "image",
+        ];
+        let is_medium = ["image/", "audio/", "video/"]
+            .iter()
+            .any(|prefix| declared.starts_with(prefix));
+        let keys = ["data", "content", "image", "bytes", "base64", "file_data"];
+        let key = keys.into_iter().find(|key| is_data(key))?;
+        let is_taken = is_medium || is_file.contains(&kind) || declared == "application/pdf";
+        return is_taken.then_some((key, declared));
+    }
+    if !is_data("data") {
+        return None;
+    }
+    // Audio of OpenAI: as sent with its format, as answered with what is said in it.
+    let format = text("format").and_then(|format| plain_type(&format!("audio/{format}")));
+    let is_spoken = members.contains_key("transcript");
+    let spoken = || sniffed(text("data").unwrap_or_default()).unwrap_or("audio/wav");
+    format
+        .or_else(|| is_spoken.then(|| spoken().to_owned()))
+        .map(|content_type| ("data", content_type))
+}
+
+/// Bedrock: `{"format": "png", "source": {"bytes": ..}}`.
+fn type_of_source(members: &Map<String, Value>) -> Option<String> {
+    members.get("source")?.as_object()?.get("bytes")?;
+    let format = members.get("format")?.as_str()?;
+    let family = match format {
+        "png" | "jpeg" | "jpg" | "gif" | "webp" | "avif" => "image",
+        "mp3" | "wav" | "ogg" | "aac" | "flac" => "audio",
+        "mp4" | "webm" | "mov" | "mkv" => "video",
+        _ => "application",
+    };
+    plain_type(&format!("{family}/{format}"))
+}
+
+/// The types that a page shows in their place, by the names under which they are recorded.
+const SHOWN: [(&str, &str); 20] = [
+    ("audio/mp3", "audio/mpeg"),
+    ("audio/mp4", "audio/mp4"),
+    ("audio/mpeg", "audio/mpeg"),
+    ("audio/oga", "audio/ogg"),
+    ("audio/ogg", "audio/ogg"),
+    ("audio/opus", "audio/ogg"),
+    ("audio/vnd.wave", "audio/wav"),
+    ("audio/wav", "audio/wav"),
+    ("audio/wave", "audio/wav"),
+    ("audio/webm", "audio/webm"),
+    ("audio/x-wav", "audio/wav"),
+    ("image/avif", "image/avif"),
+    ("image/gif", "image/gif"),
+    ("image/jpeg", "image/jpeg"),
+    ("image/jpg", "image/jpeg"),
+    ("image/png", "image/png"),
+    ("image/webp", "image/webp"),
+    ("video/mp4", "video/mp4"),
+    ("video/ogg", "video/ogg"),
+    ("video/webm", "video/webm"),
+];
+
+/// The type under which bytes recorded as `content_type` may be sent to be shown. Anything else, SVG and
+/// HTML above all, is only offered as a file.
+#[must_use]
+pub fn inline_type(content_type: &str) -> Option<&'static str> {
+    let name = plain_type(content_type)?;
+    let shown = SHOWN.iter().find(|(recorded, _)| *recorded == name);
+    shown.map(|(_, sent)| *sent)
+}

@@ -1,0 +1,200 @@
+//! Where in a value the conversation is: the value itself, or a member of a request or an answer, which
+//! may also offer tools and say other things besides.
+
+use serde_json::{Map, Value};
+
+use super::fields::{is_empty, merge, parsed};
+use super::messages::is_message;
+
+/// Objects and lists around the messages.
+const MAX_DEPTH: usize = 6;
+/// Members that hold messages, those that are likelier first.
+const HOLDERS: [&str; 18] = [
+    "messages",
+    "contents",
+    "input_messages",
+    "output_messages",
+    "input",
+    "inputs",
+    "choices",
+    "candidates",
+    "generations",
+    "output",
+    "outputs",
+    "message",
+    "update",
+    "prompt",
+    "response",
+    "request",
+    "body",
+    "kwargs",
+];
+const INSTRUCTIONS: [&str; 4] = [
+    "system",
+    "instructions",
+    "system_instruction",
+    "systemInstruction",
+];
+const QUESTIONS: [&str; 2] = ["prompt", "input"];
+const TOOLS: [&str; 2] = ["tools", "functions"];
+
+/// A message, where it is.
+pub(super) enum Item<'v> {
+    Message(&'v Value),
+    /// Said by this role, in a member of its own.
+    Said(&'static str, &'v Value),
+}
+
+/// A conversation in a value.
+#[derive(Default)]
+pub(super) struct Located<'v> {
+    pub(super) items: Vec<Item<'v>>,
+    pub(super) tools: Option<&'v Value>,
+    /// What else the objects around it say.
+    pub(super) further: Map<String, Value>,
+}
+
+/// The conversation in a value, if there is one.
+pub(super) fn locate(value: &Value) -> Option<Located<'_>> {
+    locate_within(value, 0)
+}
+
+fn locate_within(value: &Value, depth: usize) -> Option<Located<'_>> {
+    if MAX_DEPTH < depth {
+        return None;
+    }
+    match value {
+        Value::Array(items) => of_list(items, depth),
+        Value::Object(_) if is_message(value) => Some(Located::of(vec![Item::Message(value)])),
+        Value::Object(members) => of_object(members, depth),
+        _ => None,
+    }
+}
+
+impl<'v> Located<'v> {
+    fn of(items: Vec<Item<'v>>) -> Self {
+        Self {
+            items,
+            ..Self::default()
+        }
+    }
+}
+
+/// A list of which half are messages, or a list of conversations.
+fn of_list(items: &[Value], depth: usize) -> Option<Located<'_>> {
+    let n_messages = items.iter().filter(|item| is_message(item)).count();
+    if 0 < n_messages && items.len() <= 2 * n_messages {
+        return Some(Located::of(items.iter().map(Item::Message).collect()));
+    }
+    let mut all = Located::default();
+    for (at, item) in items.iter().enumerate() {
+        let found = locate_within(item, depth + 1)?;
+        all.items.extend(found.items);
+        all.tools = all.tools.or(found.tools);
+        match items.len() {
+            1 => merge(&mut all.further, found.further),
+            _ if found.further.is_empty() => {}
+            _ => {
+                let further = Value::Object(found.further);
+                all.further.insert(format!("[{at}]"), further);
+            }
+        }
+    }
+    (!all.items.is_empty()).then_some(all)
+}
+
+fn of_object(members: &Map<String, Value>, depth: usize) -> Option<Located<'_>> {
+    let member = |keys: &[&'static str]| {
+        keys.iter()
+            .find_map(|key| Some((*key, members.get(*key).filter(|value| !is_empty(value))?)))
+    };
+    let inside = HOLDERS.iter().find_map(|key| {
+        let found = locate_within(members.get(*key)?, depth + 1)?;
+        Some((*key, found))
+    });
+    let instructions = member(&INSTRUCTIONS).filter(|(_, value)| !value.is_number());
+    let mut shown = Vec::new();
+    let mut located = match inside {
+        Some((key, mut found)) => {
+            shown.push(key);
+            let inner = std::mem::take(&mut found.further);
+            if !inner.is_empty() {
+                found.further.insert(key.to_owned(), Value::Object(inner));
+            }
+            found
+        }
+        // A question alone is a text like any other.
+        None => {
+            instructions?;
+            let (key, asked) = member(&QUESTIONS).filter(|(_, asked)| asked.is_string())?;
+            shown.push(key);
+            Located::of(vec![Item::Said("user", asked)])
+        }
+    };
+    if let Some((key, value)) = instructions {
+        shown.push(key);
+        located.items.insert(0, Item::Said("system", value));
+    }
+    if let Some((key, value)) = member(&TOOLS).filter(|_| located.tools.is_none()) {
+        shown.push(key);
+        located.tools = Some(value);
+    }
+    let rest = members
+        .iter()
+        .filter(|(key, value)| !shown.contains(&key.as_str()) && !is_empty(value));
+    let rest = rest.map(|(key, value)| (key.clone(), value.clone()));
+    merge(&mut located.further, rest.collect());
+    Some(located)
+}
+
+/// Makes one shape out of two that libraries use besides: names with dots, such as `message.role`, and
+/// lists of messages held as text.
+pub(super) fn expand(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(expand),
+        Value::Object(members) => {
+            for key in HOLDERS.iter().chain(&TOOLS) {
+                if let Some(Value::String(text)) = members.get(*key)
+                    && let Some(list) = parsed(text).filter(Value::is_array)
+                {
+                    members.insert((*key).to_owned(), list);
+                }
+            }
+            if members.keys().any(|key| is_dotted(key)) {
+                let flat = std::mem::take(members);
+                for (key, value) in flat {
+                    match is_dotted(&key) {
+                        true => insert_dotted(members, &key, value),
+                        false => merge(members, Map::from_iter([(key, value)])),
+                    }
+                }
+            }
+            members.values_mut().for_each(expand);
+        }
+        _ => {}
+    }
+}
+
+fn is_dotted(key: &str) -> bool {
+    ["message.", "tool_call.", "message_content."]
+        .iter()
+        .any(|prefix| key.starts_with(prefix))
+}
+
+fn insert_dotted(members: &mut Map<String, Value>, path: &str, value: Value) {
+    const MAX_NAMES: usize = 8;
+    let mut names: Vec<&str> = path.splitn(MAX_NAMES, '.').collect();
+    let last = names.pop().unwrap_or(path);
+    let mut at = members;
+    for name in names {
+        let inner = at.entry(name).or_insert_with(|| Value::Object(Map::new()));
+        // A text under the name of an object: the object takes it in.
+        if !inner.is_object() {
+            let taken = std::mem::take(inner);
+            *inner = Value::Object(Map::from_iter([(String::new(), taken)]));
+        }
+        let Value::Object(inner) = inner else { return };
+        at = inner;
+    }
+    merge(at, Map::from_iter([(last.to_owned(), value)]));
+}

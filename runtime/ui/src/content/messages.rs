@@ -1,0 +1,378 @@
+//! Messages in the shapes of the common APIs and libraries: who speaks, and the parts of what is said.
+//! A member that has no place in this form is shown under the message.
+
+use serde_json::{Map, Value};
+
+use super::fields::{Fields, is_empty, merge};
+use super::fold::Further;
+use super::kinds::Kind;
+use super::media::Source;
+use super::parts::{Part, Role};
+use crate::markup::Text;
+
+/// Objects around a message: `choices[0].message`, the `data` and `kwargs` of LangChain ...
+const MAX_LAYERS: usize = 5;
+const ROLES: [&str; 10] = [
+    "system",
+    "developer",
+    "user",
+    "human",
+    "assistant",
+    "model",
+    "ai",
+    "tool",
+    "function",
+    "bot",
+];
+/// `type` of LangChain's messages.
+const LANGCHAIN: [&str; 10] = [
+    "human",
+    "ai",
+    "system",
+    "tool",
+    "function",
+    "chat",
+    "developer",
+    "AIMessageChunk",
+    "HumanMessageChunk",
+    "ToolMessageChunk",
+];
+/// Members that only a message has, next to its role.
+const BODIES: [&str; 14] = [
+    "content",
+    "parts",
+    "contents",
+    "tool_calls",
+    "toolCalls",
+    "tool_call_id",
+    "toolInvocations",
+    "function_call",
+    "refusal",
+    "reasoning_content",
+    "reasoning",
+    "audio",
+    "images",
+    "text",
+];
+/// Short members that stand in the head of a message.
+const FACTS: [&str; 10] = [
+    "id",
+    "finish_reason",
+    "finishReason",
+    "stop_reason",
+    "stopReason",
+    "status",
+    "index",
+    "phase",
+    "done_reason",
+    "tool_call_id",
+];
+
+/// One message.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Message {
+    pub(crate) role: Text,
+    /// One of the roles that have a colour of their own.
+    pub(crate) role_class: &'static str,
+    pub(crate) name: Option<Text>,
+    pub(crate) facts: Vec<(Text, Text)>,
+    pub(crate) parts: Vec<Part>,
+    /// Shown at the call that it answers.
+    pub(super) is_moved: bool,
+    pub(crate) further: Option<Further>,
+}
+
+fn role_class(role: &str) -> &'static str {
+    match role {
+        "system" | "developer" => "system",
+        "user" | "human" | "HumanMessageChunk" => "user",
+        "assistant" | "model" | "ai" | "bot" | "AIMessageChunk" => "assistant",
+        "tool" | "function" | "ToolMessageChunk" => "tool",
+        _ => "other",
+    }
+}
+
+fn text_at<'v>(object: &'v Map<String, Value>, key: &str) -> &'v str {
+    object.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The member that holds the message, when this object is only around one.
+fn layer(object: &Map<String, Value>) -> Option<&'static str> {
+    let inner = |key: &str| object.get(key).and_then(Value::as_object);
+    if object.contains_key("lc") && inner("kwargs").is_some() {
+        return Some("kwargs");
+    }
+    if LANGCHAIN.contains(&text_at(object, "type")) && inner("data").is_some() {
+        return Some("data");
+    }
+    if object.contains_key("role") {
+        return None;
+    }
+    let is_spoken = |key: &&str| {
+        inner(key).is_some_and(|inner| inner.contains_key("role") || layer(inner).is_some())
+    };
+    ["message", "delta", "content"].into_iter().find(is_spoken)
+}
+
+/// Whether a value is a message, or something that stands between messages as they do: a call, its
+/// result, reasoning, a part with a type.
+pub(super) fn is_message(value: &Value) -> bool {
+    let Some(mut object) = value.as_object() else {
+        return false;
+    };
+    for _ in 0..MAX_LAYERS {
+        match layer(object).and_then(|key| object.get(key)?.as_object()) {
+            Some(inner) if text_at(object, "type") == "constructor" => {
+                return is_class(object) || is_spoken(inner);
+            }
+            Some(inner) => object = inner,
+            None => break,
+        }
+    }
+    is_spoken(object) || is_item(object)
+}
+
+/// Whether a serialised object of LangChain is a message.
+fn is_class(object: &Map<String, Value>) -> bool {
+    let path = object.get("id").and_then(Value::as_array);
+    let class = path
+        .and_then(|path| path.last()?.as_str())
+        .unwrap_or_default();
+    class.ends_with("Message") || class.ends_with("MessageChunk")
+}
+
+fn is_spoken(object: &Map<String, Value>) -> bool {
+    let role = text_at(object, "role");
+    let has_body = BODIES.iter().any(|key| object.contains_key(*key));
+    if !role.is_empty() {
+        let is_known = ROLES.contains(&role) && (has_body || object.len() <= 2);
+        return is_known || object.contains_key("content") || object.contains_key("parts");
+    }
+    let is_langchain = LANGCHAIN.contains(&text_at(object, "type"));
+    let has_calls = ["tool_calls", "toolCalls"]
+        .iter()
+        .any(|key| object.get(*key).is_some_and(Value::is_array));
+    (is_langchain && object.contains_key("content")) || has_calls
+}
+
+/// Whether an object is a part that may stand alone in a list of messages.
+fn is_item(object: &Map<String, Value>) -> bool {
+    match Kind::of(object) {
+        Kind::Unknown => object.contains_key("message_content"),
+        Kind::Text | Kind::Refusal | Kind::Reasoning => {
+            let said = ["text", "content", "thinking", "refusal", "summary", "data"];
+            object.contains_key("type") && said.iter().any(|key| object.contains_key(*key))
+        }
+        Kind::Medium => {
+            let kind = text_at(object, "type");
+            let said = [
+                "source",
+                "data",
+                "content",
+                "inlineData",
+                "image",
+                "url",
+                "uri",
+            ];
+            object.contains_key(kind) || said.iter().any(|key| object.contains_key(*key))
+        }
+        Kind::Call => {
+            let said = ["name", "toolName", "tool_name", "call_id", "action", "id"];
+            let is_wrapped = |member: &Value| member.get("name").is_some();
+            said.iter().any(|key| object.contains_key(*key)) || object.values().any(is_wrapped)
+        }
+        Kind::Result => true,
+    }
+}
+
+impl Message {
+    /// What somebody says, in a request that gives it a member of its own.
+    pub(super) fn said(source: &Source<'_>, role: &str, value: &Value) -> Self {
+        let mut message = Self::named(source, role);
+        let parts = value.as_object().and_then(|object| object.get("parts"));
+        message.parts = Part::contents(source, parts.unwrap_or(value), 0);
+        if let (Some(object), Some(_)) = (value.as_object(), parts) {
+            let mut fields = Fields::of(object);
+            fields.any(&["parts"]);
+            fields.is_one_of("role", &ROLES);
+            message.further = source.further(fields.rest());
+        }
+        message
+    }
+
+    /// A member of a list of messages that is none.
+    fn other(source: &Source<'_>, value: &Value) -> Self {
+        Self {
+            parts: vec![Part::json(source, value)],
+            ..Self::named(source, "other")
+        }
+    }
+
+    fn named(source: &Source<'_>, role: &str) -> Self {
+        Self {
+            role: source.line(role),
+            role_class: role_class(role),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn of(source: &Source<'_>, value: &Value) -> Self {
+        let Some(object) = value.as_object().filter(|_| is_message(value)) else {
+            return Self::other(source, value);
+        };
+        let mut layers = Vec::new();
+        let mut object = object;
+        for _ in 0..MAX_LAYERS {
+            let Some(key) = layer(object) else { break };
+            let mut outer = Fields::of(object);
+            let Some(inner) = outer.object(&[key]) else {
+                break;
+            };
+            layers.push((outer, object));
+            object = inner;
+        }
+        let class = layers.iter().find_map(|(_, outer)| class_of(outer));
+        let (mut message, rest) = match is_spoken(object) || class.is_some() {
+            true => Self::spoken(source, object, class.as_deref()),
+            false => Self::item(source, value, object),
+        };
+        let mut further = Map::new();
+        for (mut outer, object) in layers {
+            if class_of(object).is_some() {
+                outer.take(&["lc"], |value| value.as_u64().filter(|lc| *lc == 1));
+                outer.is_one_of("type", &["constructor"]);
+                outer.take(&["id"], Value::as_array);
+            }
+            outer.is_one_of("type", &LANGCHAIN);
+            message.facts.extend(source.facts(outer.facts(&FACTS)));
+            merge(&mut further, outer.rest());
+        }
+        merge(&mut further, rest);
+        message.further = source.further(further);
+        message
+    }
+
+    /// A message with a role; `class` is the path of its class in LangChain.
+    fn spoken<'v>(
+        source: &Source<'_>,
+        object: &'v Map<String, Value>,
+        class: Option<&str>,
+    ) -> (Self, Map<String, Value>) {
+        let mut fields = Fields::of(object);
+        let of_class = class.map(|class| class.rsplit('.').next().unwrap_or(class));
+        let role = fields
+            .text(&["role"])
+            .or_else(|| fields.take(&["type"], |value| langchain_role(value.as_str()?)))
+            .or(of_class.and_then(role_of_class))
+            .unwrap_or("assistant");
+        let mut message = Self::named(source, role);
+        fields.is_one_of("type", &["message"]);
+        fields.is_one_of("type", &LANGCHAIN);
+        message
+            .facts
+            .extend(class.map(|class| (Text::from("class"), source.line(class))));
+        message.name = fields.text(&["name"]).map(|name| source.line(name));
+        // Both answer a call, and say so each in its way.
+        let answered = fields.text(&["tool_call_id", "toolCallId"]);
+        let is_answer = answered.is_some() || matches!(role, "tool" | "function");
+        let aside = fields.any(&["reasoning_content", "reasoning", "thinking"]);
+        message
+            .parts
+            .extend(aside.map(|value| Part::reasoning(source, value)));
+        for key in ["content", "parts", "contents", "text", "images", "audio"] {
+            if let Some(value) = fields.any(&[key]) {
+                message.parts.extend(Part::contents(source, value, 0));
+            }
+        }
+        let refusal = fields.text(&["refusal"]);
+        message
+            .parts
+            .extend(refusal.map(|text| Part::refusal(source, text)));
+        for key in [
+            "tool_calls",
+            "toolCalls",
+            "toolInvocations",
+            "function_call",
+        ] {
+            let calls = fields.take(&[key], calls).unwrap_or_default();
+            let calls = calls.into_iter().map(|call| match call.as_object() {
+                Some(call) => Part::call(source, call, 0),
+                None => Part::json(source, call),
+            });
+            message.parts.extend(calls);
+        }
+        message.facts.extend(source.facts(fields.facts(&FACTS)));
+        let is_failed = text_at(object, "status") == "error"
+            || object.get("is_error") == Some(&Value::Bool(true));
+        let is_plain = message.parts.iter().all(|part| part.role == Role::Said);
+        if is_answer && is_plain {
+            let id = answered.or_else(|| object.get("name").and_then(Value::as_str));
+            message.parts = vec![Part {
+                label: Some("tool result"),
+                inner: std::mem::take(&mut message.parts),
+                facts: source.facts(
+                    answered
+                        .map(|id| ("id", id.to_owned()))
+                        .into_iter()
+                        .collect(),
+                ),
+                is_error: is_failed,
+                role: Role::Result(id.map(ToOwned::to_owned)),
+                ..Part::default()
+            }];
+        } else if let Some(id) = answered {
+            message.facts.push((Text::from("answers"), source.line(id)));
+        }
+        (message, fields.rest())
+    }
+
+    /// A part that stands alone.
+    fn item(
+        source: &Source<'_>,
+        value: &Value,
+        object: &Map<String, Value>,
+    ) -> (Self, Map<String, Value>) {
+        let part = Part::of(source, value, 0);
+        let role = match (&part.role, Kind::of(object)) {
+            (Role::Result(_), _) => "tool",
+            (Role::Call(_), _) | (_, Kind::Reasoning) => "assistant",
+            _ => "content",
+        };
+        let mut message = Self::named(source, role);
+        message.parts = vec![part];
+        (message, Map::new())
+    }
+}
+
+/// Calls, where a member is a list of them or one.
+fn calls(value: &Value) -> Option<Vec<&Value>> {
+    match value {
+        Value::Array(items) if !items.is_empty() => Some(items.iter().collect()),
+        Value::Object(_) if !is_empty(value) => Some(vec![value]),
+        _ => None,
+    }
+}
+
+fn langchain_role(kind: &str) -> Option<&str> {
+    LANGCHAIN.contains(&kind).then_some(kind)
+}
+
+fn role_of_class(class: &str) -> Option<&'static str> {
+    let roles = [
+        ("Human", "human"),
+        ("AI", "ai"),
+        ("System", "system"),
+        ("Tool", "tool"),
+        ("Function", "function"),
+    ];
+    let found = roles.iter().find(|(prefix, _)| class.starts_with(prefix));
+    found.map(|(_, role)| *role)
+}
+
+/// The path of the class of an object that LangChain serialised.
+fn class_of(object: &Map<String, Value>) -> Option<String> {
+    object.get("lc")?;
+    let path = object.get("id")?.as_array()?;
+    let path: Option<Vec<&str>> = path.iter().map(Value::as_str).collect();
+    path.map(|path| path.join("."))
+}

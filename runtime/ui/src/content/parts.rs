@@ -1,0 +1,336 @@
+//! The parts of a message, in the shapes of the common APIs: what is said, reasoning, calls of tools and
+//! their results, media. A part of any other shape is shown as JSON.
+
+use askama::Template;
+use serde_json::{Map, Value};
+
+use super::fields::{Fields, is_empty, merge, parsed, short};
+use super::fold::{Fold, Further};
+use super::kinds::{CALL_IDS, CALL_MEMBERS, Kind, REASONING, RESULT_MEMBERS, RESULTS, TEXT};
+use super::media::Source;
+use crate::markup::Text;
+
+/// Contents inside contents; deeper ones are shown as JSON.
+const MAX_DEPTH: usize = 3;
+
+/// One part of a message.
+#[derive(Clone, Debug, Default, Template)]
+#[template(path = "part.html")]
+pub(crate) struct Part {
+    /// `tool call`, `reasoning`, `image` ...; absent for what was simply said.
+    pub(crate) label: Option<&'static str>,
+    pub(crate) name: Option<Text>,
+    /// Short members, with their names.
+    pub(crate) facts: Vec<(Text, Text)>,
+    pub(crate) body: Option<Fold>,
+    pub(crate) further: Option<Further>,
+    /// The results of a call, or the contents of a result.
+    pub(crate) inner: Vec<Part>,
+    /// Folded away whatever its length.
+    pub(crate) is_aside: bool,
+    pub(crate) is_error: bool,
+    pub(super) role: Role,
+}
+
+/// What a part is to the other parts of its conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Role {
+    #[default]
+    Said,
+    /// With the id of the call, or the name of the tool where calls have no ids.
+    Call(Option<String>),
+    /// The same, of the call that it answers.
+    Result(Option<String>),
+}
+
+impl Part {
+    fn said(body: Fold) -> Self {
+        Self {
+            body: Some(body),
+            ..Self::default()
+        }
+    }
+
+    fn labelled(label: &'static str, body: Option<Fold>) -> Self {
+        Self {
+            label: Some(label),
+            body,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn json(source: &Source<'_>, value: &Value) -> Self {
+        Self::labelled("part", Some(source.json(value)))
+    }
+
+    pub(super) fn reasoning(source: &Source<'_>, value: &Value) -> Self {
+        Self {
+            is_aside: true,
+            ..Self::labelled("reasoning", Some(source.json(value)))
+        }
+    }
+
+    pub(super) fn refusal(source: &Source<'_>, text: &str) -> Self {
+        Self::labelled("refusal", Some(source.text(text)))
+    }
+
+    pub(super) fn is_call(&self) -> bool {
+        matches!(self.role, Role::Call(_))
+    }
+
+    /// The contents of a message: a text, a list of parts, or one part.
+    pub(super) fn contents(source: &Source<'_>, value: &Value, depth: usize) -> Vec<Self> {
+        match value {
+            _ if is_empty(value) => Vec::new(),
+            Value::String(text) => vec![match parsed(text) {
+                // Tools answer in JSON held as text.
+                Some(_) => Self::labelled("JSON", Some(source.json_text(text))),
+                None => Self::said(source.text(text)),
+            }],
+            Value::Array(items) if depth < MAX_DEPTH => {
+                let items = items.iter().filter(|item| !is_empty(item));
+                items.map(|item| Self::of(source, item, depth)).collect()
+            }
+            Value::Object(object) if Kind::of(object) != Kind::Unknown => {
+                vec![Self::of(source, value, depth)]
+            }
+            other => {
+                let medium = other
+                    .is_object()
+                    .then(|| Self::medium(source, other, false));
+                let json = || Self::labelled("JSON", Some(source.json(other)));
+                vec![medium.flatten().unwrap_or_else(json)]
+            }
+        }
+    }
+
+    /// One part of the contents of a message.
+    pub(super) fn of(source: &Source<'_>, value: &Value, depth: usize) -> Self {
+        let object = match value {
+            Value::String(text) => return Self::said(source.text(text)),
+            Value::Object(object) => object,
+            other => return Self::json(source, other),
+        };
+        // OpenInference wraps each of its parts.
+        let wrapped = object.get("message_content").filter(|_| object.len() == 1);
+        if let Some(inner) = wrapped.filter(|_| depth < MAX_DEPTH) {
+            return Self::of(source, inner, depth + 1);
+        }
+        match Kind::of(object) {
+            Kind::Text => Self::text(source, object),
+            Kind::Reasoning => Self::thought(source, object),
+            Kind::Refusal => {
+                let mut fields = Fields::of(object);
+                fields.is_one_of("type", &["refusal"]);
+                let body = fields.any(&["refusal"]).map(|value| source.json(value));
+                Self::labelled("refusal", body).with_rest(source, fields)
+            }
+            Kind::Call => Self::call(source, object, depth),
+            Kind::Result => Self::result(source, object, depth),
+            Kind::Medium => {
+                Self::medium(source, value, true).unwrap_or_else(|| Self::unknown(source, value))
+            }
+            Kind::Unknown => {
+                let medium = Self::medium(source, value, false);
+                medium.unwrap_or_else(|| Self::unknown(source, value))
+            }
+        }
+    }
+
+    fn unknown(source: &Source<'_>, value: &Value) -> Self {
+        let name = value
+            .get("type")
+            .and_then(short)
+            .map(|name| source.line(&name));
+        Self {
+            name,
+            ..Self::json(source, value)
+        }
+    }
+
+    fn with_rest(mut self, source: &Source<'_>, fields: Fields<'_>) -> Self {
+        self.add(source.further(fields.rest()));
+        self
+    }
+
+    /// Shows more members under the part.
+    pub(super) fn add(&mut self, further: Option<Further>) {
+        match (&self.further, further) {
+            (None, further) => self.further = further,
+            (Some(_), None) => {}
+            (Some(_), further) => self.inner.push(Self {
+                further,
+                ..Self::default()
+            }),
+        }
+    }
+
+    fn text(source: &Source<'_>, object: &Map<String, Value>) -> Self {
+        let mut fields = Fields::of(object);
+        fields.is_one_of("type", &TEXT);
+        let said = fields.any(&["text", "content"]);
+        let body = said.map(|value| source.json(value));
+        Self {
+            body,
+            ..Self::default()
+        }
+        .with_rest(source, fields)
+    }
+
+    fn thought(source: &Source<'_>, object: &Map<String, Value>) -> Self {
+        let mut fields = Fields::of(object);
+        fields.is_one_of("type", &REASONING);
+        fields.take(&["thought"], |value| value.as_bool().filter(|is| *is));
+        let said = fields.any(&[
+            "thinking",
+            "text",
+            "content",
+            "reasoning",
+            "reasoningContent",
+            "summary",
+        ]);
+        let facts_found = fields.facts(&["id", "status"]);
+        let (body, inner) = match said {
+            // The summary of OpenAI's reasoning is a list of texts.
+            Some(Value::Array(items)) => {
+                let items = items.iter().map(|item| Self::of(source, item, MAX_DEPTH));
+                (None, items.collect())
+            }
+            said => (said.map(|value| source.json(value)), Vec::new()),
+        };
+        Self {
+            facts: source.facts(facts_found),
+            inner,
+            is_aside: true,
+            ..Self::labelled("reasoning", body)
+        }
+        .with_rest(source, fields)
+    }
+
+    /// A call of a tool, with its result where the same object has it.
+    pub(super) fn call(source: &Source<'_>, object: &Map<String, Value>, depth: usize) -> Self {
+        let mut outer = Fields::of(object);
+        outer.is_one_of("type", &["function", "custom"]);
+        let mut members = CALL_MEMBERS.to_vec();
+        members.extend(["function", "custom", "toolInvocation"]);
+        let inner = outer.object(&members);
+        let nested = inner
+            .filter(|_| depth < MAX_DEPTH)
+            .filter(|inner| inner.get("function").is_some_and(Value::is_object));
+        if let Some(nested) = nested {
+            return Self::call(source, nested, depth + 1).with_rest(source, outer);
+        }
+        let mut fields = Fields::of(inner.unwrap_or(object));
+        let words = [
+            "function_call",
+            "tool_call",
+            "tool-call",
+            "tool_use",
+            "function",
+        ];
+        fields.is_one_of("type", &words);
+        let id = outer.text(&CALL_IDS).or_else(|| fields.text(&CALL_IDS));
+        let name = fields.text(&["name", "toolName", "tool_name"]);
+        let arguments = fields.any(&["arguments", "input", "args", "parameters"]);
+        let result = fields.any(&["result", "output", "outputs"]);
+        let mut found: Vec<(&str, String)> = Vec::new();
+        found.extend(id.map(|id| ("id", id.to_owned())));
+        found.extend(fields.facts(&["id", "status", "state"]));
+        let mut rest = fields.rest();
+        if inner.is_some() {
+            found.extend(outer.facts(&["id", "status", "index"]));
+            merge(&mut rest, outer.rest());
+        } else if let Some(id) = id {
+            // `outer` took it from the same object.
+            rest.retain(|key, value| {
+                !(CALL_IDS.contains(&key.as_str()) && value.as_str() == Some(id))
+            });
+        }
+        found.dedup();
+        let body = arguments.map(|value| match value {
+            Value::String(text) if parsed(text).is_some() => source.json_text(text),
+            other => source.json(other),
+        });
+        let results = result.map(|value| Self {
+            inner: Self::contents(source, value, depth + 1),
+            ..Self::labelled("tool result", None)
+        });
+        let key = id.or(name).map(ToOwned::to_owned);
+        Self {
+            name: name.map(|name| source.line(name)),
+            facts: source.facts(found),
+            inner: results.into_iter().collect(),
+            further: source.further(rest),
+            role: Role::Call(key),
+            ..Self::labelled("tool call", body)
+        }
+    }
+
+    /// What a tool answered.
+    pub(super) fn result(source: &Source<'_>, object: &Map<String, Value>, depth: usize) -> Self {
+        let mut outer = Fields::of(object);
+        let inner = outer.object(&RESULT_MEMBERS);
+        let mut fields = Fields::of(inner.unwrap_or(object));
+        fields.is_one_of("type", &RESULTS);
+        fields.is_one_of("type", &["tool_result", "function_call_output"]);
+        let id = fields.text(&CALL_IDS);
+        let name = fields.text(&["name", "toolName", "tool_name"]);
+        let answer = fields.any(&["content", "result", "response", "output", "outputs"]);
+        let mut found: Vec<(&str, String)> = Vec::new();
+        found.extend(id.map(|id| ("id", id.to_owned())));
+        found.extend(fields.facts(&["id", "status"]));
+        let is_flagged = ["is_error", "isError"].iter().any(|key| {
+            fields
+                .take(&[*key], |value| value.as_bool().filter(|is| *is))
+                .is_some()
+        });
+        let failed = ["error", "failed", "failure", "incomplete"];
+        let has_failed = found
+            .iter()
+            .any(|(name, value)| *name == "status" && failed.contains(&value.as_str()));
+        let error = fields.any(&["error", "errorText"]);
+        let (answer, is_error_type) = answer.map_or((None, false), unwrapped);
+        let mut contents = Vec::new();
+        for value in answer.into_iter().chain(error) {
+            contents.extend(Self::contents(source, value, depth + 1));
+        }
+        let mut rest = fields.rest();
+        if inner.is_some() {
+            merge(&mut rest, outer.rest());
+        }
+        Self {
+            name: name.map(|name| source.line(name)),
+            facts: source.facts(found),
+            inner: contents,
+            further: source.further(rest),
+            is_error: is_flagged || has_failed || error.is_some() || is_error_type,
+            role: Role::Result(id.or(name).map(ToOwned::to_owned)),
+            ..Self::labelled("tool result", None)
+        }
+    }
+
+    fn medium(source: &Source<'_>, value: &Value, is_medium: bool) -> Option<Self> {
+        let found = source.described(value, is_medium)?;
+        let whole = value.as_object().filter(|_| !found.is_whole);
+        let further = whole.and_then(|whole| source.further(whole.clone()));
+        Some(Self {
+            facts: source.facts(found.facts),
+            further,
+            ..Self::labelled(found.media.label, Some(Source::only(found.media)))
+        })
+    }
+}
+
+/// The value of a result that says of what type it is, as Vercel's do, and whether that is an error.
+fn unwrapped(answer: &Value) -> (Option<&Value>, bool) {
+    const TYPES: [&str; 5] = ["text", "json", "content", "error-text", "error-json"];
+    let typed = answer.as_object().filter(|object| object.len() == 2);
+    let value = typed.and_then(|object| {
+        let kind = object.get("type")?.as_str()?;
+        let kind = TYPES.iter().find(|known| **known == kind)?;
+        Some((object.get("value")?, kind.starts_with("error")))
+    });
+    value.map_or((Some(answer), false), |(value, is_error)| {
+        (Some(value), is_error)
+    })
+}

@@ -1,0 +1,140 @@
+//! Where in a text the media are: `data:` URIs, references to stored media, and long base64.
+
+use std::ops::Range;
+
+use perpend_domain::dataset::media_id;
+
+use super::encoded::{run_length, sniffed};
+use super::fold::beginning;
+
+/// Longest text that may be base64 and is still shown as text.
+const LONGEST_RUN: usize = 256;
+/// Longest head of a `data:` URI, up to its comma.
+const MAX_HEAD: usize = 256;
+const REFERENCE: &str = "@@@langfuseMedia:";
+const REFERENCE_END: &str = "@@@";
+
+/// A MIME type without parameters, in lower case, when it is nothing but that.
+pub(super) fn plain_type(text: &str) -> Option<String> {
+    let name = text.split(';').next()?.trim();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/.+-_".contains(&byte);
+    let is_type = name.len() <= 100 && name.contains('/') && name.bytes().all(is_plain);
+    is_type.then(|| name.to_ascii_lowercase())
+}
+
+/// A medium in a text.
+pub(super) struct Span {
+    pub(super) whole: Range<usize>,
+    pub(super) data: Range<usize>,
+    pub(super) is_base64: bool,
+    pub(super) content_type: String,
+    pub(super) stored: Option<String>,
+}
+
+/// The media in a text: `data:` URIs, references, and long base64. One pass.
+pub(super) fn spans(text: &str) -> Vec<Span> {
+    let mut spans = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        if rest.starts_with(REFERENCE)
+            && let Some(span) = reference(text, at)
+        {
+            at = span.whole.end;
+            spans.push(span);
+            continue;
+        }
+        let run = run_length(rest);
+        if run == 0 {
+            at += rest.chars().next().map_or(1, char::len_utf8);
+            continue;
+        }
+        let end = at + run;
+        let uri = text[end..]
+            .starts_with(':')
+            .then(|| data_uri(text, at, end));
+        if let Some(span) = uri.flatten().or_else(|| long_run(text, at..end)) {
+            at = span.whole.end;
+            spans.push(span);
+        } else {
+            at = end;
+        }
+    }
+    spans
+}
+
+fn reference(text: &str, at: usize) -> Option<Span> {
+    const MAX_REFERENCE: usize = 1_000;
+    let after = at + REFERENCE.len();
+    // Bounded, so that a text of many openings stays linear.
+    let window = beginning(&text[after..], MAX_REFERENCE);
+    let end = after + window.find(REFERENCE_END)? + REFERENCE_END.len();
+    let id = media_id(&text[at..end])?;
+    let mut parts = text[after..end - REFERENCE_END.len()].split('|');
+    let content_type = parts.find_map(|part| part.strip_prefix("type="));
+    Some(Span {
+        whole: at..end,
+        data: at..at,
+        is_base64: false,
+        content_type: content_type.and_then(plain_type).unwrap_or_default(),
+        stored: Some(id.to_owned()),
+    })
+}
+
+/// The URI whose scheme ends at `colon`; `run` is where the word before the colon begins.
+fn data_uri(text: &str, run: usize, colon: usize) -> Option<Span> {
+    let scheme = text.get(colon.checked_sub(4)?..colon)?;
+    let start = colon - 4;
+    let before = text[run.min(start)..start].bytes().next_back();
+    let is_inside_word = before.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if !scheme.eq_ignore_ascii_case("data") || is_inside_word {
+        return None;
+    }
+    let window = beginning(&text[colon + 1..], MAX_HEAD);
+    let head = &window[..window.find(',')?];
+    let base64 = head.len().checked_sub(";base64".len());
+    let is_base64 = base64
+        .and_then(|at| head.get(at..))
+        .is_some_and(|end| end.eq_ignore_ascii_case(";base64"));
+    let content_type = plain_type(head).or_else(|| is_base64.then(String::new))?;
+    let from = colon + 1 + head.len() + 1;
+    let rest = &text[from..];
+    let length = match is_base64 {
+        true => run_length(rest),
+        // The whole text is the URI, spaces and quotes included.
+        false if start == 0 => rest.len(),
+        false => {
+            let ends = |c: char| c.is_whitespace() || "\"'<>()\\".contains(c);
+            rest.find(ends).unwrap_or(rest.len())
+        }
+    };
+    let data = from..from + length;
+    (length > 0).then(|| Span {
+        content_type: match content_type.as_str() {
+            "" => sniffed(rest).unwrap_or_default().to_owned(),
+            _ => content_type,
+        },
+        whole: start..data.end,
+        data,
+        is_base64,
+        stored: None,
+    })
+}
+
+fn long_run(text: &str, run: Range<usize>) -> Option<Span> {
+    if run.len() <= LONGEST_RUN {
+        return None;
+    }
+    // Every long text of bytes has all three; a long word, number or digest does not.
+    let data = text[run.clone()].as_bytes();
+    let has = |is: fn(&u8) -> bool| data.iter().any(is);
+    let is_data =
+        has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit);
+    is_data.then(|| Span {
+        whole: run.clone(),
+        content_type: sniffed(&text[run.clone()]).unwrap_or_default().to_owned(),
+        data: run,
+        is_base64: true,
+        stored: None,
+    })
+}

@@ -1,0 +1,376 @@
+//! The message shapes of each API, media, and results beside their calls.
+
+use askama::Template;
+use serde_json::json;
+
+use super::*;
+
+/// One pixel.
+pub(super) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGD4DwABBAEAX+XDSwAAAABJRU5ErkJggg==";
+
+#[derive(Template)]
+#[template(path = "block.html")]
+struct Shown<'b> {
+    block: &'b Block,
+}
+
+pub(super) fn addresses() -> Addresses {
+    Addresses {
+        value: "/traces/t/raw/input".to_owned(),
+        media: "/media".to_owned(),
+    }
+}
+
+pub(super) fn block(value: Value) -> Block {
+    Block::of(Some(&Payload::from_value(value)), &addresses())
+}
+
+pub(super) fn html(block: &Block) -> String {
+    Shown { block }.render().unwrap()
+}
+
+fn chat(value: Value) -> Chat {
+    match block(value.clone()) {
+        Block::Chat(chat) => *chat,
+        _ => panic!("not a conversation: {value}"),
+    }
+}
+
+/// The conversation in a line for each message: `role: part, part`. A part is what it says, or
+/// `label name(what is in it)`.
+fn outline(value: Value) -> Vec<String> {
+    fn sketch(part: &parts::Part) -> String {
+        let mut inner: Vec<String> = part.inner.iter().map(sketch).collect();
+        if let Some(body) = part.body.as_ref().filter(|body| !body.is_blank) {
+            inner.insert(0, text_of(&body.body.to_string()));
+        }
+        if part.further.is_some() {
+            inner.push("+".to_owned());
+        }
+        let error = if part.is_error { "!" } else { "" };
+        match (part.label, &part.name) {
+            (None, _) => inner.join(" "),
+            (Some(label), None) => format!("{label}{error}({})", inner.join(" ")),
+            (Some(label), Some(name)) => format!("{label}{error} {name}({})", inner.join(" ")),
+        }
+    }
+    let chat = chat(value);
+    assert!(chat.middle.is_empty());
+    let lines = chat.first.iter().map(|message| {
+        let parts: Vec<String> = message.parts.iter().map(sketch).collect();
+        let further = if message.further.is_some() { " +" } else { "" };
+        format!("{}: {}{further}", message.role, parts.join(", "))
+    });
+    lines.collect()
+}
+
+/// The text of HTML, white space squeezed.
+fn text_of(html: &str) -> String {
+    let mut out = String::new();
+    for piece in html.split('<') {
+        let text = piece.split_once('>').map_or(piece, |(_, text)| text);
+        out.push_str(text);
+    }
+    let out = out.replace("&quot;", "\"");
+    out.split_whitespace().collect()
+}
+
+#[test]
+fn lists_objects_requests_and_answers_read_as_a_conversation() {
+    let message = json!({"role": "user", "content": "hello"});
+    let shapes = [
+        json!([message]),
+        message.clone(),
+        json!({"messages": [message], "model": "m", "temperature": 1}),
+        json!({"id": "x", "choices": [{"index": 0, "message": message}], "usage": {"n": 1}}),
+        json!({"inputs": {"messages": [message]}, "tags": ["a"]}),
+        json!([{"graph": null, "update": {"messages": [message]}}]),
+        json!({"output": {"messages": [[message]]}}),
+        json!({"message": message, "finish_reason": "stop"}),
+        json!({"model": "m", "messages": format!("[{message}]")}),
+        json!(format!(" [{message}]")),
+    ];
+    for shape in shapes {
+        let lines = outline(shape.clone());
+        assert!(lines == ["user: hello"], "{shape}: {lines:?}");
+    }
+    let chat = chat(json!({"messages": [message], "temperature": 1, "inner": {"deep": "x"}}));
+    let further = chat.further.unwrap();
+    assert_eq!(further.title(), "2 further fields");
+    assert_eq!(further.names.to_string(), "temperature, inner");
+}
+
+#[test]
+fn what_is_no_conversation_stays_as_it_is() {
+    let raw = [
+        json!([]),
+        json!([1, 2]),
+        json!({"question": "a", "answer": "b"}),
+        json!([{"role": "user", "email": "a@b.c", "plan": "x"}, {"role": "admin", "plan": "y"}]),
+        json!([{"role": "user", "content": "a"}, 1, 2, 3]),
+        json!({"prompt": "a"}),
+        json!([{"id": "doc", "score": 0.5}]),
+        json!([{"page_content": "text", "type": "Document"}]),
+        json!({"data": {"messages": "none"}}),
+    ];
+    for value in raw {
+        assert!(matches!(block(value.clone()), Block::Plain(_)), "{value}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_shown_under_the_message_and_an_odd_member_as_json() {
+    let value = json!([
+        {"role": "user", "content": "a", "surprise": {"n": 1}},
+        {"odd": true},
+        {"role": "assistant", "content": "b"},
+    ]);
+    assert_eq!(
+        outline(value.clone()),
+        ["user: a +", "other: part({\"odd\":true})", "assistant: b"]
+    );
+    let page = html(&block(value));
+    assert!(page.contains("1 further field <bdi class=\"muted\">surprise</bdi>"));
+}
+
+#[test]
+fn openai_chat() {
+    let call = |id: &str, name: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{\"a\":1}"}});
+    let lines = outline(json!({
+        "model": "gpt",
+        "tools": [{"type": "function", "function": {"name": "add", "parameters": {}}}],
+        "messages": [
+            {"role": "developer", "content": "be brief"},
+            {"role": "user", "content": [{"type": "text", "text": "1+1"}, {"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{PNG}"), "detail": "low"}}]},
+            {"role": "assistant", "content": null, "refusal": null, "tool_calls": [call("1", "add"), call("2", "sub")]},
+            {"role": "tool", "tool_call_id": "2", "content": "zero"},
+            {"role": "tool", "tool_call_id": "1", "content": "{\"sum\":2}"},
+            {"role": "assistant", "refusal": "no", "audio": {"id": "a", "transcript": "two", "data": "UklGRiQAAABXQVZF", "expires_at": 1}},
+        ],
+    }));
+    assert_eq!(
+        lines,
+        [
+            "developer: bebrief",
+            "user: 1+1, image()",
+            "assistant: tool call add({\"a\":1} tool result(JSON({\"sum\":2}))), tool call sub({\"a\":1} tool result(zero))",
+            "assistant: audio(), refusal(no)",
+        ]
+    );
+}
+
+#[test]
+fn openai_responses() {
+    let lines = outline(json!({
+        "model": "gpt", "instructions": "be brief",
+        "input": [
+            {"role": "user", "content": [{"type": "input_text", "text": "hi"}, {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0xLjQ="}]},
+            {"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "x"},
+            {"type": "function_call", "id": "fc", "call_id": "c", "name": "look", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c", "output": "found"},
+            {"type": "web_search_call", "id": "ws", "status": "completed", "action": {"query": "q"}},
+            {"type": "message", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": "done", "annotations": []}]},
+        ],
+    }));
+    assert_eq!(
+        lines,
+        [
+            "system: bebrief",
+            "user: hi, file()",
+            "assistant: reasoning(hm +)",
+            "assistant: tool call look({} tool result(found))",
+            "assistant: tool call(+)",
+            "assistant: done",
+        ]
+    );
+    assert_eq!(
+        outline(json!({"instructions": "be brief", "input": "hi", "model": "gpt"})),
+        ["system: bebrief", "user: hi"]
+    );
+}
+
+#[test]
+fn anthropic() {
+    let lines = outline(json!({
+        "system": [{"type": "text", "text": "be brief", "cache_control": {"type": "ephemeral"}}],
+        "max_tokens": 10,
+        "messages": [
+            {"role": "user", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}]},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "text", "text": "I look"},
+                {"type": "tool_use", "id": "t1", "name": "search", "input": {"q": "tea"}},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "is_error": true, "content": [{"type": "text", "text": "none"}]},
+                {"type": "text", "text": "go on"},
+            ]},
+        ],
+    }));
+    assert_eq!(
+        lines,
+        [
+            "system: bebrief +",
+            "user: image()",
+            "assistant: reasoning(hm +), Ilook, tool call search({\"q\":\"tea\"} tool result!(none))",
+            "user: goon",
+        ]
+        .map(|line| line.replace("bebrief +", "bebrief +"))
+    );
+    let answer = json!([{"type": "text", "text": "I look"}, {"type": "tool_use", "id": "t", "name": "f", "input": {}}]);
+    assert_eq!(
+        outline(answer),
+        ["content: Ilook", "assistant: tool call f()"]
+    );
+}
+
+#[test]
+fn gemini_and_bedrock() {
+    let lines = outline(json!({
+        "systemInstruction": {"role": "system", "parts": [{"text": "be brief"}]},
+        "contents": [
+            {"role": "user", "parts": [{"text": "hi"}, {"inlineData": {"mimeType": "image/png", "data": PNG}}, {"fileData": {"mimeType": "video/mp4", "fileUri": "https://files.example/v"}}]},
+            {"role": "model", "parts": [{"text": "hm", "thought": true}, {"functionCall": {"name": "f", "args": {"a": 1}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"r": 2}}}]},
+        ],
+    }));
+    assert_eq!(
+        lines,
+        [
+            "system: bebrief",
+            "user: hi, image(), video()",
+            "model: reasoning(hm), tool call f({\"a\":1} tool result f(JSON({\"r\":2})))",
+        ]
+    );
+    let answer = json!({"candidates": [{"content": {"role": "model", "parts": [{"text": "a"}]}, "finishReason": "STOP"}]});
+    assert_eq!(outline(answer), ["model: a"]);
+    let lines = outline(json!([
+        {"role": "user", "content": [{"text": "hi"}, {"image": {"format": "png", "source": {"bytes": PNG}}}]},
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "f", "input": {"a": 1}}}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": [{"json": {"r": 1}}], "status": "error"}}]},
+    ]));
+    assert_eq!(
+        lines,
+        [
+            "user: hi, image()",
+            "assistant: tool call f({\"a\":1} tool result!(part({\"json\":{\"r\":1}})))",
+        ]
+    );
+}
+
+#[test]
+fn langchain() {
+    let lines = outline(json!({"messages": [
+        {"type": "human", "data": {"content": "hi", "type": "human", "additional_kwargs": {}}},
+        {"type": "system", "content": "be brief"},
+        {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "AIMessage"], "kwargs": {
+            "content": "", "type": "ai", "additional_kwargs": {"refusal": null}, "tool_calls": [{"name": "f", "args": {"a": 1}, "id": "c", "type": "tool_call"}]}},
+        {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "ToolMessage"], "kwargs": {
+            "content": "12", "name": "f", "tool_call_id": "c", "status": "error", "response_metadata": {"a": 1}}},
+    ]}));
+    assert_eq!(
+        lines,
+        [
+            "human: hi",
+            "system: bebrief",
+            "ai: tool call f({\"a\":1} tool result! f(12 +))",
+        ]
+    );
+    let generations = json!({"generations": [[{"text": "a", "message": {"lc": 1, "type": "constructor", "id": ["langchain", "AIMessage"], "kwargs": {"content": "a"}}}]]});
+    assert_eq!(outline(generations), ["ai: a +"]);
+}
+
+#[test]
+fn conventions_of_opentelemetry_and_pydantic_ai() {
+    let lines = outline(json!([
+        {"role": "user", "parts": [{"type": "text", "content": "hi"}, {"type": "blob", "modality": "image", "mime_type": "image/png", "content": PNG}, {"type": "uri", "modality": "image", "uri": "http://a.example/x.png"}]},
+        {"role": "assistant", "parts": [{"type": "reasoning", "content": "hm"}, {"type": "tool_call", "id": "c", "name": "f", "arguments": "{\"a\": 1}"}], "finish_reason": "tool_call"},
+        {"role": "user", "parts": [{"type": "tool_call_response", "id": "c", "name": "f", "result": "12"}]},
+    ]));
+    assert_eq!(
+        lines,
+        [
+            "user: hi, image(), image()",
+            "assistant: reasoning(hm), tool call f({\"a\":1} tool result f(12))",
+        ]
+    );
+}
+
+#[test]
+fn vercel_openinference_and_litellm() {
+    let lines = outline(json!([
+        {"role": "user", "content": [{"type": "file", "mediaType": "image/png", "data": PNG}, {"type": "image", "image": "https://a.example/b.png"}]},
+        {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c", "toolName": "f", "input": {"a": 1}}]},
+        {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "c", "toolName": "f", "output": {"type": "error-text", "value": "12"}}]},
+    ]));
+    assert_eq!(
+        lines,
+        [
+            "user: image(), image()",
+            "assistant: tool call f({\"a\":1} tool result! f(12))",
+        ]
+    );
+    assert_eq!(
+        outline(json!({"system": "be brief", "prompt": "hi"})),
+        ["system: bebrief", "user: hi"]
+    );
+    let nested = json!([{"message": {"role": "assistant", "contents": [{"message_content": {"type": "text", "text": "a"}}], "tool_calls": [{"tool_call": {"id": "c", "function": {"name": "f", "arguments": "{}"}}}]}}]);
+    let flat = json!([{"message.role": "assistant", "message.content": "a", "message.tool_calls": [{"tool_call.id": "c", "tool_call.function.name": "f", "tool_call.function.arguments": "{}"}]}]);
+    for value in [nested, flat] {
+        assert_eq!(outline(value), ["assistant: a, tool call f({})"]);
+    }
+    let litellm = json!([{"function_call": {"arguments": "{\"a\": 1}", "name": "f"}}]);
+    assert_eq!(outline(litellm), ["assistant: tool call f({\"a\":1})"]);
+}
+
+#[test]
+fn results_go_to_the_latest_earlier_call_and_stay_messages_without_one() {
+    let call = |id: &str| json!({"role": "assistant", "tool_calls": [{"id": id, "function": {"name": "f", "arguments": "{}"}}]});
+    let result =
+        |id: &str, said: &str| json!({"role": "tool", "tool_call_id": id, "content": said});
+    let lines = outline(json!([
+        result("a", "early"),
+        call("a"),
+        result("a", "one"),
+        result("b", "of none"),
+        call("a"),
+        result("a", "two"),
+    ]));
+    assert_eq!(
+        lines,
+        [
+            "tool: tool result(early)",
+            "assistant: tool call f({} tool result(one))",
+            "tool: tool result(ofnone)",
+            "assistant: tool call f({} tool result(two))",
+        ]
+    );
+}
+
+#[test]
+fn tools_that_were_offered_are_listed_and_the_called_ones_marked() {
+    let page = html(&block(json!({
+        "tools": [{"name": "a", "input_schema": {}}, {"functionDeclarations": [{"name": "b"}]}],
+        "messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "b", "input": {}}]}],
+    })));
+    assert!(page.contains("2 tools offered, 1 called"), "{page}");
+    assert!(page.contains("<bdi>a</bdi></summary>"));
+    assert!(page.contains("<bdi>b</bdi> <span class=\"tag good\">called</span>"));
+    let offered = json!({"x": {"description": "d"}});
+    let tools = Block::of_tools(Some(&offered), &["x".to_owned()], &addresses());
+    assert!(html(&tools).contains("1 tool offered, 1 called"));
+}
+
+#[test]
+fn long_values_are_folded_and_huge_ones_cut() {
+    let Block::Plain(fold) = block(json!("é".repeat(1_000_000))) else {
+        panic!("text");
+    };
+    assert!(fold.is_cut && fold.preview.is_some());
+    assert_eq!(fold.size, "2,000,000 bytes");
+    let chat = chat(json!(vec![json!({"role": "user", "content": "a"}); 100]));
+    assert_eq!(
+        (chat.first.len(), chat.middle.len(), chat.last.len()),
+        (2, 86, 12)
+    );
+}

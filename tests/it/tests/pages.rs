@@ -1,0 +1,173 @@
+//! The pages over HTTP, as a browser without script gets them.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use axum::http::Method;
+use perpend_it::{TestApp, Trace};
+use perpend_server::client::Client;
+
+/// A visitor with a session, as a browser sends it.
+struct Visitor {
+    client: Client,
+    base: String,
+}
+
+impl Visitor {
+    async fn of(app: &TestApp) -> Self {
+        let headers = [("content-type", "application/x-www-form-urlencoded")];
+        let form = format!("token={}", app.app.web.login_token);
+        let visitor = app.anonymous();
+        let answer = visitor.send(Method::POST, "/login", &headers, form);
+        let answer = answer.await.unwrap();
+        assert_eq!(answer.status, 303, "{}", answer.text());
+        let cookie = answer.headers["set-cookie"].to_str().unwrap();
+        let cookie = cookie.split(';').next().unwrap();
+        let client = visitor.with_header("cookie", cookie);
+        Self {
+            client: client.with_header("accept", "text/html"),
+            base: format!("/project/{}", app.app.home_project),
+        }
+    }
+
+    /// A page of the project.
+    async fn page(&self, path: &str) -> String {
+        let answer = self.client.get(&format!("{}{path}", self.base));
+        let answer = answer.await.unwrap();
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        answer.text()
+    }
+
+    async fn leads_to(&self, path: &str) -> String {
+        let answer = self.client.get(path).await.unwrap();
+        assert_eq!(answer.status, 303, "{path}");
+        answer.headers["location"].to_str().unwrap().to_owned()
+    }
+}
+
+/// The texts of the first links of rows.
+fn rows(page: &str) -> Vec<String> {
+    let links = page.split("<a class=\"name\"").skip(1);
+    let texts = links.filter_map(|link| link.split_once("<bdi>")?.1.split_once("</bdi>"));
+    texts.map(|(text, _)| text.to_owned()).collect()
+}
+
+/// The address of a link to the page behind or before.
+fn way(page: &str, rel: &str) -> Option<String> {
+    let (_, link) = page.split_once(&format!("rel=\"{rel}\" href=\""))?;
+    let (address, _) = link.split_once('"')?;
+    Some(address.replace("&amp;", "&").replace("&#38;", "&"))
+}
+
+#[tokio::test]
+async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_found() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let base = &visitor.base;
+    assert_eq!(visitor.leads_to("/").await, *base);
+    for path in ["/traces?q=level%3AERROR", "/sessions", "/users", "/rules", "/traces/t1"] {
+        assert_eq!(visitor.leads_to(path).await, format!("{base}{path}"));
+    }
+    assert_eq!(
+        visitor.leads_to("/trace/t1").await,
+        format!("{base}/traces/t1")
+    );
+    for path in ["", "/traces", "/traces/t1", "/sessions", "/users", "/rules"] {
+        let foreign = format!("/project/another{path}");
+        let answer = visitor.client.get(&foreign).await.unwrap();
+        assert_eq!(answer.status, 404, "{foreign}");
+        let anybody = app.anonymous().get(&foreign).await.unwrap();
+        assert_eq!(anybody.status, 303, "without a session it leads to the form");
+    }
+    let unknown = format!("{base}/traces/none");
+    assert_eq!(visitor.client.get(&unknown).await.unwrap().status, 404);
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_overview_waits_for_the_first_trace_and_then_says_what_was_recorded() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let waiting = visitor.page("").await;
+    assert!(
+        waiting.contains("data-wait") && waiting.contains("/api/public/otel/v1/traces"),
+        "{waiting}"
+    );
+    let trace = Trace::new(1, "ticket").generation("answer", "Thank you.");
+    app.ingest(&trace).await.unwrap();
+    let overview = visitor.page("").await;
+    assert!(!overview.contains("data-wait"), "{overview}");
+    assert!(overview.contains("Needs attention"), "{overview}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_filter_finds_what_was_said_in_any_step_and_a_faulty_term_is_named() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    for (n, said) in [(1, "The refund takes two days."), (2, "你好，世界"), (3, "<b>&\"'")] {
+        let trace = Trace::new(n, &format!("ticket {n}")).generation("answer", said);
+        app.ingest(&trace).await.unwrap();
+    }
+    for (q, found) in [
+        ("%22refund+takes%22", "ticket 1"),
+        ("%E4%BD%A0%E5%A5%BD", "ticket 2"),
+        ("name%3A%22ticket+3%22", "ticket 3"),
+    ] {
+        let page = visitor.page(&format!("/traces?q={q}")).await;
+        assert_eq!(rows(&page), [found], "{q}");
+    }
+    let page = visitor.page("/traces?q=latncy%3A%3E2+name%3A%22ticket+1%22").await;
+    assert_eq!(rows(&page), ["ticket 1"], "the other condition holds");
+    assert!(page.contains("latency"), "{page}");
+    let none = visitor.page("/traces?q=userId%3Anobody").await;
+    assert!(none.contains("No trace fits these conditions"), "{none}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn sessions_and_users_are_walked_page_by_page_and_opened() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let session = "chat/1 <i> ü?&#";
+    for n in 0..70 {
+        let own = match n {
+            0..10 => session.to_owned(),
+            _ => format!("s{n}"),
+        };
+        let trace = Trace::new(100 + n, "turn")
+            .attribute("perpend.observation.output", &format!("Answer {n}."))
+            .attribute("langfuse.session.id", &own)
+            .attribute("langfuse.user.id", "ada");
+        app.ingest(&trace).await.unwrap();
+    }
+    let first = visitor.page("/sessions").await;
+    let next = way(&first, "next").unwrap();
+    let second = visitor.client.get(&next).await.unwrap().text();
+    let mut all = rows(&first);
+    assert_eq!(all.len(), 50);
+    all.extend(rows(&second));
+    let n = all.len();
+    all.sort();
+    all.dedup();
+    assert_eq!((n, all.len()), (61, 61), "none twice, none lost");
+    let back = way(&second, "prev").unwrap();
+    let back = visitor.client.get(&back).await.unwrap().text();
+    assert_eq!(rows(&back), rows(&first));
+
+    let path = format!("/sessions/{}", perpend_ui::encode(session));
+    let page = visitor.page(&path).await;
+    assert!(page.contains("Turns 1–10 of 10"), "{page}");
+    assert!(page.contains("Answer 0.") && page.contains("Answer 9."), "{page}");
+    assert!(!page.contains("<i> ü"), "ids are escaped");
+    let by_id = format!("{}/sessions?id={}", visitor.base, perpend_ui::encode(session));
+    assert_eq!(visitor.leads_to(&by_id).await, format!("{}{path}", visitor.base));
+    let unknown = visitor.page("/sessions?id=nobody").await;
+    assert!(unknown.contains("has the id"), "{unknown}");
+
+    let user = visitor.page("/users/ada").await;
+    assert!(user.contains("All traces of this user"), "{user}");
+    assert_eq!(rows(&visitor.page("/users").await), ["ada"]);
+    let wrong = format!("{}/sessions?after=yesterday", visitor.base);
+    assert_eq!(visitor.client.get(&wrong).await.unwrap().status, 400);
+    app.stop().await.unwrap();
+}
