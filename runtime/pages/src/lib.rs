@@ -4,7 +4,7 @@
 //! - **The same authorization as the API.** A page shows the project of its session; what belongs to
 //!   another one is not found. The guard in front of a page makes the `Viewer`.
 //! - **Nothing runs that we did not ship.** Every answer carries the content security policy; raw values
-//!   leave as plain text that the browser may not interpret.
+//!   leave as plain text that the browser may not interpret, media only as what it draws or plays.
 //! - **A page never waits for an evaluator** and writes nothing but its cookie.
 
 mod answer;
@@ -13,6 +13,7 @@ mod groups;
 mod lines;
 mod list;
 mod login;
+mod media;
 mod overview;
 mod raw;
 mod read;
@@ -84,6 +85,18 @@ pub fn routes() -> (Router<App>, Described) {
         TraceRead,
     );
     routes.page(BySession, raw, raw::of_observation);
+    let medium = Page::get(
+        "/project/{project}/traces/{trace}/raw/{part}/media/{number}",
+        TraceRead,
+    );
+    routes.page(BySession, medium, media::of_trace);
+    let medium = Page::get(
+        "/project/{project}/traces/{trace}/observations/{observation}/raw/{part}/media/{number}",
+        TraceRead,
+    );
+    routes.page(BySession, medium, media::of_observation);
+    let stored = Page::get("/project/{project}/media/{media}", TraceRead);
+    routes.page(BySession, stored, media::stored);
     let sessions = Page::get("/project/{project}/sessions", TraceRead);
     routes.page(BySession, sessions, groups::sessions);
     let session = Page::get("/project/{project}/sessions/{session}", TraceRead);

@@ -132,7 +132,11 @@ mod tests {
         let q = "level:ERROR latncy:>2 \"a b\"";
         let terms = terms(q, &parse(q, TRACES));
         let without: Vec<_> = terms.iter().map(|chip| chip.without.as_str()).collect();
-        let wanted = ["latncy:>2 \"a b\"", "level:ERROR \"a b\"", "level:ERROR latncy:>2"];
+        let wanted = [
+            "latncy:>2 \"a b\"",
+            "level:ERROR \"a b\"",
+            "level:ERROR latncy:>2",
+        ];
         assert_eq!(without, wanted);
         let problem = terms[1].problem.as_ref().unwrap();
         assert!(problem.raw().contains("latency"), "{problem}");

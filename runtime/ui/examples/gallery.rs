@@ -10,9 +10,9 @@ use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Timestamp;
 use perpend_ui::{
-    Chip, DetailInput, ErrorPage, EvaluatorRow, InlineMedium, LoginPage, Opened, Origin, Pager, RuleRow,
-    RulesPage, ScoreView, Section, Setup, Shell, Text, Tone, TraceInput, TraceLine, TracePage,
-    TracesPage, TracesQuery, Verdict, assets, render,
+    Chip, DetailInput, ErrorPage, EvaluatorRow, InlineMedium, LoginPage, Opened, Origin, Pager,
+    RuleRow, RulesPage, ScoreView, Section, Setup, Shell, Text, Tone, TraceInput, TraceLine,
+    TracePage, TracesPage, TracesQuery, Verdict, assets, render,
 };
 use serde_json::json;
 

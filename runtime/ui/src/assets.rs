@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use perpend_domain::plugin::Digest;
 
-/// What a page of ours may load and do: its own style sheet, script and images. No inline script or
-/// style, no frames, no other origin.
+/// What a page of ours may load and do: its own style sheet, script, images and media. No inline script
+/// or style, no frames, no other origin, no `data:`.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
-     img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+     img-src 'self'; media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// One embedded file.
 #[derive(Debug)]

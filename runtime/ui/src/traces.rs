@@ -65,12 +65,7 @@ pub enum Sort {
 
 impl Sort {
     /// Each of them, in the order of the choice.
-    pub const ALL: [Self; 4] = [
-        Self::Newest,
-        Self::Oldest,
-        Self::Slowest,
-        Self::Dearest,
-    ];
+    pub const ALL: [Self; 4] = [Self::Newest, Self::Oldest, Self::Slowest, Self::Dearest];
 
     /// As the address has it: the column, and `-` before it where the largest come first.
     #[must_use]
@@ -188,7 +183,10 @@ impl TracesPage {
     fn as_api(&self) -> String {
         let filter = match self.json.is_empty() {
             true => String::new(),
-            false => format!(" \\\n  --data-urlencode 'filter={}'", self.json.replace('\'', r"'\''")),
+            false => format!(
+                " \\\n  --data-urlencode 'filter={}'",
+                self.json.replace('\'', r"'\''")
+            ),
         };
         format!(
             "curl -u \"$PUBLIC_KEY:$SECRET_KEY\" -G \"{}/api/public/traces?limit=50&orderBy={}\"{filter}",
@@ -329,7 +327,10 @@ mod tests {
     #[test]
     fn the_address_carries_the_filter_encoded_and_the_order() {
         let mut query = TracesQuery::of("name:\"a&b\"");
-        assert_eq!(query.address("/p", 2), "/p/traces?q=name%3A%22a%26b%22&page=2");
+        assert_eq!(
+            query.address("/p", 2),
+            "/p/traces?q=name%3A%22a%26b%22&page=2"
+        );
         query.sort = Sort::Slowest;
         assert!(query.address("/p", 1).ends_with("&sort=-latency"));
         assert_eq!(TracesQuery::default().address("/p", 1), "/p/traces");

@@ -64,7 +64,13 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
     let visitor = Visitor::of(&app).await;
     let base = &visitor.base;
     assert_eq!(visitor.leads_to("/").await, *base);
-    for path in ["/traces?q=level%3AERROR", "/sessions", "/users", "/rules", "/traces/t1"] {
+    for path in [
+        "/traces?q=level%3AERROR",
+        "/sessions",
+        "/users",
+        "/rules",
+        "/traces/t1",
+    ] {
         assert_eq!(visitor.leads_to(path).await, format!("{base}{path}"));
     }
     assert_eq!(
@@ -76,7 +82,10 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
         let answer = visitor.client.get(&foreign).await.unwrap();
         assert_eq!(answer.status, 404, "{foreign}");
         let anybody = app.anonymous().get(&foreign).await.unwrap();
-        assert_eq!(anybody.status, 303, "without a session it leads to the form");
+        assert_eq!(
+            anybody.status, 303,
+            "without a session it leads to the form"
+        );
     }
     let unknown = format!("{base}/traces/none");
     assert_eq!(visitor.client.get(&unknown).await.unwrap().status, 404);
@@ -104,7 +113,11 @@ async fn the_overview_waits_for_the_first_trace_and_then_says_what_was_recorded(
 async fn a_filter_finds_what_was_said_in_any_step_and_a_faulty_term_is_named() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    for (n, said) in [(1, "The refund takes two days."), (2, "你好，世界"), (3, "<b>&\"'")] {
+    for (n, said) in [
+        (1, "The refund takes two days."),
+        (2, "你好，世界"),
+        (3, "<b>&\"'"),
+    ] {
         let trace = Trace::new(n, &format!("ticket {n}")).generation("answer", said);
         app.ingest(&trace).await.unwrap();
     }
@@ -116,7 +129,9 @@ async fn a_filter_finds_what_was_said_in_any_step_and_a_faulty_term_is_named() {
         let page = visitor.page(&format!("/traces?q={q}")).await;
         assert_eq!(rows(&page), [found], "{q}");
     }
-    let page = visitor.page("/traces?q=latncy%3A%3E2+name%3A%22ticket+1%22").await;
+    let page = visitor
+        .page("/traces?q=latncy%3A%3E2+name%3A%22ticket+1%22")
+        .await;
     assert_eq!(rows(&page), ["ticket 1"], "the other condition holds");
     assert!(page.contains("latency"), "{page}");
     let none = visitor.page("/traces?q=userId%3Anobody").await;
@@ -157,10 +172,20 @@ async fn sessions_and_users_are_walked_page_by_page_and_opened() {
     let path = format!("/sessions/{}", perpend_ui::encode(session));
     let page = visitor.page(&path).await;
     assert!(page.contains("Turns 1–10 of 10"), "{page}");
-    assert!(page.contains("Answer 0.") && page.contains("Answer 9."), "{page}");
+    assert!(
+        page.contains("Answer 0.") && page.contains("Answer 9."),
+        "{page}"
+    );
     assert!(!page.contains("<i> ü"), "ids are escaped");
-    let by_id = format!("{}/sessions?id={}", visitor.base, perpend_ui::encode(session));
-    assert_eq!(visitor.leads_to(&by_id).await, format!("{}{path}", visitor.base));
+    let by_id = format!(
+        "{}/sessions?id={}",
+        visitor.base,
+        perpend_ui::encode(session)
+    );
+    assert_eq!(
+        visitor.leads_to(&by_id).await,
+        format!("{}{path}", visitor.base)
+    );
     let unknown = visitor.page("/sessions?id=nobody").await;
     assert!(unknown.contains("has the id"), "{unknown}");
 

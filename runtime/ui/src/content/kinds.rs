@@ -78,7 +78,7 @@ impl Kind {
             _ if RESULTS.contains(&kind) => Self::Result,
             _ if kind.ends_with("tool_result") || kind.ends_with("_call_output") => Self::Result,
             _ if CALLS.contains(&kind) || kind.ends_with("_call") => Self::Call,
-            "function" | "custom" if is_object(kind) => Self::Call,
+            "function" | "custom" if is_object(kind) && !is_definition(object) => Self::Call,
             _ if MEDIUM_TYPES.contains(&kind) => Self::Medium,
             _ if CALL_MEMBERS.iter().any(|key| is_object(key)) => Self::Call,
             _ if RESULT_MEMBERS.iter().any(|key| is_object(key)) => Self::Result,
@@ -89,4 +89,13 @@ impl Kind {
             _ => Self::Unknown,
         }
     }
+}
+
+/// Whether an object says what a tool can do, rather than to do it.
+fn is_definition(object: &Map<String, Value>) -> bool {
+    let mut inner = object.values().filter_map(Value::as_object);
+    inner.any(|inner| {
+        let says = ["parameters", "description", "strict"];
+        says.iter().any(|key| inner.contains_key(*key)) && !inner.contains_key("arguments")
+    })
 }

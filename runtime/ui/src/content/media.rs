@@ -8,7 +8,7 @@ use super::fold::{Fold, Further, beginning};
 use super::inline::{Found, Taken, inline_type};
 use crate::format::size;
 use crate::markup::Text;
-use crate::traces::encode;
+use crate::shell::encode;
 
 /// Media shown of one text or JSON value.
 const MAX_SHOWN: usize = 100;
