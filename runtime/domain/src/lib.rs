@@ -31,6 +31,7 @@ pub mod model;
 pub mod model_call;
 pub mod named;
 pub mod observation;
+pub mod outline;
 pub mod patch;
 pub mod payload;
 pub mod plugin;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::batch::Media;
 use crate::filter::{Filter, Order, TextOp};
 use crate::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, SessionId, TraceId};
-use crate::list::{Cursor, Paging};
+use crate::list::{Cursor, Numbered, Paging};
 use crate::observation::{ExperimentLink, Level, Observation, ObservationKind};
 use crate::patch::Patch;
 use crate::pricing::AppliedPrices;
@@ -128,6 +128,15 @@ impl Default for TraceQuery {
             with_observation_ids: false,
         }
     }
+}
+
+/// A page of traces, some of which may not have been tested.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TestedTraces {
+    /// Those that fit, among the tested ones.
+    pub found: Numbered<StoredTrace>,
+    /// How many were not tested: the last in the order of the list.
+    pub n_left: u64,
 }
 
 /// What traces are ordered by.
@@ -260,7 +269,7 @@ pub struct Walk {
 }
 
 /// An observation without anything large, for the outline of its trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Bone {
     /// Its id.
     pub id: String,
@@ -276,6 +285,23 @@ pub struct Bone {
     pub start: Timestamp,
     /// Its end.
     pub end: Option<Timestamp>,
+    /// When the first token of its answer arrived.
+    pub first_token: Option<Timestamp>,
+    /// The model it names.
+    pub model: Option<String>,
+    /// All its tokens: the given total, else input and output. Unknown when nothing was counted.
+    pub tokens: Option<u64>,
+    /// US dollars, as sent or else computed. Unknown when neither is there.
+    pub cost: Option<f64>,
+}
+
+/// Which state of the stored observations of a trace was read: another one whenever any of them changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceVersion {
+    /// The number of the trace in its database; a trace that is deleted and sent again has another one.
+    pub number: i64,
+    /// How often it has changed.
+    pub revision: i64,
 }
 
 /// When a session was, and whose.

@@ -1,13 +1,17 @@
 //! What plug-ins read of traces, sessions and runs besides walking through observations: the skeleton of a trace, single
-//! contents, the traces of a session, and whether a trace or a medium belongs to what is evaluated.
+//! contents, the traces of a session, and whether a trace or a medium belongs to what is evaluated. Pages make the outline
+//! of a trace from its steps.
 
 use std::collections::HashSet;
 
 use perpend_domain::ids::{ProjectId, TraceId};
-use perpend_domain::telemetry::{Bone, SessionSpan, StoredObservation, StoredTrace, Within};
+use perpend_domain::telemetry::{
+    Bone, SessionSpan, StoredObservation, StoredTrace, TraceVersion, Within,
+};
 use perpend_domain::time::Timestamp;
 
 use super::refresh;
+use super::rollup::IS_STEP;
 use super::row::{READ, READ_TRACE, TraceRow, wrong};
 use crate::{Error, Telemetry};
 use perpend_sql::{Arg, Sql};
@@ -24,6 +28,46 @@ perpend_sql::record! {
         level: String,
         started_at: i64,
         ended_at: Option<i64>,
+        first_token_at: Option<i64>,
+        model: Option<String>,
+        input_tokens: Option<i64>,
+        output_tokens: Option<i64>,
+        total_tokens: Option<i64>,
+        total_cost: Option<f64>,
+    }
+}
+
+/// Columns read, as [`BoneRow`] names them, from `observations o`.
+const READ_BONE: &str = "o.id, o.parent_id, o.kind, o.name, o.level, o.started_at, o.ended_at, o.first_token_at, o.model, \
+    o.input_tokens, o.output_tokens, o.total_tokens, o.total_cost";
+
+impl BoneRow {
+    /// The database does not add the tokens up: a sum of two could be too large for it.
+    fn tokens(&self) -> Option<u64> {
+        let given = self.total_tokens.map(i64::unsigned_abs);
+        given.or_else(|| {
+            let parts = [self.input_tokens, self.output_tokens]
+                .into_iter()
+                .flatten();
+            parts.map(i64::unsigned_abs).reduce(u64::saturating_add)
+        })
+    }
+
+    fn bone(self) -> Result<Bone, Error> {
+        const WHAT: &str = "observation";
+        Ok(Bone {
+            kind: self.kind.parse().map_err(|error| wrong(WHAT, error))?,
+            level: self.level.parse().map_err(|error| wrong(WHAT, error))?,
+            tokens: self.tokens(),
+            id: self.id,
+            parent_id: self.parent_id,
+            name: self.name,
+            start: Timestamp::from_micros(self.started_at),
+            end: self.ended_at.map(Timestamp::from_micros),
+            first_token: self.first_token_at.map(Timestamp::from_micros),
+            model: self.model,
+            cost: self.total_cost,
+        })
     }
 }
 
@@ -47,7 +91,6 @@ impl Telemetry {
         trace: &TraceId,
         limit: u32,
     ) -> Result<Vec<Bone>, Error> {
-        const WHAT: &str = "observation";
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(Vec::new());
         };
@@ -55,23 +98,52 @@ impl Telemetry {
         let number = sql.bind(tenant.into());
         let id = sql.bind_text(trace.as_str());
         sql.push(&format!(
-            "SELECT o.id, o.parent_id, o.kind, o.name, o.level, o.started_at, o.ended_at \
-             FROM traces t JOIN observations o ON o.trace = t.number \
+            "SELECT {READ_BONE} FROM traces t JOIN observations o ON o.trace = t.number \
              WHERE t.tenant = {number} AND t.trace_id = {id} ORDER BY o.started_at, o.id LIMIT {limit}"
         ));
         let rows: Vec<BoneRow> = self.pool.select(&sql.text, &sql.args).await?;
-        let bone = |row: BoneRow| {
-            Ok(Bone {
-                kind: row.kind.parse().map_err(|error| wrong(WHAT, error))?,
-                level: row.level.parse().map_err(|error| wrong(WHAT, error))?,
-                id: row.id,
-                parent_id: row.parent_id,
-                name: row.name,
-                start: Timestamp::from_micros(row.started_at),
-                end: row.ended_at.map(Timestamp::from_micros),
-            })
+        rows.into_iter().map(BoneRow::bone).collect()
+    }
+
+    /// Which state of a trace is stored; none when the project has no such trace.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn trace_version(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+    ) -> Result<Option<TraceVersion>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(None);
         };
-        rows.into_iter().map(bone).collect()
+        let sql = "SELECT number, revision FROM traces WHERE tenant = $1 AND trace_id = $2";
+        let args = [tenant.into(), Arg::Text(Some(trace.to_string().into()))];
+        let rows: Vec<(i64, i64)> = self.pool.select(sql, &args).await?;
+        let found = rows.into_iter().next();
+        Ok(found.map(|(number, revision)| TraceVersion { number, revision }))
+    }
+
+    /// The steps of a trace in no particular order, without anything large: for its outline. The record of the trace, which
+    /// is no step, is left out. None when the project has no such trace.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn steps_of_trace(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+    ) -> Result<Vec<Bone>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let sql = format!(
+            "SELECT {READ_BONE} FROM traces t JOIN observations o ON o.trace = t.number \
+             WHERE t.tenant = $1 AND t.trace_id = $2 AND {IS_STEP}"
+        );
+        let args = [tenant.into(), Arg::Text(Some(trace.to_string().into()))];
+        let rows: Vec<BoneRow> = self.pool.select(&sql, &args).await?;
+        rows.into_iter().map(BoneRow::bone).collect()
     }
 
     /// Observations of one trace by their ids, with content, in no particular order.

@@ -5,6 +5,7 @@ mod filters;
 mod groups;
 mod logs;
 mod long;
+mod outline;
 mod parts;
 mod plans;
 mod races;

@@ -18,7 +18,7 @@ use super::row::{READ, READ_TRACE, TraceRow};
 use super::search::Search;
 use super::trace_marks::{Marked, asks_root, push_prefilter};
 use crate::{Error, Telemetry};
-use perpend_domain::telemetry::{StoredTrace, TraceOrder, TraceQuery};
+use perpend_domain::telemetry::{StoredTrace, TestedTraces, TraceOrder, TraceQuery};
 use perpend_sql::{Arg, Expr, Sql, query_scalar, value_list};
 
 /// Columns with an index of their own in the order of time, the one that leaves least first.
@@ -234,9 +234,27 @@ impl Telemetry {
         project: &ProjectId,
         query: &TraceQuery,
     ) -> Result<Numbered<StoredTrace>, Error> {
+        let all = self.traces_tested(project, query, u64::MAX).await?;
+        Ok(all.found)
+    }
+
+    /// A page of traces, where only so many of those that no index can tell are tested.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn traces_tested(
+        &self,
+        project: &ProjectId,
+        query: &TraceQuery,
+        max_tested: u64,
+    ) -> Result<TestedTraces, Error> {
         let Some(tenant) = self.tenant(project).await? else {
-            return Ok(Numbered::empty());
+            return Ok(TestedTraces {
+                found: Numbered::empty(),
+                n_left: 0,
+            });
         };
+        let mut n_left = 0;
         refresh::of_tenant(&self.pool, tenant).await?;
         let limit = u64::from(query.limit);
         let skip = u64::from(query.page.max(1) - 1) * limit;
@@ -251,7 +269,9 @@ impl Telemetry {
             };
             (self.page_of(&shape, query, skip, n_total).await?, n_total)
         } else {
-            let matching = self.scan_traces(project, query, &shape).await?;
+            let max = usize::try_from(max_tested).unwrap_or(usize::MAX);
+            let (matching, left) = self.scan_traces(project, query, &shape, max).await?;
+            n_left = left;
             let n_total = matching.len() as u64;
             let page = matching.into_iter().skip(skip as usize);
             (page.take(limit as usize).collect(), n_total)
@@ -263,9 +283,12 @@ impl Telemetry {
         if query.with_observation_ids {
             self.add_ids(&mut found).await?;
         }
-        Ok(Numbered {
-            items: found.into_iter().map(|(_, stored)| stored).collect(),
-            n_total,
+        Ok(TestedTraces {
+            found: Numbered {
+                items: found.into_iter().map(|(_, stored)| stored).collect(),
+                n_total,
+            },
+            n_left,
         })
     }
 
@@ -341,7 +364,7 @@ impl Telemetry {
             .await
     }
 
-    /// Numbers of the traces that pass what is tested in memory, in order. Only numbers are held, and
+    /// Numbers of the traces that pass what is tested in memory, in order, and how many were not tested. Only numbers are held, and
     /// they are read at once: a filter over a large project costs time in step with its size, and little
     /// memory.
     async fn scan_traces(
@@ -349,13 +372,16 @@ impl Telemetry {
         project: &ProjectId,
         query: &TraceQuery,
         shape: &Shape,
-    ) -> Result<Vec<i64>, Error> {
+        max: usize,
+    ) -> Result<(Vec<i64>, u64), Error> {
         let order = shape.order(query, false, false);
         let select = format!(
             "SELECT {}{} ORDER BY {order}",
             shape.number, shape.from_traces
         );
-        let numbers = self.trace_numbers(&select, &shape.args).await?;
+        let mut numbers = self.trace_numbers(&select, &shape.args).await?;
+        let n_left = numbers.len().saturating_sub(max) as u64;
+        numbers.truncate(max);
         let mut searches = Vec::new();
         let mut others = Vec::new();
         for condition in shape.rest.conditions() {
@@ -401,7 +427,7 @@ impl Telemetry {
             }
             matching.extend(passing.iter().map(|(number, _)| *number));
         }
-        Ok(matching)
+        Ok((matching, n_left))
     }
 
     /// Those of these traces that still stand, in the order of the numbers.

@@ -99,6 +99,10 @@ mod tests {
             level: Level::Default,
             start: Timestamp::from_micros(i64::try_from(at).unwrap()),
             end: None,
+            first_token: None,
+            model: None,
+            tokens: None,
+            cost: None,
         };
         all.iter().enumerate().map(bone).collect()
     }

@@ -1,9 +1,11 @@
 //! Reading scores.
 
+use std::collections::HashMap;
+
 use super::query::{Statement, leaves_few};
 use super::write::place_of;
 use perpend_domain::evaluation::Target;
-use perpend_domain::ids::{ExecutionId, ProjectId, ScoreId, SessionId, TraceId};
+use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, SessionId, TraceId};
 use perpend_domain::score::{NewScore, Score, ScoreDataType, ScoreOrigin, ScoreValue, Subject};
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
@@ -346,5 +348,61 @@ impl Telemetry {
         };
         self.fetch_scores(list(&self.pool, &query, project, None))
             .await
+    }
+
+    /// Scores about a trace itself, or about one observation of it, newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn scores_about(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        observation: Option<&ObservationId>,
+    ) -> Result<Vec<Score>, Error> {
+        let mut statement = Statement::select(COLUMNS, project);
+        statement.push(" AND s.trace_id = ");
+        statement.text(trace.as_str());
+        match observation {
+            Some(id) => {
+                statement.push(" AND s.observation_id = ");
+                statement.text(id.as_str());
+            }
+            None => statement.push(" AND s.observation_id IS NULL"),
+        }
+        statement.push(FEW_NEWEST_FIRST);
+        self.fetch_scores(statement).await
+    }
+
+    /// How many scores there are about a trace itself and about each of these observations of it. What has none is left
+    /// out.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn score_counts(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        observations: &[&str],
+    ) -> Result<HashMap<Option<String>, u64>, Error> {
+        let mut statement = Statement::select("s.observation_id, COUNT(*)", project);
+        statement.push(" AND s.trace_id = ");
+        statement.text(trace.as_str());
+        statement.push(" AND (s.observation_id IS NULL");
+        for (at, id) in observations.iter().enumerate() {
+            statement.push(if at == 0 {
+                " OR s.observation_id IN ("
+            } else {
+                ", "
+            });
+            statement.text(id);
+        }
+        statement.push(if observations.is_empty() { ")" } else { "))" });
+        statement.push(" GROUP BY s.observation_id");
+        let Statement { sql, args, .. } = statement;
+        let rows: Vec<(Option<String>, i64)> =
+            query(sql).bind_all(&args).fetch_all(&self.pool).await?;
+        let count = |(id, n): (Option<String>, i64)| (id, n.unsigned_abs());
+        Ok(rows.into_iter().map(count).collect())
     }
 }

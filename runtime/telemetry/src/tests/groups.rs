@@ -14,8 +14,8 @@ fn members(n: u32) -> Observation {
     let mut root = span(n, 1, None);
     root.start = at(i64::from(n * 37 % 20) * 1_000);
     root.end = Some(root.start);
-    root.session_id = (n % 8 != 0).then(|| format!("session/{} ü", n % 8));
-    root.user_id = (n % 4 != 0).then(|| format!("user {}", n % 4));
+    root.session_id = (!n.is_multiple_of(8)).then(|| format!("session/{} ü", n % 8));
+    root.user_id = (!n.is_multiple_of(4)).then(|| format!("user {}", n % 4));
     if n.is_multiple_of(5) {
         root.level = Level::Error;
     }

@@ -1,0 +1,234 @@
+//! The observations of a trace as rows in reading order, and which of them are visible while some are folded.
+//!
+//! An [`Outline`] is made once per state of a trace and shared; a [`View`] of it is made per request. Both are walked
+//! without recursion, so neither depth nor width of a trace is limited.
+//!
+//! Parents may be missing and may form cycles (anyone can send anything): an observation without a known parent and
+//! every member of a cycle is placed on the top level, so that none is ever hidden.
+
+mod place;
+mod runs;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use crate::observation::{Level, ObservationKind};
+use crate::telemetry::Bone;
+use crate::time::Timestamp;
+
+pub use place::Oddity;
+pub use runs::Run;
+pub use view::{Bucket, Folds, Line, Mark, View};
+
+/// Neighbours that look alike are grouped in traces with more rows than this.
+pub const GROUPED_ABOVE: usize = 2_000;
+
+/// One observation. Positions are those of [`Outline::rows`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    id: Box<str>,
+    name: u32,
+    model: Option<u32>,
+    /// The row it hangs below; none on the top level.
+    pub parent: Option<u32>,
+    /// 0 on the top level.
+    pub depth: u32,
+    /// How many rows are below it, at any depth. They directly follow it.
+    pub n_below: u32,
+    /// How many of those have the level `ERROR`.
+    pub n_errors_below: u32,
+    /// Set only on the top level.
+    pub oddity: Option<Oddity>,
+    /// Its kind.
+    pub kind: ObservationKind,
+    /// Its level.
+    pub level: Level,
+    /// Its start.
+    pub start: Timestamp,
+    /// Its end; absent while it runs.
+    pub end: Option<Timestamp>,
+    /// When the first token of its answer arrived.
+    pub first_token: Option<Timestamp>,
+    /// All its tokens, when any were counted.
+    pub tokens: Option<u64>,
+    /// US dollars, when known.
+    pub cost: Option<f64>,
+}
+
+impl Entry {
+    /// The id of the observation.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The position behind its last descendant.
+    fn behind(&self, at: usize) -> usize {
+        at + 1 + self.n_below as usize
+    }
+}
+
+/// The observations of one trace, parents before children, siblings by start, then id.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outline {
+    rows: Vec<Entry>,
+    /// Names and models, each once.
+    texts: Vec<Box<str>>,
+    /// Positions in the order of ids.
+    by_id: Vec<u32>,
+    runs: Vec<Run>,
+}
+
+/// Texts with their places, while an outline is made.
+#[derive(Default)]
+struct Texts {
+    known: HashMap<String, u32>,
+    all: Vec<Box<str>>,
+}
+
+impl Texts {
+    fn place(&mut self, text: String) -> u32 {
+        if let Some(place) = self.known.get(&text) {
+            return *place;
+        }
+        let place = position(self.all.len());
+        self.all.push(text.as_str().into());
+        self.known.insert(text, place);
+        place
+    }
+}
+
+/// No trace has four billion observations: each takes more than a byte of memory.
+fn position(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+impl Outline {
+    /// Places all observations of a trace, given in any order.
+    #[must_use]
+    pub fn new(bones: Vec<Bone>) -> Self {
+        let placed = place::place(&bones);
+        let mut texts = Texts::default();
+        let mut bones: Vec<Option<Bone>> = bones.into_iter().map(Some).collect();
+        let mut rows: Vec<Entry> = Vec::with_capacity(placed.len());
+        for place in &placed {
+            let Some(bone) = bones[place.index].take() else {
+                continue;
+            };
+            rows.push(Entry {
+                id: bone.id.into_boxed_str(),
+                name: texts.place(bone.name),
+                model: bone.model.map(|model| texts.place(model)),
+                parent: place.parent,
+                depth: place.depth,
+                n_below: 0,
+                n_errors_below: 0,
+                oddity: place.oddity,
+                kind: bone.kind,
+                level: bone.level,
+                start: bone.start,
+                end: bone.end,
+                first_token: bone.first_token,
+                tokens: bone.tokens,
+                cost: bone.cost,
+            });
+        }
+        // Children come after their parents: backwards, each is complete before its parent asks.
+        for at in (0..rows.len()).rev() {
+            let row = &rows[at];
+            let (n_below, is_error) = (row.n_below, row.level == Level::Error);
+            let n_errors = row.n_errors_below + u32::from(is_error);
+            if let Some(parent) = row.parent {
+                let parent = &mut rows[parent as usize];
+                parent.n_below += n_below + 1;
+                parent.n_errors_below += n_errors;
+            }
+        }
+        let mut by_id: Vec<u32> = (0..position(rows.len())).collect();
+        by_id.sort_by(|a, b| rows[*a as usize].id.cmp(&rows[*b as usize].id));
+        let runs = match rows.len() > GROUPED_ABOVE {
+            true => runs::find(&rows),
+            false => Vec::new(),
+        };
+        Self {
+            rows,
+            texts: texts.all,
+            by_id,
+            runs,
+        }
+    }
+
+    /// All rows in reading order.
+    #[must_use]
+    pub fn rows(&self) -> &[Entry] {
+        &self.rows
+    }
+
+    /// Groups of neighbours that look alike, by their first row.
+    #[must_use]
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// The name of a row; empty when the observation has none.
+    #[must_use]
+    pub fn name(&self, row: &Entry) -> &str {
+        self.text(row.name)
+    }
+
+    /// The model that a row names.
+    #[must_use]
+    pub fn model(&self, row: &Entry) -> Option<&str> {
+        row.model.map(|place| self.text(place))
+    }
+
+    fn text(&self, place: u32) -> &str {
+        self.texts.get(place as usize).map_or("", |text| text)
+    }
+
+    /// The position of an observation.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<usize> {
+        let place = |at: &u32| (*self.rows[*at as usize].id).cmp(id);
+        let found = self.by_id.binary_search_by(place).ok()?;
+        Some(self.by_id[found] as usize)
+    }
+
+    /// From the first start to the last end; nothing when there are no rows.
+    #[must_use]
+    pub fn period(&self) -> Option<(Timestamp, Timestamp)> {
+        let start = self.rows.iter().map(|row| row.start).min()?;
+        let end = self.rows.iter().map(|row| row.end.unwrap_or(row.start));
+        Some((start, end.max()?))
+    }
+
+    /// The next row with the level `ERROR` after a position, or before it. Without a position the search begins at the
+    /// respective end.
+    #[must_use]
+    pub fn next_error(&self, from: Option<usize>, backwards: bool) -> Option<usize> {
+        let is_error = |at: &usize| self.rows[*at].level == Level::Error;
+        match backwards {
+            false => (from.map_or(0, |at| at + 1)..self.rows.len()).find(is_error),
+            true => (0..from.unwrap_or(self.rows.len())).rev().find(is_error),
+        }
+    }
+
+    /// About how many bytes of memory it takes, for caches.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        /// What an allocator adds to a small text.
+        const OVERHEAD: usize = 16;
+        let texts = self.rows.iter().map(|row| row.id.len());
+        let texts = texts.chain(
+            self.texts
+                .iter()
+                .map(|text| text.len() + size_of::<Box<str>>()),
+        );
+        self.rows.len() * (size_of::<Entry>() + size_of::<u32>())
+            + self.runs.len() * size_of::<Run>()
+            + texts.map(|n| n + OVERHEAD).sum::<usize>()
+    }
+}

@@ -1,0 +1,99 @@
+//! The order and depth of observations.
+
+use std::collections::HashMap;
+
+use super::position;
+use crate::telemetry::Bone;
+
+/// Why an observation that names a parent is on the top level all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Oddity {
+    /// Its parent was not received.
+    Orphan,
+    /// Its parents lead back to itself.
+    Cycle,
+}
+
+/// Where an observation goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Placed {
+    /// Position in the slice given.
+    pub(super) index: usize,
+    /// Position of its parent among the placed ones.
+    pub(super) parent: Option<u32>,
+    /// 0 on the top level.
+    pub(super) depth: u32,
+    /// Set only on the top level.
+    pub(super) oddity: Option<Oddity>,
+}
+
+/// Parents before children, siblings by start, then id.
+pub(super) fn place(bones: &[Bone]) -> Vec<Placed> {
+    let by_id: HashMap<&str, usize> = bones
+        .iter()
+        .enumerate()
+        .map(|(at, bone)| (bone.id.as_str(), at))
+        .collect();
+    let parents: Vec<Option<usize>> = bones
+        .iter()
+        .map(|bone| by_id.get(bone.parent_id.as_deref()?).copied())
+        .collect();
+    let in_cycle = cycle_members(&parents);
+
+    // In this order each list of children is sorted once it is filled.
+    let mut ordered: Vec<usize> = (0..bones.len()).collect();
+    ordered.sort_by_key(|at| (bones[*at].start, bones[*at].id.as_str()));
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); bones.len()];
+    let mut top = Vec::new();
+    for at in ordered {
+        match parents[at] {
+            Some(parent) if !in_cycle[at] => children[parent].push(at),
+            _ => top.push(at),
+        }
+    }
+
+    let mut placed = Vec::with_capacity(bones.len());
+    let mut stack: Vec<(usize, Option<u32>, u32)> =
+        top.into_iter().rev().map(|at| (at, None, 0)).collect();
+    while let Some((index, parent, depth)) = stack.pop() {
+        let oddity = match (&bones[index].parent_id, parents[index]) {
+            (Some(_), None) => Some(Oddity::Orphan),
+            _ if in_cycle[index] => Some(Oddity::Cycle),
+            _ => None,
+        };
+        let own = Some(position(placed.len()));
+        placed.push(Placed {
+            index,
+            parent,
+            depth,
+            oddity,
+        });
+        let below = children[index].iter().rev();
+        stack.extend(below.map(|child| (*child, own, depth + 1)));
+    }
+    placed
+}
+
+/// Which nodes lie on a cycle of the parent links. Each node is walked over once.
+fn cycle_members(parents: &[Option<usize>]) -> Vec<bool> {
+    const UNSEEN: usize = usize::MAX;
+    let mut walk_of = vec![UNSEEN; parents.len()];
+    let mut in_cycle = vec![false; parents.len()];
+    for start in 0..parents.len() {
+        let mut at = start;
+        while walk_of[at] == UNSEEN {
+            walk_of[at] = start;
+            match parents[at] {
+                Some(parent) => at = parent,
+                None => break,
+            }
+        }
+        // The walk ended on a node of its own: from there on it goes round.
+        let closes = walk_of[at] == start && parents[at].is_some() && !in_cycle[at];
+        while closes && !in_cycle[at] {
+            in_cycle[at] = true;
+            at = parents[at].unwrap_or(at);
+        }
+    }
+    in_cycle
+}

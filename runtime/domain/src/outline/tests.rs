@@ -1,0 +1,367 @@
+//! What an outline promises.
+
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+
+use super::runs::SHORTEST;
+use super::*;
+
+fn bone(id: &str, parent: Option<&str>, start_ms: i64) -> Bone {
+    let start = Timestamp::from_millis(start_ms);
+    Bone {
+        id: id.to_owned(),
+        parent_id: parent.map(str::to_owned),
+        kind: ObservationKind::Span,
+        name: format!("step {id}"),
+        level: Level::Default,
+        start,
+        end: Some(start.plus_millis(10)),
+        first_token: None,
+        model: None,
+        tokens: None,
+        cost: None,
+    }
+}
+
+fn outline(edges: &[(&str, Option<&str>)]) -> Outline {
+    let bones = edges.iter().zip(0..);
+    Outline::new(
+        bones
+            .map(|((id, parent), at)| bone(id, *parent, at))
+            .collect(),
+    )
+}
+
+fn shown(edges: &[(&str, Option<&str>)]) -> Vec<(String, u32, Option<Oddity>)> {
+    let outline = outline(edges);
+    let rows = outline.rows().iter();
+    rows.map(|row| (row.id().to_owned(), row.depth, row.oddity))
+        .collect()
+}
+
+fn visible(view: &View<'_>) -> Vec<String> {
+    let line = |line: &Line| {
+        let id = view.outline().rows()[line.row as usize].id();
+        match line.run {
+            Some(_) => format!("{id}+"),
+            None => id.to_owned(),
+        }
+    };
+    view.window(0, usize::MAX).iter().map(line).collect()
+}
+
+#[test]
+fn children_follow_their_parent_by_start() {
+    let rows = shown(&[
+        ("b", Some("a")),
+        ("a", None),
+        ("c", Some("b")),
+        ("d", Some("a")),
+    ]);
+    let expected = [("a", 0), ("b", 1), ("c", 2), ("d", 1)];
+    assert_eq!(
+        rows,
+        expected.map(|(id, depth)| (id.to_owned(), depth, None))
+    );
+}
+
+#[test]
+fn orphans_and_cycles_are_on_the_top_level() {
+    let rows = shown(&[
+        ("root", None),
+        ("orphan", Some("gone")),
+        ("x", Some("z")),
+        ("y", Some("x")),
+        ("z", Some("y")),
+        ("below", Some("y")),
+    ]);
+    let expected = [
+        ("root", 0, None),
+        ("orphan", 0, Some(Oddity::Orphan)),
+        ("x", 0, Some(Oddity::Cycle)),
+        ("y", 0, Some(Oddity::Cycle)),
+        ("below", 1, None),
+        ("z", 0, Some(Oddity::Cycle)),
+    ];
+    assert_eq!(
+        rows,
+        expected.map(|(id, depth, odd)| (id.to_owned(), depth, odd))
+    );
+}
+
+fn chain(n: usize) -> Outline {
+    let parent = |at: usize| at.checked_sub(1).map(|at| format!("o{at}"));
+    let bones = (0..n).map(|at| bone(&format!("o{at}"), parent(at).as_deref(), 0));
+    Outline::new(bones.collect())
+}
+
+#[test]
+fn a_chain_of_any_length_is_walked() {
+    let outline = chain(20_000);
+    let rows = outline.rows();
+    assert_eq!(
+        (rows.len(), rows[19_999].depth, rows[0].n_below),
+        (20_000, 19_999, 19_999)
+    );
+    let last = outline.find("o19999");
+    assert_eq!(last, Some(19_999));
+    // By default two levels are open, and the way to what is selected.
+    assert_eq!(outline.view(&Folds::default(), None).len(), 3);
+    let view = outline.view(&Folds::default(), last);
+    assert_eq!((view.len(), view.index_of(19_999)), (20_000, Some(19_999)));
+}
+
+#[test]
+fn what_was_closed_by_hand_stays_closed_whatever_is_selected() {
+    let outline = chain(300);
+    let closed = |id: &str| outline.toggled(Folds::default(), Some(250), Mark::Row(id.to_owned()));
+    let folds = closed("o100");
+    assert_eq!(folds.closed, [Mark::Row("o100".to_owned())]);
+    let view = outline.view(&folds, Some(250));
+    assert_eq!((view.len(), view.index_of(250)), (101, Some(100)));
+    assert_eq!(
+        outline
+            .toggled(folds.clone(), None, Mark::Row("o100".to_owned()))
+            .open
+            .len(),
+        1
+    );
+    assert_eq!(
+        outline.view(&outline.revealed(folds, 250), Some(250)).len(),
+        251
+    );
+    assert_eq!(
+        outline.toggled(Folds::default(), None, Mark::Row("none".to_owned())),
+        Folds::default()
+    );
+    let mut many = Folds::default();
+    for at in 0..1_000 {
+        many.set(Mark::Row(format!("o{at}")), at % 2 == 0);
+    }
+    assert_eq!(
+        (many.open.len(), many.closed.len()),
+        (view::MAX_FOLDS, view::MAX_FOLDS)
+    );
+    assert!(many.open.contains(&Mark::Row("o998".to_owned())));
+}
+
+/// A root with `n` chunks, each with one row below it.
+fn chunks(n: usize) -> Outline {
+    let mut bones = vec![bone("root", None, 0)];
+    for at in 0..n {
+        let id = format!("c{at:05}");
+        let mut chunk = bone(&id, Some("root"), 1 + at as i64);
+        chunk.name = "embed chunk".to_owned();
+        chunk.kind = ObservationKind::Embedding;
+        chunk.end = Some(chunk.start.plus_millis(1 + at as i64));
+        chunk.tokens = Some(2);
+        if at % 1_000 == 0 {
+            chunk.level = Level::Error;
+        }
+        bones.push(bone(&format!("b{at:05}"), Some(&id), 1 + at as i64));
+        bones.push(chunk);
+    }
+    bones.push(bone("z", Some("root"), 1_000_000));
+    Outline::new(bones)
+}
+
+#[test]
+fn neighbours_that_look_alike_are_one_line_until_it_is_opened() {
+    let outline = chunks(4_000);
+    let run = &outline.runs()[0];
+    assert_eq!(
+        (outline.runs().len(), run.n, run.n_errors, run.tokens),
+        (1, 4_000, 4, Some(8_000))
+    );
+    assert_eq!(
+        (run.median_us, run.p95_us),
+        (Some(2_000_000), Some(3_800_000))
+    );
+    let view = outline.view(&Folds::default(), None);
+    assert_eq!(visible(&view), ["root", "c00000+", "z"]);
+    assert_eq!(
+        view.map(200)
+            .iter()
+            .map(|bucket| bucket.n_errors)
+            .sum::<u32>(),
+        4
+    );
+
+    let folds = outline.toggled(Folds::default(), None, Mark::Run("c00000".to_owned()));
+    let view = outline.view(&folds, None);
+    assert_eq!(view.len(), 1 + 1 + 2 * 4_000 + 1);
+    assert_eq!(
+        visible(&view)[..5],
+        ["root", "c00000+", "c00000", "b00000", "c00001"]
+    );
+    let depths: Vec<u32> = view.window(0, 4).iter().map(|line| line.depth).collect();
+    assert_eq!(depths, [0, 1, 2, 3]);
+    assert_eq!(
+        view.map(200)
+            .iter()
+            .map(|bucket| bucket.n_errors)
+            .sum::<u32>(),
+        4
+    );
+
+    let ungrouped = Folds {
+        is_ungrouped: true,
+        ..Folds::default()
+    };
+    assert_eq!(outline.view(&ungrouped, None).len(), outline.rows().len());
+    // The group of what is selected is open.
+    let selected = outline.find("b03999");
+    let view = outline.view(&Folds::default(), selected);
+    let index = view.index_of(selected.unwrap()).unwrap();
+    assert_eq!(visible(&view)[index], "b03999");
+    assert_eq!(chunks(SHORTEST).runs(), []);
+}
+
+#[test]
+fn errors_are_found_in_both_directions() {
+    let outline = chunks(2_000);
+    let id = |at: Option<usize>| at.map(|at| outline.rows()[at].id().to_owned());
+    let first = outline.next_error(None, false);
+    let second = outline.next_error(first, false);
+    assert_eq!(id(first).as_deref(), Some("c00000"));
+    assert_eq!(id(second).as_deref(), Some("c01000"));
+    assert_eq!(outline.next_error(second, false), None);
+    assert_eq!(outline.next_error(None, true), second);
+    assert_eq!(outline.next_error(second, true), first);
+    assert_eq!(outline.next_error(first, true), None);
+}
+
+/// Observations with arbitrary parents, names of few kinds, and what of them is folded by hand.
+fn forests() -> impl Strategy<Value = (Outline, Folds, Option<usize>)> {
+    let rows = prop::collection::vec((0_usize..80, 0_u8..3, any::<bool>()), 0..70);
+    let folds = prop::collection::vec((0_usize..70, any::<bool>()), 0..6);
+    (rows, folds, 0_usize..140, 0_usize..4).prop_map(|(rows, folds, selected, copies)| {
+        let mut bones = Vec::new();
+        for (at, (parent, name, is_error)) in rows.iter().enumerate() {
+            let mut one = bone(&format!("o{at}"), Some(&format!("o{parent}")), at as i64);
+            one.name = format!("name {name}");
+            if *is_error {
+                one.level = Level::Error;
+            }
+            bones.push(one);
+        }
+        // Enough for groups.
+        for at in 0..copies * 1_000 {
+            let parent = format!("o{}", at / 100);
+            let mut one = bone(&format!("c{at}"), Some(&parent), 100 + at as i64);
+            one.name = format!("copy {}", at % 97 / 40);
+            bones.push(one);
+        }
+        let outline = Outline::new(bones);
+        let mut by_hand = Folds::default();
+        for (at, is_open) in folds {
+            by_hand.set(Mark::Row(format!("o{at}")), is_open);
+            by_hand.set(Mark::Run(format!("c{at}")), is_open);
+        }
+        let selected = (selected < outline.rows().len()).then_some(selected);
+        (outline, by_hand, selected)
+    })
+}
+
+proptest! {
+    #[test]
+    fn each_observation_has_one_place((outline, _, _) in forests()) {
+        let ids: HashSet<&str> = outline.rows().iter().map(Entry::id).collect();
+        prop_assert_eq!(ids.len(), outline.rows().len());
+        for (at, row) in outline.rows().iter().enumerate() {
+            prop_assert_eq!(outline.find(row.id()), Some(at));
+            let parent = row.parent.map(|parent| &outline.rows()[parent as usize]);
+            prop_assert_eq!(row.depth, parent.map_or(0, |parent| parent.depth + 1));
+            let below = &outline.rows()[at + 1..row.behind(at)];
+            prop_assert!(below.iter().all(|other| other.depth > row.depth));
+            let next = outline.rows().get(row.behind(at));
+            prop_assert!(next.is_none_or(|next| next.depth <= row.depth));
+            let is_error = |row: &&Entry| row.level == Level::Error;
+            prop_assert_eq!(row.n_errors_below as usize, below.iter().filter(is_error).count());
+        }
+    }
+
+    #[test]
+    fn windows_put_together_are_the_whole((outline, folds, selected) in forests(), n in 1_usize..50) {
+        let view = outline.view(&folds, selected);
+        let starts = (0..view.len()).step_by(n);
+        let windows: Vec<Line> = starts.flat_map(|at| view.window(at, n).to_vec()).collect();
+        prop_assert_eq!(windows.as_slice(), view.window(0, usize::MAX));
+        prop_assert!(view.window(view.len(), n).is_empty());
+        for (index, line) in view.window(0, usize::MAX).iter().enumerate() {
+            let parent = view.parents(index, 1)[0];
+            let depth = parent.map(|parent| view.window(parent, 1)[0].depth);
+            prop_assert_eq!(line.depth, depth.map_or(0, |depth| depth + 1));
+            prop_assert!(parent.is_none_or(|parent| parent < index));
+        }
+    }
+
+    #[test]
+    fn what_a_closed_line_hides_is_what_is_below_it((outline, folds, selected) in forests()) {
+        let view = outline.view(&folds, selected);
+        let lines = view.window(0, usize::MAX);
+        let mut expected = 0;
+        for line in lines {
+            let at = line.row as usize;
+            let row = &outline.rows()[at];
+            prop_assert_eq!(at, expected);
+            expected = match (line.run, line.is_open) {
+                (Some(run), Some(false)) => outline.runs()[run as usize].behind as usize,
+                (Some(_), _) => at,
+                (None, Some(false)) => row.behind(at),
+                (None, _) => at + 1,
+            };
+        }
+        prop_assert_eq!(expected, outline.rows().len());
+    }
+
+    #[test]
+    fn closing_a_row_hides_exactly_what_is_below_it((outline, _, _) in forests(), at in 0_usize..70) {
+        let ungrouped = Folds { is_ungrouped: true, ..Folds::default() };
+        let all = outline.rows().iter().map(|row| Mark::Row(row.id().to_owned())).collect();
+        let open = Folds { open: all, ..ungrouped };
+        let Some(row) = outline.rows().get(at) else { return Ok(()) };
+        prop_assert_eq!(outline.view(&open, None).len(), outline.rows().len());
+        let mark = Mark::Row(row.id().to_owned());
+        let mut closed = open.clone();
+        closed.open.retain(|one| *one != mark);
+        closed.closed.push(mark);
+        let visible: HashSet<u32> = outline.view(&closed, None).window(0, usize::MAX).iter().map(|line| line.row).collect();
+        for other in 0..outline.rows().len() {
+            let is_below = at < other && other < row.behind(at);
+            prop_assert_eq!(visible.contains(&(other as u32)), !is_below);
+        }
+    }
+
+    #[test]
+    fn the_selected_row_is_visible_unless_it_was_folded_away((outline, folds, selected) in forests()) {
+        let Some(selected) = selected else { return Ok(()) };
+        let folds = outline.revealed(folds, selected);
+        let view = outline.view(&folds, Some(selected));
+        let index = view.index_of(selected).unwrap();
+        let line = view.window(index, 1)[0];
+        prop_assert_eq!((line.row as usize, line.run), (selected, None));
+    }
+
+    #[test]
+    fn groups_conserve_counts((outline, folds, selected) in forests()) {
+        for run in outline.runs() {
+            let (first, behind) = (run.first as usize, run.behind as usize);
+            let head = &outline.rows()[first];
+            let members: Vec<&Entry> = outline.rows()[first..behind]
+                .iter()
+                .filter(|row| row.depth == head.depth)
+                .collect();
+            prop_assert_eq!(members.len(), run.n as usize);
+            prop_assert!(members.len() >= SHORTEST);
+            let is_alike = |row: &&Entry| row.parent == head.parent && row.name == head.name;
+            prop_assert!(members.iter().all(is_alike));
+            let below: u32 = members.iter().map(|row| row.n_below).sum();
+            prop_assert_eq!(behind - first, members.len() + below as usize);
+        }
+        let n_errors = |view: &View<'_>| view.map(200).iter().map(|bucket| bucket.n_errors).sum::<u32>();
+        let all = outline.rows().iter().filter(|row| row.level == Level::Error).count();
+        prop_assert_eq!(n_errors(&outline.view(&folds, selected)) as usize, all);
+    }
+}

@@ -1,0 +1,321 @@
+//! Which rows of an outline are visible.
+
+use std::collections::HashSet;
+
+use super::{Outline, Run, position};
+use crate::observation::Level;
+
+/// A trace with at most so many rows is wholly open by default.
+const ALL_OPEN: usize = 200;
+/// In a longer one, rows above this depth are open by default.
+const OPEN_DEPTH: u32 = 2;
+/// Rows and groups that were opened and closed by hand, each. Beyond it the oldest is forgotten.
+pub(super) const MAX_FOLDS: usize = 50;
+
+/// What opens and closes: a row, or a group of neighbours, named by the id of its first member.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Mark {
+    /// The row of this observation.
+    Row(String),
+    /// The group that begins with this observation.
+    Run(String),
+}
+
+/// What a reader opened and closed. It says what *is* open, not what differs from the default: the default depends
+/// on the selected row, and selecting another one must not turn the meaning around.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folds {
+    /// Closed, the oldest first.
+    pub closed: Vec<Mark>,
+    /// Open, the oldest first.
+    pub open: Vec<Mark>,
+    /// Show neighbours that look alike one by one.
+    pub is_ungrouped: bool,
+}
+
+impl Folds {
+    /// Remembers whether something is open. The oldest of too many are forgotten.
+    pub fn set(&mut self, mark: Mark, is_open: bool) {
+        self.forget(&mark);
+        let list = match is_open {
+            true => &mut self.open,
+            false => &mut self.closed,
+        };
+        list.push(mark);
+        let n_over = list.len().saturating_sub(MAX_FOLDS);
+        list.drain(..n_over);
+    }
+
+    /// What it is by default again.
+    pub fn forget(&mut self, mark: &Mark) {
+        self.closed.retain(|one| one != mark);
+        self.open.retain(|one| one != mark);
+    }
+}
+
+/// One visible line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The position of its row; of a group, that of the first member.
+    pub row: u32,
+    /// The position of its group among [`Outline::runs`], when it stands for one.
+    pub run: Option<u32>,
+    /// How far it is indented.
+    pub depth: u32,
+    /// Whether what is below it is visible; absent when there is nothing below it.
+    pub is_open: Option<bool>,
+}
+
+/// A part of the visible lines, summed up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bucket {
+    /// The deepest of its lines.
+    pub depth: u32,
+    /// Errors among its lines and in what is folded away below them.
+    pub n_errors: u32,
+}
+
+/// The visible lines of an outline, addressed by their index.
+#[derive(Clone, Debug)]
+pub struct View<'o> {
+    outline: &'o Outline,
+    lines: Vec<Line>,
+}
+
+/// [`Folds`] as positions.
+struct Opened {
+    closed: HashSet<Place>,
+    open: HashSet<Place>,
+    /// What leads to the selected row.
+    way: HashSet<Place>,
+    is_small: bool,
+}
+
+/// A row or a run by its position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Row(usize),
+    Run(usize),
+}
+
+impl Opened {
+    fn new(outline: &Outline, folds: &Folds, selected: Option<usize>) -> Self {
+        let places = |marks: &[Mark]| {
+            marks
+                .iter()
+                .filter_map(|mark| outline.place(mark))
+                .collect()
+        };
+        Self {
+            closed: places(&folds.closed),
+            open: places(&folds.open),
+            way: selected.map_or_else(HashSet::new, |row| outline.way(row)),
+            is_small: outline.rows.len() <= ALL_OPEN,
+        }
+    }
+
+    fn has(&self, place: Place, by_default: bool) -> bool {
+        if self.closed.contains(&place) {
+            return false;
+        }
+        by_default || self.open.contains(&place) || self.way.contains(&place)
+    }
+}
+
+impl Outline {
+    fn place(&self, mark: &Mark) -> Option<Place> {
+        match mark {
+            Mark::Row(id) => self.find(id).map(Place::Row),
+            Mark::Run(id) => {
+                let first = position(self.find(id)?);
+                let found = self.runs.binary_search_by_key(&first, |run| run.first);
+                found.ok().map(Place::Run)
+            }
+        }
+    }
+
+    /// The rows above a row, and the groups that it or one of those is a member of.
+    fn way(&self, row: usize) -> HashSet<Place> {
+        let mut way = HashSet::new();
+        let mut above = Some(row);
+        while let Some(at) = above {
+            let parent = self.rows[at].parent.map(|parent| parent as usize);
+            if at != row {
+                way.insert(Place::Row(at));
+            }
+            above = parent;
+        }
+        // Groups that span the row: all others end before it or begin behind it.
+        let spans = |run: &Run| run.first as usize <= row && row < run.behind as usize;
+        let runs = self.runs.iter().enumerate().filter(|(_, run)| spans(run));
+        way.extend(runs.map(|(at, _)| Place::Run(at)));
+        way
+    }
+
+    /// The visible lines. The way to the selected row is open, unless somebody closed a part of it.
+    #[must_use]
+    pub fn view(&self, folds: &Folds, selected: Option<usize>) -> View<'_> {
+        let opened = Opened::new(self, folds, selected);
+        let runs: &[Run] = match folds.is_ungrouped {
+            true => &[],
+            false => &self.runs,
+        };
+        let mut lines = Vec::new();
+        // The ends of the open groups around the current row.
+        let mut around: Vec<u32> = Vec::new();
+        let (mut at, mut next_run) = (0, 0);
+        while let Some(row) = self.rows.get(at) {
+            let place = position(at);
+            while around.last().is_some_and(|behind| *behind <= place) {
+                around.pop();
+            }
+            // Groups inside of what was passed over.
+            while runs.get(next_run).is_some_and(|run| run.first < place) {
+                next_run += 1;
+            }
+            let indent = |around: &[u32]| row.depth + position(around.len());
+            if let Some(run) = runs.get(next_run).filter(|run| run.first == place) {
+                let is_open = opened.has(Place::Run(next_run), false);
+                lines.push(Line {
+                    row: place,
+                    run: Some(position(next_run)),
+                    depth: indent(&around),
+                    is_open: Some(is_open),
+                });
+                if !is_open {
+                    at = run.behind as usize;
+                    continue;
+                }
+                around.push(run.behind);
+            }
+            let by_default = opened.is_small || row.depth < OPEN_DEPTH;
+            let is_open = (row.n_below > 0).then(|| opened.has(Place::Row(at), by_default));
+            lines.push(Line {
+                row: place,
+                run: None,
+                depth: indent(&around),
+                is_open,
+            });
+            at = match is_open {
+                Some(false) => row.behind(at),
+                _ => at + 1,
+            };
+        }
+        View {
+            outline: self,
+            lines,
+        }
+    }
+
+    /// The folds after something was opened that is closed, or closed that is open. A mark of nothing changes nothing.
+    #[must_use]
+    pub fn toggled(&self, mut folds: Folds, selected: Option<usize>, mark: Mark) -> Folds {
+        let opened = Opened::new(self, &folds, selected);
+        let is_open = match self.place(&mark) {
+            None => return folds,
+            Some(place @ Place::Run(_)) => opened.has(place, false),
+            Some(place @ Place::Row(at)) => {
+                let by_default = opened.is_small || self.rows[at].depth < OPEN_DEPTH;
+                opened.has(place, by_default)
+            }
+        };
+        folds.set(mark, !is_open);
+        folds
+    }
+
+    /// The folds without those that hide a row.
+    #[must_use]
+    pub fn revealed(&self, mut folds: Folds, row: usize) -> Folds {
+        let way = self.way(row);
+        let is_off_way = |mark: &Mark| self.place(mark).is_none_or(|place| !way.contains(&place));
+        folds.closed.retain(is_off_way);
+        folds
+    }
+}
+
+impl View<'_> {
+    /// How many lines are visible.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether the trace has no observations.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// What it is a view of.
+    #[must_use]
+    pub fn outline(&self) -> &Outline {
+        self.outline
+    }
+
+    /// At most `n` lines from an index on.
+    #[must_use]
+    pub fn window(&self, at: usize, n: usize) -> &[Line] {
+        let from = at.min(self.lines.len());
+        let to = from.saturating_add(n).min(self.lines.len());
+        &self.lines[from..to]
+    }
+
+    /// The line of a row; when it is folded away, the line that hides it.
+    #[must_use]
+    pub fn index_of(&self, row: usize) -> Option<usize> {
+        let behind = self.lines.partition_point(|line| line.row as usize <= row);
+        behind.checked_sub(1)
+    }
+
+    /// For each of at most `n` lines from an index on, the line that it hangs below; none on the top level.
+    #[must_use]
+    pub fn parents(&self, at: usize, n: usize) -> Vec<Option<usize>> {
+        let to = at.saturating_add(n).min(self.lines.len());
+        // A line is at most one level deeper than the one before it.
+        let mut above: Vec<usize> = Vec::new();
+        let mut parents = Vec::with_capacity(to.saturating_sub(at));
+        for (index, line) in self.lines[..to].iter().enumerate() {
+            above.truncate(line.depth as usize);
+            if at <= index {
+                parents.push(above.last().copied());
+            }
+            above.push(index);
+        }
+        parents
+    }
+
+    /// The whole in at most `n` parts of nearly the same number of lines.
+    #[must_use]
+    pub fn map(&self, n: usize) -> Vec<Bucket> {
+        let n = n.min(self.lines.len());
+        let mut buckets = vec![Bucket::default(); n];
+        for (at, line) in self.lines.iter().enumerate() {
+            let bucket = &mut buckets[at * n / self.lines.len()];
+            bucket.depth = bucket.depth.max(line.depth);
+            bucket.n_errors += self.n_errors(line);
+        }
+        buckets
+    }
+
+    /// Errors that a line stands for: its own, unless it is the head of an open group, and those folded away below it.
+    fn n_errors(&self, line: &Line) -> u32 {
+        let row = &self.outline.rows[line.row as usize];
+        match (line.run, line.is_open) {
+            (Some(_), Some(true)) => 0,
+            (Some(run), _) => self.n_errors_within(&self.outline.runs[run as usize]),
+            (None, Some(false)) => row.n_errors_below + u32::from(row.level == Level::Error),
+            (None, _) => u32::from(row.level == Level::Error),
+        }
+    }
+
+    fn n_errors_within(&self, run: &Run) -> u32 {
+        let mut n = 0;
+        let mut at = run.first as usize;
+        while at < run.behind as usize {
+            let row = &self.outline.rows[at];
+            n += row.n_errors_below + u32::from(row.level == Level::Error);
+            at = row.behind(at);
+        }
+        n
+    }
+}

@@ -1,0 +1,140 @@
+//! The narrow rows that the outline of a trace is made from.
+
+use perpend_domain::patch::TRACE_RECORD;
+use perpend_domain::telemetry::Bone;
+
+use super::*;
+
+fn bone_of(span: &Observation) -> Bone {
+    Bone {
+        id: span.id.to_string(),
+        parent_id: span.parent_id.as_ref().map(ToString::to_string),
+        kind: span.kind,
+        name: span.name.clone(),
+        level: span.level,
+        start: span.start,
+        end: span.end,
+        first_token: span.completion_start,
+        model: span.model.clone(),
+        tokens: span.usage.get("total").copied(),
+        cost: span.effective_cost().get("total").copied(),
+    }
+}
+
+#[tokio::test]
+async fn an_outline_is_made_from_narrow_rows_of_steps() {
+    on_each_database(|store| async move {
+        let (p, trace) = (project("p1"), trace_id(1));
+        let telemetry = &store.telemetry;
+        let mut bare = span(1, 2, Some(1));
+        (bare.usage, bare.computed_cost, bare.end) = (Usage::new(), Cost::new(), None);
+        let mut parts = span(1, 3, Some(1));
+        parts.usage = Usage::from([("input".to_owned(), u64::MAX), ("output".to_owned(), 2)]);
+        let mut record = span(1, 4, None);
+        record.id = ObservationId::new(&format!("t-{trace}")).unwrap();
+        record.scope_name = TRACE_RECORD.to_owned();
+        let spans = vec![span(1, 1, None), bare, parts, span(2, 5, None), record];
+        let write = telemetry.write_batch(&p, batch(spans.clone()), at(0));
+        write.await.unwrap();
+
+        let mut steps = telemetry.steps_of_trace(&p, &trace).await.unwrap();
+        steps.sort_by(|a, b| a.id.cmp(&b.id));
+        let mut expected: Vec<Bone> = spans[..3].iter().map(bone_of).collect();
+        expected[2].tokens = Some(i64::MAX as u64 + 2);
+        assert_eq!(steps, expected);
+        assert_eq!(
+            (steps[1].tokens, steps[1].cost, steps[1].end),
+            (None, None, None)
+        );
+        let foreign = telemetry.steps_of_trace(&project("p2"), &trace).await;
+        assert_eq!(foreign.unwrap(), []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_version_of_an_outline_changes_with_its_observations_alone() {
+    on_each_database(|store| async move {
+        let (p, trace) = (project("p1"), trace_id(1));
+        let telemetry = &store.telemetry;
+        assert_eq!(telemetry.trace_version(&p, &trace).await.unwrap(), None);
+        let first = batch(vec![span(1, 1, None)]);
+        telemetry
+            .write_batch(&p, first.clone(), at(0))
+            .await
+            .unwrap();
+        let version = || async { telemetry.trace_version(&p, &trace).await.unwrap().unwrap() };
+        let before = version().await;
+        // Folding the trace and reading it changes nothing.
+        telemetry.trace(&p, &trace, true).await.unwrap();
+        telemetry.write_batch(&p, first, at(0)).await.unwrap();
+        assert_eq!(version().await, before);
+        let more = batch(vec![span(1, 2, Some(1))]);
+        telemetry
+            .write_batch(&p, more.clone(), at(0))
+            .await
+            .unwrap();
+        let after = version().await;
+        assert_ne!(after, before);
+        // One that is deleted and sent again is another one, however often it changed.
+        telemetry
+            .delete_traces(&p, std::slice::from_ref(&trace))
+            .await
+            .unwrap();
+        assert_eq!(telemetry.trace_version(&p, &trace).await.unwrap(), None);
+        telemetry.write_batch(&p, more, at(0)).await.unwrap();
+        assert_ne!(version().await.number, after.number);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn scores_for_an_outline_are_counted_and_those_of_one_subject_read() {
+    on_each_database(|store| async move {
+        let (p, trace) = (project("p1"), trace_id(1));
+        let telemetry = &store.telemetry;
+        let subjects = [
+            Subject::Trace(trace.clone()),
+            Subject::Observation(trace.clone(), span_id(1)),
+            Subject::Observation(trace.clone(), span_id(1)),
+            Subject::Observation(trace.clone(), span_id(2)),
+            Subject::Observation(trace_id(2), span_id(1)),
+        ];
+        let score = |(at_millis, subject): (i64, Subject)| NewScore {
+            id: ScoreId::new(&format!("s{at_millis}")).unwrap(),
+            name: "quality".to_owned(),
+            value: ScoreValue::Numeric(1.0),
+            subject,
+            source: ScoreSource::Api,
+            timestamp: at(at_millis),
+            environment: "default".to_owned(),
+            comment: None,
+            metadata: Map::new(),
+            config_id: None,
+            queue_id: None,
+            author_user_id: None,
+            origin: None,
+        };
+        let scores: Vec<NewScore> = (0..).zip(subjects).map(score).collect();
+        telemetry.put_scores(&p, &scores, at(9)).await.unwrap();
+
+        let one = span_id(1);
+        let counts = telemetry
+            .score_counts(&p, &trace, &[one.as_str(), "other"])
+            .await
+            .unwrap();
+        assert_eq!(counts, [(None, 1), (Some(one.to_string()), 2)].into());
+        let counts = telemetry.score_counts(&p, &trace, &[]).await.unwrap();
+        assert_eq!(counts, [(None, 1)].into());
+        let ids = |found: Result<Vec<perpend_domain::score::Score>, Error>| -> Vec<String> {
+            let found = found.unwrap().into_iter();
+            found.map(|score| score.written.id.to_string()).collect()
+        };
+        assert_eq!(ids(telemetry.scores_about(&p, &trace, None).await), ["s0"]);
+        assert_eq!(
+            ids(telemetry.scores_about(&p, &trace, Some(&one)).await),
+            ["s2", "s1"]
+        );
+    })
+    .await;
+}
