@@ -38,7 +38,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("perpend-workers", &["perpend-domain", "perpend-protocol"]),
-    ("perpend-ui", &["perpend-domain"]),
+    ("perpend-query", &["perpend-domain"]),
+    ("perpend-ui", &["perpend-domain", "perpend-query"]),
     (
         "perpend-scheduler",
         &[
@@ -190,7 +191,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "perpend-pages",
         &[
+            "perpend-catalog",
             "perpend-domain",
+            "perpend-query",
             "perpend-scheduler",
             "perpend-store",
             "perpend-ui",
@@ -248,7 +251,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("jsonschema", &["perpend-schema", "perpend-plugin-json"]),
 ];
 
-/// What `template`, `domain`, `stats`, `choices`, `otlp`, `schema` and `ui` must not name: they are pure.
+/// What `template`, `domain`, `stats`, `query`, `choices`, `otlp`, `schema` and `ui` must not name: they are pure.
 const IMPURE: &[&str] = &[
     "tokio", "sqlx", "axum", "hyper", "reqwest", "wasmtime", "rand", "tempfile",
 ];
@@ -256,6 +259,7 @@ const PURE_ROOMS: &[&str] = &[
     "perpend-template",
     "perpend-domain",
     "perpend-stats",
+    "perpend-query",
     "perpend-choices",
     "perpend-otlp",
     "perpend-schema",
@@ -275,6 +279,7 @@ const PURE_FOLDERS: &[&str] = &[
     "runtime/template/src",
     "runtime/domain/src",
     "runtime/stats/src",
+    "runtime/query/src",
     "plugin-sdk/choices/src",
     "runtime/otlp/src",
     "runtime/schema/src",

@@ -3,13 +3,12 @@
 //!
 //! [`Filter::parse`] checks JSON against a list of [`Column`]s and names every fault. One meaning
 //! serves memory ([`Filter::first_failing`]) and the store, which turns the same typed conditions
-//! into SQL. [`text`] reads and prints the same conditions as one line of text, and
-//! [`Condition::to_json`] gives the JSON of each.
+//! into SQL. [`Condition::to_json`] gives the JSON of each; the crate `query` reads and prints the same
+//! conditions as one line of text.
 
 mod columns;
 mod matching;
 mod parse;
-pub mod text;
 mod to_json;
 
 pub use columns::{

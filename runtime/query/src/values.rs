@@ -1,10 +1,10 @@
 //! Values as they are written, and the operators that each kind of column takes.
 
-use crate::filter::ColumnKind::{
+use perpend_domain::filter::ColumnKind::{
     self, Bool, BoolMembers, CategoryMembers, FullText, List, Members, NullOnly, Number,
     NumberMembers, Options, QueryMembers, Text, Time,
 };
-use crate::time::Timestamp;
+use perpend_domain::time::Timestamp;
 
 /// Stands for whichever column of scores the value fits.
 pub(super) const SCORE: &str = "score";

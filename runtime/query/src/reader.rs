@@ -6,12 +6,12 @@ use super::fault::Fault;
 use super::nearest;
 use super::syntax::{Named, OPS, Op, RawTest, Set, Word};
 use super::values::{is_number_range, number, operators, time, truth};
-use crate::filter::ColumnKind::{
+use perpend_domain::filter::ColumnKind::{
     Bool, BoolMembers, CategoryMembers, FullText, List, Members, NullOnly, Number, NumberMembers,
     Options, QueryMembers, Text, Time,
 };
-use crate::filter::{Column, Order, SetOp, Test, TextOp};
-use crate::time::Timestamp;
+use perpend_domain::filter::{Column, Order, SetOp, Test, TextOp};
+use perpend_domain::time::Timestamp;
 
 fn sign_of(op: Op) -> &'static str {
     let found = OPS.into_iter().find(|(_, each)| *each == op);

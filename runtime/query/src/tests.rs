@@ -3,7 +3,7 @@
 mod round_trip;
 
 use super::*;
-use crate::filter::{
+use perpend_domain::filter::{
     Condition, OBSERVATIONS, Order, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE, SCORES, SetOp,
     TRACES, Test, TextOp, find,
 };
@@ -67,12 +67,18 @@ fn the_examples_of_the_documentation_mean_what_they_say() {
     }
 }
 
+fn assert_meanings(table: Vec<(&str, Vec<Test>)>) {
+    for (written, expected) in table {
+        let found = tests_of(written, OBSERVATIONS)
+            .into_iter()
+            .map(|(_, test)| test);
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{written}");
+    }
+}
+
 #[test]
-fn each_way_to_write_a_test_has_its_meaning() {
-    let key = || "k".to_owned();
+fn each_way_to_test_a_text_or_a_list_has_its_meaning() {
     let text = |op, value: &str| Test::Text(op, value.to_owned());
-    let member = |op, value: &str| Test::MemberText(key(), op, value.to_owned());
-    let at = |text: &str| crate::time::Timestamp::parse(text).unwrap();
     let table = [
         ("name:a", vec![Test::AnyOf(own(&["a"]))]),
         ("name:=a", vec![text(TextOp::Equal, "a")]),
@@ -91,6 +97,22 @@ fn each_way_to_write_a_test_has_its_meaning() {
         ("name:null", vec![Test::IsNull]),
         ("-name:set", vec![Test::IsNull]),
         ("-name:null", vec![Test::IsNotNull]),
+        ("refund", vec![text(TextOp::MatchesAnyCase, "refund")]),
+        (
+            "example.com",
+            vec![text(TextOp::MatchesAnyCase, "example.com")],
+        ),
+        ("\"a:b\"", vec![text(TextOp::MatchesAnyCase, "a:b")]),
+    ];
+    assert_meanings(table.into());
+}
+
+#[test]
+fn each_way_to_test_a_number_or_a_member_has_its_meaning() {
+    let key = || "k".to_owned();
+    let member = |op, value: &str| Test::MemberText(key(), op, value.to_owned());
+    let at = |text: &str| perpend_domain::time::Timestamp::parse(text).unwrap();
+    let table = [
         ("latency:5", vec![Test::Number(Order::Equal, 5.0)]),
         ("-latency:5", vec![Test::Number(Order::NotEqual, 5.0)]),
         (
@@ -152,117 +174,108 @@ fn each_way_to_write_a_test_has_its_meaning() {
             vec![Test::CategoryAnyOf(key(), own(&["1", "2"]))],
         ),
         ("score_categories:a", vec![Test::AnyOf(own(&["a"]))]),
-        ("refund", vec![text(TextOp::MatchesAnyCase, "refund")]),
-        (
-            "example.com",
-            vec![text(TextOp::MatchesAnyCase, "example.com")],
-        ),
-        ("\"a:b\"", vec![text(TextOp::MatchesAnyCase, "a:b")]),
     ];
-    for (written, expected) in table {
-        let found = tests_of(written, OBSERVATIONS)
-            .into_iter()
-            .map(|(_, test)| test);
-        assert_eq!(found.collect::<Vec<_>>(), expected, "{written}");
-    }
+    assert_meanings(table.into());
     let nested = tests_of("score.tone.politeness:>=1", OBSERVATIONS)
         .remove(0)
         .1;
     assert_eq!(nested.key(), Some("tone.politeness"));
 }
 
+/// A term, its part at fault, how the message begins, and what may stand there first.
+const FAULTS: [(&str, &str, &str, &[&str]); 22] = [
+    (
+        "latncy:>2",
+        "latncy",
+        "there is no column `latncy`; did you mean `latency`?",
+        &["latency"],
+    ),
+    (
+        "Nmae:a",
+        "Nmae",
+        "there is no column `Nmae`; did you mean `name`?",
+        &["name"],
+    ),
+    (
+        "socre.k:1",
+        "socre",
+        "there is no column `socre`; did you mean `score` or",
+        &["score"],
+    ),
+    (
+        "name:>5",
+        ">",
+        "`name` cannot be tested with `>`; it takes `=`,",
+        &["=", "~"],
+    ),
+    (
+        "-name:^a",
+        "^",
+        "`name` cannot be tested with `-` and `^`",
+        &["="],
+    ),
+    (
+        "latency:~2",
+        "~",
+        "`latency` cannot be tested with `~`",
+        &["=", "!="],
+    ),
+    ("latency:fast", "fast", "`fast` is not a number", &[]),
+    ("latency:1..fast", "fast", "`fast` is not a number", &[]),
+    ("latency:inf", "inf", "`inf` is not a number", &[]),
+    (
+        "startTime:>today",
+        "today",
+        "`today` is not a date such as",
+        &[],
+    ),
+    (
+        "level:error",
+        "error",
+        "`level` has no value `error`; did you mean `ERROR`?",
+        &["ERROR"],
+    ),
+    (
+        "level:x",
+        "x",
+        "`level` has no value `x`; it has `DEBUG`,",
+        &["DEBUG"],
+    ),
+    (
+        "isRoot:yes",
+        "yes",
+        "`yes` is neither `true` nor `false`",
+        &["true", "false"],
+    ),
+    ("metadata:a", "metadata", "`metadata` needs a key", &[]),
+    ("metadata.\"\":a", "\"\"", "a key must not be empty", &[]),
+    (
+        "name.k:a",
+        "k",
+        "`name` has no keys; write `name:value`",
+        &[],
+    ),
+    (
+        "name:=null",
+        "null",
+        "put the text `null` in quotes",
+        &["\"null\""],
+    ),
+    ("name:", "", "a value is missing here", &[]),
+    ("name:\"a b", "\"a b", "the closing quote is missing", &[]),
+    (
+        "-refund",
+        "-refund",
+        "`-` must be followed by a column",
+        &[],
+    ),
+    (">5", ">5", "`>` must follow a column and a colon", &[]),
+    ("a,b", ",", "put text with `,` in quotes", &[]),
+];
+
 #[test]
 fn faults_stand_at_their_place_and_say_what_may_stand_there() {
-    let table: [(&str, &str, &str, &[&str]); 22] = [
-        (
-            "latncy:>2",
-            "latncy",
-            "there is no column `latncy`; did you mean `latency`?",
-            &["latency"],
-        ),
-        (
-            "Nmae:a",
-            "Nmae",
-            "there is no column `Nmae`; did you mean `name`?",
-            &["name"],
-        ),
-        (
-            "socre.k:1",
-            "socre",
-            "there is no column `socre`; did you mean `score` or",
-            &["score"],
-        ),
-        (
-            "name:>5",
-            ">",
-            "`name` cannot be tested with `>`; it takes `=`,",
-            &["=", "~"],
-        ),
-        (
-            "-name:^a",
-            "^",
-            "`name` cannot be tested with `-` and `^`",
-            &["="],
-        ),
-        (
-            "latency:~2",
-            "~",
-            "`latency` cannot be tested with `~`",
-            &["=", "!="],
-        ),
-        ("latency:fast", "fast", "`fast` is not a number", &[]),
-        ("latency:1..fast", "fast", "`fast` is not a number", &[]),
-        ("latency:inf", "inf", "`inf` is not a number", &[]),
-        (
-            "startTime:>today",
-            "today",
-            "`today` is not a date such as",
-            &[],
-        ),
-        (
-            "level:error",
-            "error",
-            "`level` has no value `error`; did you mean `ERROR`?",
-            &["ERROR"],
-        ),
-        (
-            "level:x",
-            "x",
-            "`level` has no value `x`; it has `DEBUG`,",
-            &["DEBUG"],
-        ),
-        (
-            "isRoot:yes",
-            "yes",
-            "`yes` is neither `true` nor `false`",
-            &["true", "false"],
-        ),
-        ("metadata:a", "metadata", "`metadata` needs a key", &[]),
-        ("metadata.\"\":a", "\"\"", "a key must not be empty", &[]),
-        (
-            "name.k:a",
-            "k",
-            "`name` has no keys; write `name:value`",
-            &[],
-        ),
-        (
-            "name:=null",
-            "null",
-            "put the text `null` in quotes",
-            &["\"null\""],
-        ),
-        ("name:", "", "a value is missing here", &[]),
-        ("name:\"a b", "\"a b", "the closing quote is missing", &[]),
-        (
-            "-refund",
-            "-refund",
-            "`-` must be followed by a column",
-            &[],
-        ),
-        (">5", ">5", "`>` must follow a column and a colon", &[]),
-        ("a,b", ",", "put text with `,` in quotes", &[]),
-    ];
-    for (written, place, message, allowed) in table {
+    for (written, place, message, allowed) in FAULTS {
         let text = format!("level:ERROR {written} ");
         let parsed = parse(text.trim_end(), OBSERVATIONS);
         let fault = parsed.faults().next().expect(written);

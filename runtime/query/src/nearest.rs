@@ -1,6 +1,6 @@
 //! Names that somebody may have meant.
 
-use crate::filter::{Column, SCORE_COLUMNS};
+use perpend_domain::filter::{Column, SCORE_COLUMNS};
 
 /// Longer names are typed by no mistake, and the comparison takes time in step with both lengths.
 const MAX_CHARS: usize = 40;

@@ -2,11 +2,13 @@
 
 use super::syntax::is_bare;
 use super::values::{SCORE, is_number_range, number, truth};
-use crate::filter::ColumnKind::{
+use perpend_domain::filter::ColumnKind::{
     Bool, BoolMembers, CategoryMembers, FullText, List, Members, Number, NumberMembers, Options,
     QueryMembers, Text, Time,
 };
-use crate::filter::{Column, Condition, Filter, Order, SCORE_COLUMNS, SetOp, Test, TextOp};
+use perpend_domain::filter::{
+    Column, Condition, Filter, Order, SCORE_COLUMNS, SetOp, Test, TextOp,
+};
 
 /// The filter as text. [`parse`](super::parse) makes the same filter of it; the module says what has no
 /// text and is left out.

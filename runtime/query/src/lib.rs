@@ -33,7 +33,7 @@
 //!
 //! [`parse`] keeps the terms it can read and names the fault of each other one. [`print`] is its inverse
 //! for every filter that [`Filter::parse`] accepts. Four things have no text, so that it leaves them out:
-//! [`Test::Never`](super::Test::Never), [`Test::Position`](super::Test::Position), a condition whose
+//! [`Test::Never`](perpend_domain::filter::Test::Never), [`Test::Position`](perpend_domain::filter::Test::Position), a condition whose
 //! column no longer exists, and a stored test that no longer fits its column.
 
 mod fault;
@@ -48,7 +48,7 @@ mod values;
 
 use std::ops::Range;
 
-use super::{Column, Condition, Filter};
+use perpend_domain::filter::{Column, Condition, Filter};
 
 pub use fault::Fault;
 pub use print::{print, print_condition};

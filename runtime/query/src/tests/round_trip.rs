@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::LISTS;
-use crate::filter::text::{parse, print};
-use crate::filter::{Column, Condition, Filter};
-use crate::time::Timestamp;
+use crate::{parse, print};
+use perpend_domain::filter::{Column, Condition, Filter};
+use perpend_domain::time::Timestamp;
 
 fn value() -> impl Strategy<Value = String> {
     let hostile = [

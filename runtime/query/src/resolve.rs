@@ -5,8 +5,8 @@ use super::nearest;
 use super::reader::Reader;
 use super::syntax::{Named, Op, Raw, RawTest, Word};
 use super::values::{SCORE, is_number_range, number, truth};
-use crate::filter::ColumnKind::FullText;
-use crate::filter::{Column, Condition, SCORE_COLUMNS, Test, TextOp, find};
+use perpend_domain::filter::ColumnKind::FullText;
+use perpend_domain::filter::{Column, Condition, SCORE_COLUMNS, Test, TextOp, find};
 
 /// The conditions of a term.
 pub(super) fn conditions(raw: Raw, columns: &'static [Column]) -> Result<Vec<Condition>, Fault> {

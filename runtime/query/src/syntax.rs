@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::fault::Fault;
-use crate::filter::Order;
+use perpend_domain::filter::Order;
 
 /// A value, a key or the name of a column.
 #[derive(Debug)]
