@@ -1,5 +1,6 @@
 //! `perpend demo`: the main job from end to end, on this machine, with nothing to set up.
 
+mod more;
 mod rules;
 mod sample;
 mod table;
@@ -21,6 +22,7 @@ use prost::Message as _;
 use tokio_util::sync::CancellationToken;
 
 use self::rules::Made;
+use self::wire::ExportRequest;
 use super::kit::{environment, say};
 use super::{log, serve};
 use crate::client::Client;
@@ -123,6 +125,8 @@ pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
         if args.once {
             shutdown.cancel();
         } else {
+            say("Sending a conversation of 30 turns and an agent of 401 steps, to look at ...");
+            send(&client, more::requests(&RandomIds, SystemClock.now())).await?;
             invite(&origin, &login_url, &pair);
             say(&farewell(kept.as_deref()));
         }
@@ -172,18 +176,7 @@ async fn show(client: &Client, origin: &str, data: &Path) -> anyhow::Result<bool
         "Sending {} traces of a support agent to {origin}{OTLP_PATH} ...",
         sample::N_TRACES
     ));
-    for request in sample::requests(&RandomIds, SystemClock.now()) {
-        let headers = [("content-type", "application/x-protobuf")];
-        let answer = client
-            .send(Method::POST, OTLP_PATH, &headers, request.encode_to_vec())
-            .await?;
-        anyhow::ensure!(
-            answer.status.is_success(),
-            "OTLP: {} {}",
-            answer.status,
-            answer.text()
-        );
-    }
+    send(client, sample::requests(&RandomIds, SystemClock.now())).await?;
     let begun = Instant::now();
     let scores = loop {
         let answer = client
@@ -213,6 +206,23 @@ async fn show(client: &Client, origin: &str, data: &Path) -> anyhow::Result<bool
         ),
     });
     Ok(all_came)
+}
+
+/// Sends these requests, one after the other.
+async fn send(client: &Client, requests: Vec<ExportRequest>) -> anyhow::Result<()> {
+    for request in requests {
+        let headers = [("content-type", "application/x-protobuf")];
+        let answer = client
+            .send(Method::POST, OTLP_PATH, &headers, request.encode_to_vec())
+            .await?;
+        anyhow::ensure!(
+            answer.status.is_success(),
+            "OTLP: {} {}",
+            answer.status,
+            answer.text()
+        );
+    }
+    Ok(())
 }
 
 fn invite(origin: &str, login_url: &str, pair: &KeyPair) {

@@ -72,18 +72,21 @@ const TICKETS: &[Ticket] = &[
 /// Traces in the sample.
 pub(super) const N_TRACES: usize = TICKETS.len();
 
-struct Draft<'a> {
-    ids: &'a dyn IdSource,
-    trace_id: Vec<u8>,
-    begun: u64,
-    spans: Vec<Span>,
+/// A trace on its way.
+pub(super) struct Draft<'a> {
+    pub(super) ids: &'a dyn IdSource,
+    pub(super) trace_id: Vec<u8>,
+    /// Nanoseconds since 1970.
+    pub(super) begun: u64,
+    pub(super) spans: Vec<Span>,
 }
 
 /// When a step begins and how long it takes, milliseconds after the start of the trace.
-struct Moment(u64, u64);
+pub(super) struct Moment(pub(super) u64, pub(super) u64);
 
 impl Draft<'_> {
-    fn span(
+    /// Adds a step, and gives its id.
+    pub(super) fn span(
         &mut self,
         parent: &[u8],
         name: &str,
@@ -187,23 +190,28 @@ fn spans(ticket: &Ticket, ids: &dyn IdSource, begun: u64) -> Vec<Span> {
 pub(super) fn requests(ids: &dyn IdSource, now: Timestamp) -> Vec<ExportRequest> {
     let now_nanos = u64::try_from(now.as_micros()).unwrap_or(0) * 1_000;
     let second = 1_000_000_000;
-    let request = |(at, ticket): (usize, &Ticket)| {
+    let of_ticket = |(at, ticket): (usize, &Ticket)| {
         let begun = now_nanos - (TICKETS.len() - at) as u64 * 3 * second;
-        let scope_spans = vec![ScopeSpans {
-            scope: Some(Scope {
-                name: "support-agent".to_owned(),
-            }),
-            spans: spans(ticket, ids, begun),
-        }];
-        let resource = Resource {
-            attributes: vec![text("service.name", "support-agent")],
-        };
-        ExportRequest {
-            resource_spans: vec![ResourceSpans {
-                resource: Some(resource),
-                scope_spans,
-            }],
-        }
+        request(spans(ticket, ids, begun))
     };
-    TICKETS.iter().enumerate().map(request).collect()
+    TICKETS.iter().enumerate().map(of_ticket).collect()
+}
+
+/// The OTLP request that sends these spans.
+pub(super) fn request(spans: Vec<Span>) -> ExportRequest {
+    let scope_spans = vec![ScopeSpans {
+        scope: Some(Scope {
+            name: "support-agent".to_owned(),
+        }),
+        spans,
+    }];
+    let resource = Resource {
+        attributes: vec![text("service.name", "support-agent")],
+    };
+    ExportRequest {
+        resource_spans: vec![ResourceSpans {
+            resource: Some(resource),
+            scope_spans,
+        }],
+    }
 }
