@@ -42,7 +42,7 @@ impl Visitor<'_> {
         browser.client.goto(&self.server.login_url).await?;
         let address = browser.client.current_url().await?;
         ensure!(
-            address.as_str() == format!("{}/traces", self.server.origin),
+            address.path().starts_with("/project/") && address.query().is_none(),
             "landed on {address}"
         );
         ensure!(
@@ -59,6 +59,13 @@ impl Visitor<'_> {
     /// The list shows scores; the filter narrows it and stays filled in.
     async fn filters_the_list(&self) -> Result<()> {
         let browser = &self.browser;
+        ensure!(browser.text("h1").await? == "Overview");
+        self.picture("overview").await?;
+        self.press("g").await?;
+        self.press("t").await?;
+        browser
+            .wait_for("document.querySelectorAll('.traces tbody tr').length > 2")
+            .await?;
         let n_traces = browser
             .eval("document.querySelectorAll('.traces tbody tr').length")
             .await?;
@@ -74,13 +81,11 @@ impl Visitor<'_> {
         let quoted = Value::from(name.as_str());
         browser
             .eval(&format!(
-                "document.querySelector('[name=name]').value = {quoted}"
+                "document.querySelector('[name=q]').value = 'name:' + JSON.stringify({quoted})"
             ))
             .await?;
         browser.click(".filter button").await?;
-        browser
-            .wait_for("location.search.includes('name=')")
-            .await?;
+        browser.wait_for("location.search.includes('q=')").await?;
         let names = browser
             .eval("Array.from(document.querySelectorAll('.traces .name'), (a) => a.textContent.trim())")
             .await?;
@@ -89,19 +94,57 @@ impl Visitor<'_> {
             !names.is_empty() && names.iter().all(|found| *found == quoted),
             "{names:?}"
         );
-        ensure!(
-            browser
-                .eval("document.querySelector('[name=name]').value")
-                .await?
-                == name
-        );
-        self.open("/traces?latency=fast").await?;
-        ensure!(browser.text("[role=alert]").await?.starts_with("Latency"));
-        // The console reports the status of that answer, 400, which is meant.
-        browser.console().await?;
-        self.open("/traces?user=nobody-at-all").await?;
+        let typed = browser
+            .eval("document.querySelector('[name=q]').value")
+            .await?;
+        ensure!(typed.as_str().is_some_and(|typed| typed.contains(&name)));
+        self.open("/traces?q=latncy%3A%3E2").await?;
+        ensure!(browser.text("[role=alert]").await?.contains("latency"));
+        self.open("/traces?q=userId%3Anobody-at-all").await?;
         ensure!(browser.text(".empty h2").await? == "No trace fits these conditions");
         self.open("/traces").await
+    }
+
+    /// A key, as somebody presses it on the page.
+    async fn press(&self, key: &str) -> Result<()> {
+        let event = format!("new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}})");
+        let script = format!("document.body.dispatchEvent({event})");
+        self.browser.eval(&script).await.map(drop)
+    }
+
+    /// A session is read turn by turn, with the picture in it; a text is found in a trace of 401 steps.
+    async fn reads_a_session(&self) -> Result<()> {
+        let browser = &self.browser;
+        self.open("/sessions").await?;
+        self.picture("sessions").await?;
+        self.open("/sessions/chat-noor").await?;
+        let n_turns = "document.querySelectorAll('.turn').length";
+        ensure!(browser.eval(n_turns).await? == 20);
+        self.picture("session").await?;
+        browser.click("a[rel=next]").await?;
+        browser
+            .wait_for("location.search.includes('turn=')")
+            .await?;
+        self.open("/users/noor").await?;
+        ensure!(browser.text("h1").await? == "noor");
+        self.picture("user").await?;
+        self.open("/traces?q=name%3A%22compare+suppliers%22")
+            .await?;
+        browser.click(".traces .name").await?;
+        browser
+            .wait_for("document.querySelectorAll('[role=row]').length > 20")
+            .await?;
+        self.picture("large-trace").await?;
+        browser
+            .eval("document.querySelector('.find input').value = 'supplier 18 delivers'")
+            .await?;
+        browser.click(".find button").await?;
+        browser
+            .wait_for("document.querySelectorAll('.hits li').length > 0")
+            .await?;
+        ensure!(browser.text("mark").await?.to_lowercase() == "supplier 18 delivers");
+        self.picture("find").await?;
+        self.assert_quiet().await
     }
 
     /// A trace is a tree with a bar on the time axis for each step; the keyboard goes through it.
@@ -112,10 +155,10 @@ impl Visitor<'_> {
             .eval(&format!("{scored}.querySelector('.name').click()"))
             .await?;
         browser
-            .wait_for("document.querySelectorAll('[role=treeitem]').length > 1")
+            .wait_for("document.querySelectorAll('[role=treegrid] .window [role=row]').length > 1")
             .await?;
         self.picture("trace").await?;
-        let bars = "Array.from(document.querySelectorAll('.tree rect')).every((r) => r.getBoundingClientRect().width > 0)";
+        let bars = "Array.from(document.querySelectorAll('.grid rect')).every((r) => r.getBoundingClientRect().width > 0)";
         ensure!(
             browser.eval(bars).await? == Value::Bool(true),
             "a step without a bar"
@@ -124,20 +167,36 @@ impl Visitor<'_> {
 
         let press = |key: &str| {
             let event = format!("new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}})");
-            format!(
-                "document.querySelector('[role=treeitem][tabindex=\"0\"]').dispatchEvent({event})"
-            )
+            format!("document.querySelector('[role=row][tabindex=\"0\"]').dispatchEvent({event})")
         };
-        let n_shown = "document.querySelectorAll('[role=treeitem]:not([hidden])').length";
+        let n_shown = "document.querySelectorAll('.window > [role=row]').length";
         let n_rows = browser.eval(n_shown).await?;
         browser.eval(&press("Home")).await?;
+        browser.eval(&press("ArrowDown")).await?;
         browser.eval(&press("ArrowLeft")).await?;
-        ensure!(browser.eval(n_shown).await? == 1, "the tree does not fold");
+        browser.wait_for(&format!("{n_shown} === 1")).await?;
+        let is_kept = browser.eval("location.search.includes('fold=')").await?;
+        ensure!(is_kept == Value::Bool(true), "the address forgets folds");
         browser.eval(&press("ArrowRight")).await?;
-        ensure!(
-            browser.eval(n_shown).await? == n_rows,
-            "the tree does not unfold"
-        );
+        browser.wait_for(&format!("{n_shown} === {n_rows}")).await?;
+
+        // However quickly steps are passed by, the pane shows the one that is marked.
+        for _ in 0..4 {
+            browser.eval(&press("j")).await?;
+        }
+        let marked = "document.querySelector('[role=row][aria-selected=true] .name').textContent";
+        let shown = "document.querySelector('#detail h2').textContent";
+        let is_selected = "location.search.includes('observation=')";
+        let agrees = format!("{is_selected} && {marked} === {shown}");
+        browser.wait_for(&agrees).await?;
+        let said = browser
+            .eval("document.getElementById('said').textContent")
+            .await?;
+        ensure!(said != "", "nothing says what was selected");
+        browser.eval("history.back()").await?;
+        browser
+            .wait_for(&format!("!{is_selected} && {marked} === {shown}"))
+            .await?;
         self.assert_quiet().await
     }
 
@@ -145,7 +204,7 @@ impl Visitor<'_> {
     async fn finds_scores_and_reasons(&self) -> Result<()> {
         let browser = &self.browser;
         browser
-            .eval("document.querySelector('.tree .row .tag.score').closest('.row').click()")
+            .eval("document.querySelector('.window .row .tag.score').closest('.row').click()")
             .await?;
         browser
             .wait_for("document.querySelector('#detail .card-score') !== null")
@@ -155,12 +214,16 @@ impl Visitor<'_> {
             ensure!(detail.contains(needed), "{needed} is missing in {detail}");
         }
         self.picture("score").await?;
-        let bare = "Array.from(document.querySelectorAll('.tree .row')).find((row) => !row.querySelector('.tag.score'))";
+        let bare = "Array.from(document.querySelectorAll('.window .row')).find((row) => !row.querySelector('.tag.score'))";
         browser.eval(&format!("{bare}.click()")).await?;
-        browser
-            .wait_for("document.querySelector('#detail .verdict') !== null")
+        // The pane of the step before may stand there until the new one comes.
+        let is_there = "document.querySelector('#detail .verdict') !== null \
+            && document.querySelector('#detail .card-score') === null";
+        browser.wait_for(is_there).await?;
+        let why = browser
+            .eval("document.querySelector('#detail .verdict p').textContent")
             .await?;
-        ensure!(!browser.text("#detail .verdict p").await?.is_empty());
+        ensure!(why.as_str().is_some_and(|why| !why.is_empty()), "{why}");
         self.picture("reason").await?;
         self.open("/rules").await?;
         ensure!(browser.text("h1").await? == "Evaluation");
@@ -196,6 +259,7 @@ async fn walk(server: &Server, look: &'static str) -> Result<()> {
     visitor.filters_the_list().await?;
     visitor.walks_a_tree().await?;
     visitor.finds_scores_and_reasons().await?;
+    visitor.reads_a_session().await?;
     visitor.leaves().await?;
     visitor.browser.close().await
 }

@@ -31,8 +31,8 @@ impl Visitor {
 
     /// A page of the project.
     async fn page(&self, path: &str) -> String {
-        let answer = self.client.get(&format!("{}{path}", self.base));
-        let answer = answer.await.unwrap();
+        let address = format!("{}{path}", self.base);
+        let answer = self.client.get(&address).await.unwrap();
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
         answer.text()
     }
