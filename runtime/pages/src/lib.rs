@@ -8,12 +8,16 @@
 //! - **A page never waits for an evaluator** and writes nothing but its cookie.
 
 mod answer;
+mod datasets;
 mod explain;
+mod find;
 mod groups;
 mod lines;
 mod list;
 mod login;
+mod look;
 mod media;
+mod outlines;
 mod overview;
 mod raw;
 mod read;
@@ -26,6 +30,8 @@ mod state;
 mod trace;
 mod viewer;
 
+use std::sync::{Arc, OnceLock};
+
 use axum::Router;
 use axum::extract::{OriginalUri, Request};
 use axum::http::header::{
@@ -37,8 +43,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::{Next, from_fn};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use percent_encoding::percent_decode_str;
-use perpend_domain::access::Permission::{self, EvaluatorRead, TraceRead};
-use perpend_ui::{ErrorPage, Shell, Text, assets};
+use perpend_domain::access::Permission::{self, DatasetRead, EvaluatorRead, TraceRead};
+use perpend_ui::{ErrorPage, Section, Shell, Text, assets};
 use perpend_web::Web;
 use perpend_web::auth::{Needs, Way, act_of_session};
 use perpend_web::problem::{Code, Problem};
@@ -76,8 +82,14 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, list, list::show);
     let trace = Page::get("/project/{project}/traces/{trace}", TraceRead);
     routes.page(BySession, trace, trace::show);
+    let find = Page::get("/project/{project}/traces/{trace}/find", TraceRead);
+    routes.page(BySession, find, find::show);
     let detail = Page::get("/project/{project}/_/traces/{trace}/detail", TraceRead);
     routes.page(BySession, detail, trace::detail);
+    let rows = Page::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
+    routes.page(BySession, rows, trace::rows);
+    let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);
+    routes.page(BySession, seek, trace::seek);
     let raw = Page::get("/project/{project}/traces/{trace}/raw/{part}", TraceRead);
     routes.page(BySession, raw, raw::of_trace);
     let raw = Page::get(
@@ -105,9 +117,23 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, users, groups::users);
     let user = Page::get("/project/{project}/users/{user}", TraceRead);
     routes.page(BySession, user, groups::user);
+    let dataset = Page::get("/project/{project}/datasets/{dataset}", DatasetRead);
+    routes.page(BySession, dataset, datasets::dataset);
+    let run = Page::get(
+        "/project/{project}/datasets/{dataset}/runs/{run}",
+        DatasetRead,
+    );
+    routes.page(BySession, run, datasets::run);
     let rules = Page::get("/project/{project}/rules", EvaluatorRead);
     routes.page(BySession, rules, rules::show);
-    for short in ["/traces", "/traces/{trace}", "/sessions", "/users"] {
+    for short in [
+        "/traces",
+        "/traces/{trace}",
+        "/sessions",
+        "/sessions/{session}",
+        "/users",
+        "/users/{user}",
+    ] {
         routes.page(BySession, Page::get(short, TraceRead), short::to_project);
     }
     let rules = Page::get("/rules", EvaluatorRead);
@@ -150,6 +176,9 @@ impl Way<App> for BySession {
                 Err(Problem::not_found("page").into_response())
             }
             Ok(Some(viewer)) => {
+                if let Some(frame) = parts.extensions.get::<Frame>() {
+                    let _ = frame.0.set(viewer.shell(Section::Elsewhere));
+                }
                 parts.extensions.insert(viewer);
                 Ok(())
             }
@@ -185,12 +214,19 @@ pub fn wants_page(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|accepted| accepted.contains("text/html"))
 }
 
+/// What stands around the page, once it is known who looks: an error is shown in it too.
+#[derive(Clone, Debug, Default)]
+struct Frame(Arc<OnceLock<Shell>>);
+
 /// Layer: gives a [`Problem`] the form of a page, and every answer the headers that keep it inert.
-pub async fn as_page(request: Request, next: Next) -> Response {
+pub async fn as_page(mut request: Request, next: Next) -> Response {
     let id = request.headers().get(REQUEST_ID).cloned();
+    let frame = Frame::default();
+    request.extensions_mut().insert(frame.clone());
     let mut response = next.run(request).await;
     if let Some(problem) = response.extensions().get::<Problem>().cloned() {
-        response = error_page(&problem, id.as_ref());
+        let shell = frame.0.get().cloned().unwrap_or_default();
+        response = error_page(&problem, shell, id.as_ref());
     }
     keep_inert(response)
 }
@@ -222,10 +258,14 @@ fn keep_inert(mut response: Response) -> Response {
 /// The page for an address that there is none at.
 #[must_use]
 pub fn not_found(request_id: Option<&HeaderValue>) -> Response {
-    keep_inert(error_page(&Problem::not_found("page"), request_id))
+    keep_inert(error_page(
+        &Problem::not_found("page"),
+        Shell::default(),
+        request_id,
+    ))
 }
 
-fn error_page(problem: &Problem, request_id: Option<&HeaderValue>) -> Response {
+fn error_page(problem: &Problem, shell: Shell, request_id: Option<&HeaderValue>) -> Response {
     let status = problem.code().status();
     let (title, message) = match problem.code() {
         Code::NotFound => (
@@ -240,7 +280,7 @@ fn error_page(problem: &Problem, request_id: Option<&HeaderValue>) -> Response {
     };
     let id = request_id.and_then(|id| id.to_str().ok()).map(Text::from);
     let view = ErrorPage {
-        shell: Shell::default(),
+        shell,
         status: status.as_u16(),
         title,
         message: Text::from(message),

@@ -4,21 +4,22 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_domain::filter::text::{Parsed, parse};
 use perpend_domain::filter::{Condition, TRACES};
 use perpend_domain::telemetry::{TraceOrder, TraceQuery};
+use perpend_query::{Parsed, parse};
 use perpend_ui::{Pager, Section, Sort, TermChip, Text, TracesPage, TracesQuery};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::answer::page;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{lines, setup};
+use crate::{lines, read, setup};
 
 /// Traces on a page.
 const PER_PAGE: u32 = 50;
+/// Traces that are looked through for what no index can tell, such as the words of a step.
+const MAX_TESTED: u64 = 20_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -39,7 +40,7 @@ pub(super) async fn show(
         q: asked.q.trim().to_owned(),
         sort: Sort::named(&asked.sort),
     };
-    let parsed = parse(&query.q, TRACES);
+    let mut parsed = parse(&query.q, TRACES);
     let number = asked.page.parse().unwrap_or(1).clamp(1, 1_000_000);
     let mut view = TracesPage {
         shell: viewer.shell(Section::Traces),
@@ -50,6 +51,14 @@ pub(super) async fn show(
         query,
         ..TracesPage::default()
     };
+    // Whoever asks about environments sees all that there are.
+    let is_of = |condition: &Condition| condition.column.is_some_and(|own| own.id == "environment");
+    if !parsed.filter.conditions.iter().any(is_of) {
+        parsed.filter.conditions.push(read::without_own(TRACES));
+        let all = format!("{} environment:set", view.query.q);
+        let all = view.query.with(all.trim());
+        view.with_own = Some(all.address(view.shell.base(), 1));
+    }
     fill(&app, &viewer, parsed, number, &mut view).await?;
     if view.lines.is_empty() && view.terms.is_empty() {
         view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
@@ -58,7 +67,7 @@ pub(super) async fn show(
 }
 
 fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {
-    let chip = |term: &perpend_domain::filter::text::Term| {
+    let chip = |term: &perpend_query::Term| {
         let fault = term.outcome.as_ref().err();
         let before = q.get(..term.at.start).unwrap_or_default();
         let behind = q.get(term.at.end..).unwrap_or_default();
@@ -75,10 +84,13 @@ fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {
 
 fn json(parsed: &Parsed) -> String {
     let conditions = parsed.filter.conditions.iter();
-    let conditions: Vec<Value> = conditions.filter_map(Condition::to_json).collect();
+    let conditions: Vec<String> = conditions
+        .filter_map(Condition::to_json)
+        .map(|condition| condition.to_string())
+        .collect();
     match conditions.is_empty() {
         true => String::new(),
-        false => Value::Array(conditions).to_string(),
+        false => format!("[{}]", conditions.join(",")),
     }
 }
 
@@ -106,7 +118,11 @@ async fn fill(
         with_content: true,
         ..TraceQuery::default()
     };
-    let found = app.store.telemetry.traces(&viewer.project, &asked).await?;
+    let telemetry = &app.store.telemetry;
+    let tested = telemetry.traces_tested(&viewer.project, &asked, MAX_TESTED);
+    let tested = tested.await?;
+    view.n_left = tested.n_left;
+    let found = tested.found;
     let before = u64::from(number - 1) * u64::from(PER_PAGE);
     let last = before + found.items.len() as u64;
     let base = viewer.base();

@@ -4,7 +4,7 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::evaluation::ExecutionState;
-use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
+use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, Order, TRACES, Test, find};
 use perpend_domain::metrics::{Aggregation, Group, Metric, Question, View};
 use perpend_domain::time::Timestamp;
 use perpend_ui::{Figure, OverviewPage, RangeLink, Section, Text, Waiting, change};
@@ -95,13 +95,13 @@ pub(super) async fn show(
         .collect();
     view.figures = figures(&app, &viewer, shown.minutes).await?;
     view.waiting = waiting(&app, &viewer).await?;
-    let errors = at_least("errorCount", Test::Number(Order::AtLeast, 1.0));
+    let errors = passing("errorCount", Test::Number(Order::AtLeast, 1.0));
     let failed = read::traces(&app, &viewer.project, errors, 1, FAILED).await?;
     view.failed = lines::of(&app, &viewer.project, &failed.traces).await?;
     page(StatusCode::OK, &view)
 }
 
-fn at_least(column: &str, test: Test) -> Filter {
+fn passing(column: &str, test: Test) -> Filter {
     let column = find(TRACES, column);
     Filter {
         conditions: vec![Condition { column, test }],
@@ -137,7 +137,9 @@ async fn sums(app: &App, viewer: &Viewer, from: Timestamp, to: Timestamp) -> Res
         with_booleans: false,
         dimensions: view.dimension("level").into_iter().collect(),
         metrics: metrics.into_iter().flatten().collect(),
-        filter: Filter::default(),
+        filter: Filter {
+            conditions: vec![read::without_own(OBSERVATIONS)],
+        },
         from,
         to,
         granularity: None,
@@ -158,11 +160,14 @@ async fn sums(app: &App, viewer: &Viewer, from: Timestamp, to: Timestamp) -> Res
             sums.errors += value(0);
         }
     }
-    let mut in_range = at_least("timestamp", Test::Time(Order::AtLeast, from));
-    in_range.conditions.push(Condition {
-        column: find(TRACES, "timestamp"),
-        test: Test::Time(Order::Less, to),
-    });
+    let mut in_range = passing("timestamp", Test::Time(Order::AtLeast, from));
+    in_range.conditions.extend([
+        Condition {
+            column: find(TRACES, "timestamp"),
+            test: Test::Time(Order::Less, to),
+        },
+        read::without_own(TRACES),
+    ]);
     let found = read::traces(app, &viewer.project, in_range, 1, 1).await?;
     sums.traces = found.n_total as f64;
     Ok(sums)

@@ -1,13 +1,28 @@
 //! What the pages of traces ask the store.
 
-use perpend_domain::filter::Filter;
+use std::sync::Arc;
+
+use perpend_domain::evaluation::OWN_ENVIRONMENT;
+use perpend_domain::filter::{Column, Condition, Filter, Test, find};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::Observation;
+use perpend_domain::outline::Outline;
 use perpend_domain::telemetry::TraceQuery;
 use perpend_domain::trace::Trace;
 use perpend_web::problem::Problem;
 
 use crate::state::App;
+
+/// Environments that what this server, or an SDK, records of evaluations and experiments stands in.
+const OWN: [&str; 3] = [OWN_ENVIRONMENT, "perpend-playground", "sdk-experiment"];
+
+/// Leaves out what evaluations and experiments record of themselves.
+pub(super) fn without_own(columns: &'static [Column]) -> Condition {
+    Condition {
+        column: find(columns, "environment"),
+        test: Test::NoneOf(OWN.map(str::to_owned).to_vec()),
+    }
+}
 
 /// A page of the list of traces.
 pub(super) struct Found {
@@ -36,22 +51,14 @@ pub(super) async fn traces(
     })
 }
 
-/// A trace with all its observations, none of them with content.
-pub(super) async fn trace_with_steps(
+/// A trace without content.
+pub(super) async fn narrow(
     app: &App,
     project: &ProjectId,
     id: &TraceId,
-) -> Result<Option<(Trace, Vec<Observation>)>, Problem> {
-    let store = &app.store;
-    let Some(stored) = store.telemetry.trace(project, id, false).await? else {
-        return Ok(None);
-    };
-    let steps = store
-        .telemetry
-        .trace_observations(project, id, false)
-        .await?;
-    let steps = steps.into_iter().map(|stored| stored.observation).collect();
-    Ok(Some((stored.trace, steps)))
+) -> Result<Option<Trace>, Problem> {
+    let stored = app.store.telemetry.trace(project, id, false).await?;
+    Ok(stored.map(|stored| stored.trace))
 }
 
 /// A trace with its input, output and metadata.
@@ -77,4 +84,32 @@ pub(super) async fn step(
         .observation_of(project, trace, id)
         .await?;
     Ok(stored.map(|stored| stored.observation))
+}
+
+/// The outline of a trace as it is stored now; none when the project has no such trace.
+pub(super) async fn outline(
+    app: &App,
+    project: &ProjectId,
+    trace: &TraceId,
+) -> Result<Option<Arc<Outline>>, Problem> {
+    let telemetry = &app.store.telemetry;
+    // Read before the observations: what changes in between makes the outline newer than its version, and the next
+    // request makes it anew.
+    let Some(version) = telemetry.trace_version(project, trace).await? else {
+        return Ok(None);
+    };
+    let key = (project.clone(), trace.clone());
+    if let Some(outline) = app.outlines().get(&key, version) {
+        return Ok(Some(outline));
+    }
+    let steps = telemetry.steps_of_trace(project, trace).await?;
+    // Sorting a large trace takes longer than other requests should wait for this thread.
+    let made = tokio::task::spawn_blocking(move || Arc::new(Outline::new(steps))).await;
+    let outline = made.map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "outline not made");
+        Problem::internal()
+    })?;
+    let kept = Arc::clone(&outline);
+    app.outlines().keep(key, version, kept);
+    Ok(Some(outline))
 }

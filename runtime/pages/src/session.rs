@@ -60,8 +60,7 @@ pub(super) async fn show(
     let said = match SessionId::new(&session) {
         Ok(id) => {
             let scores = telemetry.scores_of_session(project, &id).await?;
-            let about: Vec<_> = scores.iter().collect();
-            trace::said(&app, &viewer, &Target::Session(id), &about).await?
+            trace::said(&app, &viewer, &Target::Session(id), &scores).await?
         }
         Err(_) => perpend_ui::DetailInput::default(),
     };

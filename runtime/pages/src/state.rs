@@ -10,6 +10,8 @@ use perpend_ui::Reference;
 use perpend_web::{Room, Web};
 use serde_json::Value;
 
+use crate::outlines::Outlines;
+
 /// The parts of this room, cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App(Arc<Parts>);
@@ -19,6 +21,7 @@ pub struct App(Arc<Parts>);
 struct Parts {
     given: NewApp,
     reference: OnceLock<Reference>,
+    outlines: Outlines,
 }
 
 /// What an [`App`] is made of.
@@ -43,6 +46,7 @@ impl App {
         Self(Arc::new(Parts {
             given,
             reference: OnceLock::new(),
+            outlines: Outlines::new(),
         }))
     }
 
@@ -52,6 +56,13 @@ impl App {
         parts
             .reference
             .get_or_init(|| Reference::of(&(parts.given.document)()))
+    }
+}
+
+impl App {
+    /// Outlines of the traces that were looked at lately.
+    pub(crate) fn outlines(&self) -> &Outlines {
+        &self.0.outlines
     }
 }
 

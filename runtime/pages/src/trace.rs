@@ -1,42 +1,25 @@
-//! `GET P/traces/{trace}`: one trace, and one of its steps.
+//! `GET P/traces/{trace}`: one trace, one of its steps, and the parts of this page.
 
 use std::collections::{HashMap, HashSet};
 
-use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
-use axum::response::{Html, IntoResponse, Response};
-use futures_util::stream;
+use axum::response::{IntoResponse, Response};
 use perpend_domain::evaluation::Target;
-use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ObservationId, RuleId, TraceId};
-use perpend_domain::score::{Score, ScoreOrigin, Subject};
+use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, RuleId, TraceId};
+use perpend_domain::score::{Score, ScoreOrigin};
 use perpend_ui::{
-    DetailInput, DetailPage, Origin, ScoreView, Section, Text, TraceInput, TracePage,
+    DetailInput, DetailPage, Origin, RowsInput, RowsPage, ScoreView, Section, Text, TraceInput,
+    TracePage,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
-use crate::answer::{page, unrendered};
+use crate::answer::page;
+use crate::look::{Look, Looked};
 use crate::state::App;
 use crate::viewer::Viewer;
 use crate::{explain, read};
-
-/// Which step is looked at, and whether all rows are wanted.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Look {
-    observation: Option<String>,
-    all: Option<String>,
-}
-
-impl Look {
-    /// An id that no observation can have is one that none has: the trace is shown.
-    fn observation(&self) -> Option<ObservationId> {
-        self.observation
-            .as_deref()
-            .and_then(|id| ObservationId::new(id).ok())
-    }
-}
 
 fn unknown() -> Problem {
     Problem::not_found("trace")
@@ -53,55 +36,37 @@ pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
     Path(OfTrace { trace }): Path<OfTrace>,
-    Query(look): Query<Look>,
+    RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let id = TraceId::new(&trace).map_err(|_| unknown())?;
-    let (mut trace, mut observations) = read::trace_with_steps(&app, &viewer.project, &id)
-        .await?
-        .ok_or_else(unknown)?;
-    let selected = look.observation();
-    let looked_at = selected
+    let look = Look::new(query.as_deref());
+    let outline = read::outline(&app, &viewer.project, &id).await?;
+    let outline = outline.ok_or_else(unknown)?;
+    let step = match &look.observation {
+        Some(step) if outline.find(step.as_str()).is_some() => {
+            read::step(&app, &viewer.project, &id, step).await?
+        }
+        _ => None,
+    };
+    let trace = match &step {
+        Some(_) => read::narrow(&app, &viewer.project, &id).await?,
+        None => read::whole(&app, &viewer.project, &id).await?,
+    };
+    let trace = trace.ok_or_else(unknown)?;
+    let selected = step
         .as_ref()
-        .and_then(|id| observations.iter_mut().find(|step| step.id == *id));
-    let target = Target::within(id.clone(), looked_at.as_ref().map(|step| step.id.clone()));
-    match looked_at {
-        Some(step) => {
-            if let Some(whole) = read::step(&app, &viewer.project, &id, &step.id).await? {
-                step.content = whole.content;
-            }
-        }
-        None => {
-            if let Some(whole) = read::whole(&app, &viewer.project, &id).await? {
-                trace = whole;
-            }
-        }
-    }
-    let scores = app
-        .store
-        .telemetry
-        .scores_of_traces(&viewer.project, &[id])
-        .await?;
-    let detail = detail_of(&app, &viewer, &target, &scores).await?;
+        .and_then(|step| outline.find(step.id.as_str()));
+    let looked = look.window(&outline, selected);
+    let n_scores = score_counts(&app, &viewer, &id, &looked).await?;
+    let target = Target::within(id, step.as_ref().map(|step| step.id.clone()));
     let view = TracePage::new(TraceInput {
         shell: viewer.shell(Section::Traces),
         trace,
-        observations,
-        selected,
-        detail,
-        scored: scores
-            .iter()
-            .map(|score| observation_of(score).cloned())
-            .collect(),
-        show_all: look.all.is_some(),
+        step,
+        detail: detail_of(&app, &viewer, &target).await?,
+        rows: rows_of(&looked, &n_scores, true),
     });
-    if !view.is_long() {
-        return page(StatusCode::OK, &view);
-    }
-    let pieces = view.into_pieces().map_err(|error| unrendered(&error))?;
-    // A piece that cannot be made breaks the connection off: half a page does not pass for a whole one.
-    let pieces = pieces.map(|piece| piece.inspect_err(|error| drop(unrendered(error))));
-    let body = Body::from_stream(stream::iter(pieces));
-    Ok(Html(body).into_response())
+    page(StatusCode::OK, &view)
 }
 
 /// `GET P/_/traces/{trace}/detail`: the pane alone, for the script that swaps it.
@@ -109,16 +74,11 @@ pub(super) async fn detail(
     State(app): State<App>,
     viewer: Viewer,
     Path(OfTrace { trace }): Path<OfTrace>,
-    Query(look): Query<Look>,
+    RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let id = TraceId::new(&trace).map_err(|_| unknown())?;
-    let target = Target::within(id.clone(), look.observation());
-    let scores = app
-        .store
-        .telemetry
-        .scores_of_traces(&viewer.project, std::slice::from_ref(&id))
-        .await?;
-    let input = detail_of(&app, &viewer, &target, &scores).await?;
+    let target = Target::within(id.clone(), Look::new(query.as_deref()).observation);
+    let input = detail_of(&app, &viewer, &target).await?;
     let view = match target.observation() {
         Some(observation) => {
             let step = read::step(&app, &viewer.project, &id, observation).await?;
@@ -132,24 +92,92 @@ pub(super) async fn detail(
     page(StatusCode::OK, &view)
 }
 
-fn observation_of(score: &Score) -> Option<&ObservationId> {
-    match &score.written.subject {
-        Subject::Observation(_, observation) => Some(observation),
-        _ => None,
+/// `GET P/_/traces/{trace}/rows`: a window of rows.
+pub(super) async fn rows(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(OfTrace { trace }): Path<OfTrace>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let id = TraceId::new(&trace).map_err(|_| unknown())?;
+    let look = Look::new(query.as_deref());
+    let outline = read::outline(&app, &viewer.project, &id).await?;
+    let outline = outline.ok_or_else(unknown)?;
+    let selected = look.observation.as_ref();
+    let selected = selected.and_then(|step| outline.find(step.as_str()));
+    let with_map = look.toggles();
+    let looked = look.window(&outline, selected);
+    let n_scores = score_counts(&app, &viewer, &id, &looked).await?;
+    let view = RowsPage::new(&rows_of(&looked, &n_scores, with_map));
+    page(StatusCode::OK, &view)
+}
+
+/// `GET P/_/traces/{trace}/seek`: the window around the next error after, or before, a step; nothing (204) when there
+/// is none.
+pub(super) async fn seek(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(OfTrace { trace }): Path<OfTrace>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let id = TraceId::new(&trace).map_err(|_| unknown())?;
+    let look = Look::new(query.as_deref());
+    if look.what.as_deref() != Some("error") {
+        return Err(Problem::not_found("search"));
+    }
+    let outline = read::outline(&app, &viewer.project, &id).await?;
+    let outline = outline.ok_or_else(unknown)?;
+    let from = look.from.as_deref().and_then(|step| outline.find(step));
+    let Some(found) = outline.next_error(from, look.is_backwards) else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    let looked = look.reveal(&outline, found);
+    let n_scores = score_counts(&app, &viewer, &id, &looked).await?;
+    let view = RowsPage::new(&rows_of(&looked, &n_scores, true));
+    page(StatusCode::OK, &view)
+}
+
+type Counts = HashMap<Option<String>, u64>;
+
+/// How many scores there are about the trace and about each row of a window.
+async fn score_counts(
+    app: &App,
+    viewer: &Viewer,
+    trace: &TraceId,
+    looked: &Looked<'_>,
+) -> Result<Counts, Problem> {
+    let telemetry = &app.store.telemetry;
+    let ids = looked.ids();
+    Ok(telemetry.score_counts(&viewer.project, trace, &ids).await?)
+}
+
+const fn rows_of<'a>(
+    looked: &'a Looked<'a>,
+    n_scores: &'a Counts,
+    with_map: bool,
+) -> RowsInput<'a> {
+    RowsInput {
+        view: &looked.view,
+        folds: &looked.folds,
+        at: looked.at,
+        n: looked.n,
+        selected: looked.selected,
+        n_scores,
+        with_map,
     }
 }
 
-/// The scores among these that are about the target.
-async fn detail_of(
-    app: &App,
-    viewer: &Viewer,
-    target: &Target,
-    scores: &[Score],
-) -> Result<DetailInput, Problem> {
-    let about: Vec<&Score> = scores
-        .iter()
-        .filter(|score| observation_of(score) == target.observation())
-        .collect();
+/// Scores of the target with what made them, and what each rule did with it.
+async fn detail_of(app: &App, viewer: &Viewer, target: &Target) -> Result<DetailInput, Problem> {
+    let about = match target.trace() {
+        Some(trace) => {
+            let telemetry = &app.store.telemetry;
+            telemetry
+                .scores_about(&viewer.project, trace, target.observation())
+                .await?
+        }
+        None => Vec::new(),
+    };
     said(app, viewer, target, &about).await
 }
 
@@ -158,7 +186,7 @@ pub(super) async fn said(
     app: &App,
     viewer: &Viewer,
     target: &Target,
-    about: &[&Score],
+    about: &[Score],
 ) -> Result<DetailInput, Problem> {
     let origins = about
         .iter()

@@ -50,8 +50,9 @@ function onShellKey(event) {
     }
     case ">": isDone = go("a[rel=next]"); break;
     case "<": isDone = go("a[rel=prev]"); break;
+    case "f":
     case "/": {
-      const field = document.querySelector("[data-filter]");
+      const field = document.querySelector(key === "f" ? "[data-find]" : "[data-filter]");
       isDone = field !== null;
       field?.focus();
       break;

@@ -6,13 +6,15 @@ use std::path::Path;
 use perpend_domain::fold::fold;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::observation::{Level, Observation, ObservationKind};
+use perpend_domain::outline::{Folds, Outline};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreSource, ScoreValue};
+use perpend_domain::telemetry::Bone;
 use perpend_domain::time::Timestamp;
 use perpend_ui::{
     Chip, DetailInput, ErrorPage, EvaluatorRow, InlineMedium, LoginPage, Opened, Origin, Pager,
-    RuleRow, RulesPage, ScoreView, Section, Setup, Shell, Text, Tone, TraceInput, TraceLine,
-    TracePage, TracesPage, TracesQuery, Verdict, assets, render,
+    RowsInput, RuleRow, RulesPage, ScoreView, Section, Setup, Shell, Text, Tone, TraceInput,
+    TraceLine, TracePage, TracesPage, TracesQuery, Verdict, WINDOW, assets, render, total_tokens,
 };
 use serde_json::json;
 
@@ -35,13 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         message: "The page could not be made. Nothing that was sent is lost.".into(),
         request_id: Some("0b5c1d9e".into()),
     };
-    let html = render(&error)?;
-    for path in html.split('"').filter(|part| part.starts_with("/assets/")) {
-        if let Some(asset) = assets::find(path) {
-            std::fs::write(folder.join(&path[1..]), asset.bytes)?;
-        }
-    }
-    write("error.html", html)?;
+    write("error.html", render(&error)?)?;
     write("traces.html", render(&traces())?)?;
     let empty = TracesPage {
         shell: shell(Section::Traces),
@@ -53,7 +49,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..TracesPage::default()
     };
     write("empty.html", render(&empty)?)?;
-    write("trace.html", render(&trace(sample(), None)?)?)?;
+    let html = render(&trace(sample(), None)?)?;
+    for path in html.split('"').filter(|part| part.starts_with("/assets/")) {
+        if let Some(asset) = assets::find(path) {
+            std::fs::write(folder.join(&path[1..]), asset.bytes)?;
+        }
+    }
+    write("trace.html", html)?;
     write("step.html", render(&trace(sample(), Some("g2"))?)?)?;
     write("conversation.html", render(&trace(talk(), Some("g1"))?)?)?;
     for step in talk()? {
@@ -112,12 +114,11 @@ fn traces() -> TracesPage {
             )],
             _ => Vec::new(),
         },
+        input: Some("Where is my order 4711?".into()),
+        output: (i != 9).then(|| "It is on its way and comes on 4 March.".into()),
     });
-    let query = TracesQuery {
-        environment: String::new(),
-        ..TracesQuery::default()
-    };
-    let next = Some(query.address(2));
+    let query = TracesQuery::default();
+    let next = Some(query.address("/project/support-bot", 2));
     TracesPage {
         shell: shell(Section::Traces),
         query,
@@ -358,25 +359,49 @@ fn trace(
             ("Needed", "below 0.1".into()),
         ],
     }];
-    let selected = selected.map(ObservationId::new).transpose()?;
+    let outline = Outline::new(observations.iter().map(bone).collect());
+    let row = selected.and_then(|id| outline.find(id));
+    let mut observations = observations.into_iter();
+    let step = observations.find(|step| Some(step.id.as_str()) == selected);
+    let folds = Folds::default();
+    let view = outline.view(&folds, row);
+    let around = row.and_then(|row| view.index_of(row)).unwrap_or_default();
     trace.id = TraceId::new("0af7651916cd43dd8448eb211c80319c")?;
     Ok(TracePage::new(TraceInput {
         shell: shell(Section::Traces),
         trace,
-        observations,
-        selected,
+        step,
         detail: DetailInput {
             base: "/project/support-bot".to_owned(),
             scores,
             verdicts,
         },
-        scored: vec![
-            None,
-            Some(ObservationId::new("g2")?),
-            Some(ObservationId::new("g2")?),
-        ],
-        show_all: false,
+        rows: RowsInput {
+            view: &view,
+            folds: &folds,
+            at: around.saturating_sub(WINDOW / 2),
+            n: WINDOW,
+            selected: row,
+            n_scores: &[(None, 1), (Some("g2".to_owned()), 2)].into(),
+            with_map: true,
+        },
     }))
+}
+
+fn bone(step: &Observation) -> Bone {
+    Bone {
+        id: step.id.to_string(),
+        parent_id: step.parent_id.as_ref().map(ToString::to_string),
+        kind: step.kind,
+        name: step.name.clone(),
+        level: step.level,
+        start: step.start,
+        end: step.end,
+        first_token: step.completion_start,
+        model: step.model.clone(),
+        tokens: Some(total_tokens(&step.usage)),
+        cost: step.effective_cost().get("total").copied(),
+    }
 }
 
 fn rules() -> RulesPage {

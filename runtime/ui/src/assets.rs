@@ -39,9 +39,9 @@ static ASSETS: LazyLock<[Asset; 4]> = LazyLock::new(|| {
             include_bytes!("../assets/app.css"),
         ),
         asset(
-            "app.js",
+            "rows.js",
             "text/javascript; charset=utf-8",
-            include_bytes!("../assets/app.js"),
+            include_bytes!("../assets/rows.js"),
         ),
         asset(
             "shell.js",

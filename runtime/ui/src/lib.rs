@@ -8,12 +8,15 @@
 //!   and make control characters visible. `markup` is the only module that builds HTML by hand.
 //! - **No inline script or style.** The policy in [`assets::CONTENT_SECURITY_POLICY`] would refuse it;
 //!   time bars are SVG attributes, indentation is a class.
-//! - **Pages work without script.** The script folds the tree and swaps the detail pane in place;
-//!   every link leads to a whole page.
-//! - **Bounded.** Work per page is linear in what it shows; trees are walked without recursion.
+//! - **Pages work without script.** The script swaps rows and the detail pane in place; every link leads to a
+//!   whole page.
+//! - **Bounded.** A page holds at most [`WINDOW`] rows of a trace, however many there are, and no HTML of the rest is
+//!   made. Trees are walked without recursion.
 
 pub mod assets;
 mod content;
+mod datasets;
+mod find;
 mod format;
 mod groups;
 mod markup;
@@ -21,32 +24,36 @@ mod overview;
 #[cfg(test)]
 mod pages_tests;
 mod reference;
+mod rows;
 mod rules;
 mod scores;
 mod session;
+mod setup;
 mod shell;
 mod simple;
 mod timeline;
 mod trace;
 mod traces;
-mod tree;
+mod words;
 
 pub use askama::{Error, Template};
 
 pub use content::{Addresses, Block, InlineMedium, inline_type};
+pub use datasets::DatasetPage;
+pub use find::{FindPage, Hit};
 pub use format::{clock, count, dollars, duration};
 pub use groups::{GroupLine, GroupsPage, UserPage, Ways};
 pub use markup::{Html, Text};
-pub use overview::{Figure, OverviewPage, RangeLink, Setup, Waiting, change};
+pub use overview::{Figure, OverviewPage, RangeLink, Waiting, change};
 pub use reference::{Reference, ReferencePage};
+pub use rows::{RowsInput, RowsPage, WINDOW};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use scores::{Chip, Origin, ScoreView, Tone, Verdict};
 pub use session::{SessionPage, TURNS, Turn};
+pub use setup::Setup;
 pub use shell::{Opened, Section, Shell, base, encode};
 pub use simple::{ErrorPage, LoginPage};
-pub use trace::{
-    DetailInput, DetailPage, Pieces, TraceInput, TracePage, VISIBLE_ROWS, total_tokens,
-};
+pub use trace::{DetailInput, DetailPage, TraceInput, TracePage, total_tokens};
 pub use traces::{Pager, Sort, TermChip, TraceLine, TracesPage, TracesQuery};
 
 /// The HTML of a page.

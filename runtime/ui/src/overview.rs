@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use crate::setup::Setup;
 use crate::traces::TraceLine;
 use crate::{Shell, Text};
 
@@ -58,17 +59,6 @@ pub struct Waiting {
     pub reason: Text,
 }
 
-/// What an exporter has to know to reach this server.
-#[derive(Clone, Debug, Default)]
-pub struct Setup {
-    /// Scheme, host and port of this server.
-    pub origin: String,
-    /// The project's public key; empty when it has none.
-    pub public_key: String,
-    /// How many requests of the project's keys were refused, and why the last one was.
-    pub refused: Option<Text>,
-}
-
 /// How much larger `now` is than `before`, in percent. Absent where there is nothing to compare with.
 #[must_use]
 pub fn change(now: f64, before: f64) -> Option<String> {
@@ -77,7 +67,7 @@ pub fn change(now: f64, before: f64) -> Option<String> {
     }
     let percent = ((now / before - 1.0) * 100.0).round();
     Some(match percent {
-        p if p == 0.0 => "as before".to_owned(),
+        0.0 => "as before".to_owned(),
         p if 1_000.0 < p => "more than 10 times as much".to_owned(),
         p if p < 0.0 => format!("−{:.0} %", -p),
         p => format!("+{p:.0} %"),

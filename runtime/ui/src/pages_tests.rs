@@ -1,9 +1,14 @@
 //! Every template rendered with sample views: usual, empty, hostile and large.
 
-use perpend_domain::ids::{ObservationId, TraceId};
+use std::collections::HashMap;
+
+use perpend_domain::ids::TraceId;
 use perpend_domain::observation::{Level, Observation, ObservationKind};
+use perpend_domain::outline::{Folds, Mark, Outline};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreSource, ScoreValue};
+use perpend_domain::telemetry::Bone;
+use perpend_domain::telemetry::{GroupedBy, TraceGroup};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use serde_json::json;
@@ -115,19 +120,57 @@ fn hostile_observation() -> Observation {
     step
 }
 
-fn trace_page(observations: Vec<Observation>, selected: Option<&str>) -> TracePage {
+fn bone(step: &Observation) -> Bone {
+    Bone {
+        id: step.id.to_string(),
+        parent_id: step.parent_id.as_ref().map(ToString::to_string),
+        kind: step.kind,
+        name: step.name.clone(),
+        level: step.level,
+        start: step.start,
+        end: step.end,
+        first_token: step.completion_start,
+        model: step.model.clone(),
+        tokens: Some(7),
+        cost: Some(0.5),
+    }
+}
+
+fn outline(steps: &[Observation]) -> Outline {
+    Outline::new(steps.iter().map(bone).collect())
+}
+
+/// What of an outline a page shows.
+#[derive(Default)]
+struct Shown {
+    folds: Folds,
+    at: usize,
+    selected: Option<Observation>,
+}
+
+fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
+    let selected = shown.selected.as_ref();
+    let selected = selected.and_then(|step| outline.find(step.id.as_str()));
+    let of_step = selected.map(|row| (Some(outline.rows()[row].id().to_owned()), 2));
+    let view = outline.view(&shown.folds, selected);
     TracePage::new(TraceInput {
         shell: shell(),
         trace: trace(HOSTILE),
-        observations,
-        selected: selected.map(|id| ObservationId::new(id).unwrap()),
+        step: shown.selected,
         detail: DetailInput {
             base: "/project/p".to_owned(),
             scores: vec![score(HOSTILE)],
             verdicts: vec![verdict(HOSTILE)],
         },
-        scored: vec![None, selected.map(|id| ObservationId::new(id).unwrap())],
-        show_all: false,
+        rows: RowsInput {
+            view: &view,
+            folds: &shown.folds,
+            at: shown.at,
+            n: WINDOW,
+            selected,
+            n_scores: &[(None, 1)].into_iter().chain(of_step).collect(),
+            with_map: true,
+        },
     })
 }
 
@@ -152,8 +195,8 @@ fn assert_inert(page: &str) {
 
 /// Panics when tags do not pair up.
 fn assert_well_formed(page: &str) {
-    const VOID: [&str; 8] = [
-        "!doctype", "meta", "link", "img", "input", "rect", "br", "hr",
+    const VOID: [&str; 9] = [
+        "!doctype", "meta", "link", "img", "input", "rect", "path", "br", "hr",
     ];
     let mut open = Vec::new();
     for piece in page.split('<').skip(1) {
@@ -169,34 +212,43 @@ fn assert_well_formed(page: &str) {
 }
 
 fn checked(page: &impl askama::Template) -> String {
-    checked_html(render(page).unwrap())
-}
-
-fn checked_html(html: String) -> String {
+    let html = render(page).unwrap();
     assert_inert(&html);
     assert_well_formed(&html);
-    html
+    html.replace("&#38;", "&").replace("&amp;", "&")
 }
 
 #[test]
 fn hostile_text_is_inert_on_a_trace() {
     let odd = |id, parent| observation(id, Some(parent), 10, 10);
-    let steps = || {
-        vec![
-            hostile_observation(),
-            odd("orphan", "gone"),
-            odd("x", "y"),
-            odd("y", "x"),
-        ]
-    };
-    let of_step = checked(&trace_page(steps(), Some("a<b>\"'&")));
+    let steps = [
+        hostile_observation(),
+        odd("orphan", "gone"),
+        odd("x", "y"),
+        odd("y", "x"),
+        odd("\u{202e}\"><script>", "x"),
+    ];
+    let outline = outline(&steps);
+    let mut folds = Folds::default();
+    folds.set(Mark::Row(HOSTILE.to_owned()), false);
+    let of_step = checked(&trace_page(
+        &outline,
+        Shown {
+            folds,
+            selected: Some(hostile_observation()),
+            ..Shown::default()
+        },
+    ));
     assert!(of_step.contains("?observation=a%3Cb%3E%22%27%26"));
+    assert!(of_step.contains("&fold=%3C%2Fpre%3E%3Cscript%3E"));
     assert!(of_step.contains("parent missing") && of_step.contains("in a cycle"));
     assert!(of_step.contains("version 3") && of_step.contains(&"ab".repeat(32)));
     assert!(of_step.contains("not sampled") && of_step.contains("12.5 %"));
-    let of_trace = checked(&trace_page(steps(), None));
+    assert!(of_step.contains("2 scores") && of_step.contains("1 score"));
+    let of_trace = checked(&trace_page(&outline, Shown::default()));
     assert!(of_trace.contains("[U+202E]txt\u{2401}[U+007F]"));
     assert!(of_trace.contains("href=\"?trace\""));
+    checked(&trace_page(&Outline::default(), Shown::default()));
 }
 
 #[test]
@@ -233,9 +285,8 @@ fn pictures_of_a_step_are_below_its_raw_value() {
     assert!(html.contains("2 tools offered, 1 called") && !html.contains("data:"));
 }
 
-#[test]
-fn hostile_text_is_inert_in_the_list() {
-    let line = TraceLine {
+fn hostile_line() -> TraceLine {
+    TraceLine {
         id: HOSTILE.to_owned(),
         name: Some(text(HOSTILE)),
         at: Timestamp::from_millis(0),
@@ -250,20 +301,48 @@ fn hostile_text_is_inert_in_the_list() {
         n_errors: 1,
         n_warnings: 2,
         scores: vec![Chip::new(HOSTILE, &ScoreValue::Text(HOSTILE.to_owned())); 6],
+        input: Some(text(HOSTILE)),
+        output: Some(text(HOSTILE)),
+    }
+}
+
+/// As somebody can type it.
+fn typed() -> String {
+    let is_typed = |c: &char| !c.is_control() && *c != '\u{202e}';
+    HOSTILE.chars().filter(is_typed).collect()
+}
+
+fn hostile_group(by: GroupedBy) -> GroupLine {
+    let group = TraceGroup {
+        id: HOSTILE.to_owned(),
+        first: Timestamp::from_millis(0),
+        last: Timestamp::from_millis(60_000),
+        environment: HOSTILE.to_owned(),
+        n_traces: 12,
+        n_others: 3,
+        other: Some(HOSTILE.to_owned()),
+        n_observations: 40,
+        n_errors: 2,
+        total_tokens: 12_345,
+        total_cost: 1.15,
     };
-    let typed: String = HOSTILE
-        .chars()
-        .filter(|c| !c.is_control() && *c != '\u{202e}')
-        .collect();
-    let query = TracesQuery {
-        name: typed.clone(),
-        score: typed,
-        ..TracesQuery::default()
-    };
+    GroupLine::new(by, group)
+}
+
+#[test]
+fn hostile_text_is_inert_in_the_list() {
+    let line = hostile_line();
+    let query = TracesQuery::of(typed());
     let next = Some(query.address("/project/p", 2));
     let html = checked(&TracesPage {
         shell: shell(),
-        problem: Some(text(HOSTILE)),
+        terms: vec![TermChip {
+            text: text(HOSTILE),
+            problem: Some(text(HOSTILE)),
+            without: typed(),
+        }],
+        json: typed(),
+        origin: typed(),
         lines: vec![line],
         pager: Pager {
             first: 1,
@@ -292,11 +371,104 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
     };
     let html = checked(&page(TracesQuery::default()));
     assert!(html.contains("OTEL_EXPORTER_OTLP_ENDPOINT=\"http://127.0.0.1:4717/api/public/otel\""));
-    let filtered = checked(&page(TracesQuery {
-        user: "x".to_owned(),
-        ..TracesQuery::default()
-    }));
+    let chip = TermChip {
+        text: text("userId:x"),
+        problem: None,
+        without: String::new(),
+    };
+    let filtered = checked(&TracesPage {
+        terms: vec![chip],
+        ..page(TracesQuery::of("userId:x"))
+    });
     assert!(filtered.contains("No trace fits"));
+}
+
+#[test]
+fn sessions_and_users_are_inert() {
+    for by in [GroupedBy::Session, GroupedBy::User] {
+        let html = checked(&GroupsPage {
+            shell: shell(),
+            by,
+            lines: vec![hostile_group(by)],
+            ways: Ways {
+                newer: Some("/p?before=1.a".to_owned()),
+                older: Some("/p?after=1.a".to_owned()),
+            },
+            unknown: Some(text(HOSTILE)),
+        });
+        assert!(
+            html.contains("and 2 more") && html.contains("$1.15"),
+            "{html}"
+        );
+    }
+    let user = checked(&UserPage {
+        shell: shell(),
+        line: hostile_group(GroupedBy::User),
+        sessions: vec![hostile_group(GroupedBy::Session)],
+        has_more_sessions: true,
+        traces: vec![hostile_line()],
+    });
+    assert!(user.contains("All traces of this user"));
+    let mut turn = trace(HOSTILE);
+    turn.input = Some(Payload::Text(HOSTILE.to_owned()));
+    let session = checked(&SessionPage {
+        shell: shell(),
+        line: hostile_group(GroupedBy::Session),
+        users: vec![text(HOSTILE)],
+        scores: Vec::new(),
+        verdicts: Vec::new(),
+        turns: vec![Turn::new(1, hostile_line(), &turn, "/project/p")],
+        n_turns: 30,
+        ways: Ways::default(),
+    });
+    assert!(session.contains("Turns 1–1 of 30"));
+}
+
+#[test]
+fn what_is_found_in_a_trace_is_inert() {
+    let mut step = observation("s", None, 0, 1);
+    step.name = HOSTILE.to_owned();
+    step.content.input = Some(Payload::Text(format!("before {HOSTILE} behind")));
+    let html = checked(&FindPage {
+        shell: shell(),
+        trace: (HOSTILE.to_owned(), Some(text(HOSTILE))),
+        hits: vec![Hit::of(&step, HOSTILE)],
+        text: typed(),
+        has_more: false,
+        is_partial: true,
+    });
+    assert!(html.contains("<mark>") && html.contains("1 step"));
+}
+
+#[test]
+fn the_overview_and_datasets_are_inert() {
+    let overview = checked(&OverviewPage {
+        shell: shell(),
+        ranges: Vec::new(),
+        figures: vec![Figure {
+            label: "Traces",
+            value: "41".to_owned(),
+            change: change(3.0, 2.0),
+            rows: "/traces",
+        }],
+        waiting: vec![Waiting {
+            name: text(HOSTILE),
+            state: "paused",
+            reason: text(HOSTILE),
+        }],
+        failed: vec![hostile_line()],
+        setup: None,
+    });
+    assert!(overview.contains("+50 %"));
+    checked(&DatasetPage {
+        shell: shell(),
+        kind: "Dataset",
+        name: text(HOSTILE),
+        description: Some(text(HOSTILE)),
+        facts: vec![("Items", text(HOSTILE))],
+        runs: vec![(text(HOSTILE), "/p".to_owned())],
+        requests: vec![("Items", typed())],
+    });
 }
 
 #[test]
@@ -388,35 +560,98 @@ fn a_megabyte_of_anything_is_folded_away_and_bounded() {
     }
 }
 
-#[test]
-fn five_thousand_steps_show_the_first_thousand_and_lead_to_all() {
-    let steps: Vec<_> = (0..5_000)
-        .map(|i| observation(&format!("o{i}"), (i > 0).then_some("o0"), i, 1_000))
+/// A root with 10,000 children of four steps each, and a chain of 1,000.
+fn fifty_thousand() -> Vec<Observation> {
+    let mut steps: Vec<_> = (0..49_000)
+        .map(|i| {
+            let parent = (i > 0).then(|| format!("o{}", if i % 5 == 0 { 0 } else { i / 5 * 5 }));
+            observation(&format!("o{i}"), parent.as_deref(), i, 1_000)
+        })
         .collect();
-    let page = trace_page(steps.clone(), None);
-    assert!(!page.is_long());
-    let html = checked(&page);
-    assert_eq!(html.matches("role=\"treeitem\"").count(), VISIBLE_ROWS + 1);
-    assert!(html.contains("Show all 5000 observations"));
-    // A step beyond the limit brings all rows with it, so that it is always in its place.
-    let page = trace_page(steps, Some("o4999"));
-    assert!(page.is_long());
-    let pieces: Result<Vec<String>, _> = page.into_pieces().unwrap().collect();
-    let pieces = pieces.unwrap();
-    let n_rows = pieces
-        .iter()
-        .map(|piece| piece.matches("role=\"treeitem\"").count());
-    assert_eq!(
-        n_rows.collect::<Vec<_>>(),
-        [1_001, 1_000, 1_000, 1_000, 1_000, 0]
-    );
-    let html = checked_html(pieces.concat());
-    let place = |step: &str| html.find(&format!("observation={step}\"")).unwrap();
-    assert!(place("o999") < place("o1000") && place("o4998") < place("o4999"));
-    assert_eq!(html.matches("aria-selected=\"true\"").count(), 1);
-    assert!(html.trim_end().ends_with("</html>") && !html.contains("<!--"));
+    steps.extend((0..1_000).map(|i| {
+        let parent = (i > 0).then(|| format!("deep{}", i - 1));
+        observation(&format!("deep{i}"), parent.as_deref(), 60_000 + i, 1)
+    }));
+    steps
+}
+
+#[test]
+fn a_page_of_fifty_thousand_steps_holds_a_window_of_them() {
+    let outline = outline(&fifty_thousand());
+    let n_rows = |html: &str| html.matches("role=\"row\"").count();
+    let html = checked(&trace_page(&outline, Shown::default()));
     assert!(
-        html.contains("?all=1&#38;observation=o1\"")
-            || html.contains("?all=1&amp;observation=o1\"")
+        n_rows(&html) <= 600 && html.len() < 400 << 10,
+        "{}",
+        html.len()
     );
+    assert_eq!(n_rows(&html), WINDOW + 2);
+    assert!(html.contains("Rows 1–200 of ") && html.contains("?trace&at=200\""));
+    assert!(!html.contains("Earlier rows") && html.contains("class=\"map\""));
+    assert_eq!(html.matches("aria-selected=\"true\"").count(), 1);
+
+    // The last of a chain of 1,000, with the way to it open.
+    let last = outline.rows().len() - 1;
+    let selected = Some(observation("deep999", Some("deep998"), 0, 1));
+    let at = outline.view(&Folds::default(), Some(last)).len() - 150;
+    let html = checked(&trace_page(
+        &outline,
+        Shown {
+            at,
+            selected,
+            ..Shown::default()
+        },
+    ));
+    assert_eq!(n_rows(&html), 150 + 2);
+    assert!(html.contains("aria-level=\"1001\"") && html.contains("class=\"row d20\""));
+    let chosen = html
+        .split("role=\"row\"")
+        .find(|row| row.contains("aria-selected=\"true\""));
+    assert!(
+        chosen
+            .unwrap()
+            .contains("data-step=\"deep999\" data-parent=")
+    );
+    assert!(html.contains("Earlier rows") && !html.contains("Later rows"));
+    assert!(html.len() < 400 << 10);
+}
+
+#[test]
+fn rows_alone_are_a_window_too_and_groups_are_rows() {
+    let mut steps = vec![observation("root", None, 0, 9_000)];
+    steps.extend((0..4_000).map(|i| {
+        let mut chunk = observation(&format!("c{i:04}"), Some("root"), i, 1 + i);
+        chunk.name = HOSTILE.to_owned();
+        chunk.level = if i < 3 { Level::Error } else { Level::Default };
+        chunk
+    }));
+    let outline = outline(&steps);
+    let page = |folds: &Folds, n: usize| {
+        let view = outline.view(folds, None);
+        checked(&RowsPage::new(&RowsInput {
+            view: &view,
+            folds,
+            at: 1,
+            n,
+            selected: None,
+            n_scores: &HashMap::new(),
+            with_map: true,
+        }))
+    };
+    let html = page(&Folds::default(), 9_999);
+    assert_eq!(html.matches("role=\"row\"").count(), 1);
+    for part in [
+        "×4,000",
+        "median 2.00 s · p95 3.80 s",
+        "3 errors",
+        "&toggle-run=c0000",
+    ] {
+        assert!(html.contains(part), "{part} in {html}");
+    }
+    assert!(html.contains("data-count=\"2\"") && !html.contains("class=\"map\""));
+    let mut folds = Folds::default();
+    folds.set(Mark::Run("c0000".to_owned()), true);
+    let html = page(&folds, 9_999);
+    assert_eq!(html.matches("role=\"row\"").count(), WINDOW);
+    assert!(html.contains("data-rest=\"&open-run=c0000\"") && html.contains("class=\"map\""));
 }

@@ -1,6 +1,6 @@
 //! What stands around the content of every page: the bar with the project, and the rail with its sections.
 
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::Text;
 
@@ -37,10 +37,17 @@ pub fn base(project: &str) -> String {
     format!("/project/{}", encode(project))
 }
 
-/// As a part of an address: everything but letters and digits is escaped.
+/// What stays as it is in an address (RFC 3986, 2.3), beside letters and digits.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// As a part of an address: a segment of its path, or a value of its query.
 #[must_use]
 pub fn encode(raw: &str) -> String {
-    utf8_percent_encode(raw, NON_ALPHANUMERIC).to_string()
+    utf8_percent_encode(raw, ESCAPED).to_string()
 }
 
 /// The entries of the rail.
@@ -158,6 +165,6 @@ mod tests {
 
     #[test]
     fn an_odd_id_stays_one_part_of_the_address() {
-        assert_eq!(base("a/b c"), "/project/a%2Fb%20c");
+        assert_eq!(base("a/b c-d"), "/project/a%2Fb%20c-d");
     }
 }

@@ -1,9 +1,6 @@
 //! Where a step lies on its trace's time axis.
 
-use perpend_domain::observation::Observation;
 use perpend_domain::time::Timestamp;
-
-use crate::format::duration;
 
 /// Width of the axis in the units of the SVG drawings.
 const UNITS: f64 = 1000.0;
@@ -30,6 +27,13 @@ pub(crate) struct Bar {
     pub(crate) is_open: bool,
 }
 
+/// That of a trace without steps.
+impl Default for Axis {
+    fn default() -> Self {
+        Self::new(Timestamp::default(), Timestamp::default())
+    }
+}
+
 impl Axis {
     pub(crate) fn new(start: Timestamp, end: Timestamp) -> Self {
         Self {
@@ -43,37 +47,85 @@ impl Axis {
         (share * UNITS).clamp(0.0, UNITS)
     }
 
-    pub(crate) fn bar(&self, step: &Observation) -> Bar {
-        let left = self.position(step.start);
-        let right = step.end.map_or(UNITS, |end| self.position(end));
+    /// The bar of what ran from `start` to `end`, or still runs.
+    pub(crate) fn bar(
+        &self,
+        start: Timestamp,
+        end: Option<Timestamp>,
+        first_token: Option<Timestamp>,
+    ) -> Bar {
+        let left = self.position(start);
+        let right = end.map_or(UNITS, |end| self.position(end));
         let width = (right - left).max(MIN_WIDTH);
         let x = left.min(UNITS - width);
-        let wait = step
-            .completion_start
-            .map(|first| self.position(first) - left);
+        let wait = first_token.map(|first| self.position(first) - left);
         let wait = wait.filter(|wait| MIN_WIDTH < *wait && *wait < width);
         let rounded = |value: f64| (value * 10.0).round() / 10.0;
         Bar {
             x: rounded(x),
             width: rounded(width),
             wait: wait.map(rounded),
-            is_open: step.end.is_none(),
+            is_open: end.is_none(),
         }
     }
 
-    /// Labels of the axis at its start and each quarter.
-    pub(crate) fn ticks(&self) -> Vec<String> {
-        (0..=4)
-            .map(|quarter| duration(self.length_us / 4 * quarter))
-            .collect()
+    /// Nine labels at equal distances. The style sheet shows three, five or all of them, by the width there is; they
+    /// are short, because the unit is that of the whole axis and only the last one names it.
+    pub(crate) fn ticks(&self) -> Vec<Tick> {
+        const UNITS_OF_TIME: [(f64, f64, &str); 6] = [
+            (1e3, 1.0, "µs"),
+            (1e6, 1e3, "ms"),
+            (120e6, 1e6, "s"),
+            (7_200e6, 60e6, "min"),
+            (172_800e6, 3_600e6, "h"),
+            (f64::INFINITY, 86_400e6, "d"),
+        ];
+        let length = self.length_us as f64;
+        let fits = |unit: &&(f64, f64, &str)| length < unit.0;
+        let (_, size, unit) = UNITS_OF_TIME.iter().find(fits).unwrap_or(&UNITS_OF_TIME[5]);
+        let decimals = match length / size {
+            80.0.. => 0,
+            8.0.. => 1,
+            _ => 2,
+        };
+        let number = |eighth: u32| {
+            let value = length / size * f64::from(eighth) / 8.0;
+            let text = format!("{value:.decimals$}");
+            match text.contains('.') {
+                true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+                false => text,
+            }
+        };
+        let tick = |eighth: u32| Tick {
+            label: match eighth {
+                8 => format!("{} {unit}", number(8)),
+                _ => number(eighth),
+            },
+            class: match eighth {
+                0 => "first",
+                4 => "half",
+                8 => "last",
+                2 | 6 => "quarter",
+                _ => "eighth",
+            },
+        };
+        (0..=8).map(tick).collect()
     }
+}
+
+/// A label of the axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tick {
+    pub(crate) label: String,
+    /// Its rank: the narrower the axis, the fewer ranks are shown.
+    pub(crate) class: &'static str,
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use perpend_domain::ids::{ObservationId, TraceId};
-    use perpend_domain::observation::{Content, Level, ObservationKind};
+    use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
 
     /// A span that starts `start_ms` into the trace.
     pub(crate) fn observation(
@@ -131,25 +183,40 @@ pub(crate) mod tests {
     fn bars_lie_where_the_step_ran_and_never_leave_the_axis() {
         let whole = observation("a", None, 0, 1_000);
         let axis = Axis::new(whole.start, whole.start.plus_millis(1_000));
+        let bar = |step: &Observation| axis.bar(step.start, step.end, step.completion_start);
         let mut half = observation("b", None, 250, 500);
         half.completion_start = Some(half.start.plus_millis(125));
-        let bar = axis.bar(&half);
-        assert_eq!((bar.x, bar.width, bar.wait), (250.0, 500.0, Some(125.0)));
+        let of_half = bar(&half);
+        assert_eq!(
+            (of_half.x, of_half.width, of_half.wait),
+            (250.0, 500.0, Some(125.0))
+        );
 
-        let instant = axis.bar(&observation("c", None, 1_000, 0));
+        let instant = bar(&observation("c", None, 1_000, 0));
         assert_eq!((instant.x, instant.width), (996.0, 4.0));
-        let skewed = axis.bar(&observation("d", None, -5_000, 1));
+        let skewed = bar(&observation("d", None, -5_000, 1));
         assert_eq!((skewed.x, skewed.width), (0.0, 4.0));
 
         let mut open = observation("e", None, 600, 0);
         open.end = None;
-        assert_eq!(
-            (axis.bar(&open).width, axis.bar(&open).is_open),
-            (400.0, true)
-        );
-        assert_eq!(
-            axis.ticks(),
-            ["0 ms", "250 ms", "500 ms", "750 ms", "1.00 s"]
-        );
+        assert_eq!((bar(&open).width, bar(&open).is_open), (400.0, true));
+    }
+
+    #[test]
+    fn ticks_share_one_unit_and_stay_short() {
+        let labels = |micros: i64| {
+            let start = Timestamp::from_millis(0);
+            let axis = Axis::new(start, Timestamp::from_micros(micros));
+            let labels = axis.ticks().into_iter().map(|tick| tick.label);
+            labels.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(labels(800), "0 100 200 300 400 500 600 700 800 µs");
+        assert_eq!(labels(1_000_000), "0 0.12 0.25 0.38 0.5 0.62 0.75 0.88 1 s");
+        assert_eq!(labels(90_000_000), "0 11 22 34 45 56 68 79 90 s");
+        assert_eq!(labels(3_840_000_000), "0 8 16 24 32 40 48 56 64 min");
+        assert!(labels(i64::MAX).ends_with(" d"));
+        let axis = Axis::default();
+        assert_eq!(axis.ticks().len(), 9);
+        assert!(axis.ticks().iter().all(|tick| tick.label.len() < 8));
     }
 }

@@ -1,43 +1,33 @@
-//! One trace: its tree on a time axis, and the step that is looked at.
+//! One trace: its steps on a time axis, and the step that is looked at.
 
-use std::collections::HashMap;
-
-use askama::{Error, Template};
-use perpend_domain::ids::ObservationId;
-use perpend_domain::observation::{Content, Cost, Level, Observation, ObservationKind, Usage};
+use askama::Template;
+use perpend_domain::observation::{Content, Cost, Level, Observation, Usage};
 use perpend_domain::trace::Trace;
 use serde_json::Value;
 
 use crate::content::{Addresses, Block};
 use crate::format::{clock, count, dollars, duration, known_dollars};
+use crate::rows::{RowsInput, Window, nonzero, nonzero_dollars};
 use crate::scores::{ScoreView, Verdict};
 use crate::shell::encode;
-use crate::timeline::{Axis, Bar};
-use crate::tree::{Oddity, Placed, place};
+use crate::timeline::{Axis, Tick};
+use crate::traces::{only, tagged};
+use crate::words::{kind_word, many};
 use crate::{Shell, Text};
-
-/// Rows on the page unless all are asked for, or the step looked at comes later.
-pub const VISIBLE_ROWS: usize = 1_000;
-/// Deeper rows are indented like this one.
-const MAX_DEPTH: usize = 20;
 
 /// What a trace's page is made from.
 #[derive(Debug)]
-pub struct TraceInput {
+pub struct TraceInput<'a> {
     /// Around the page.
     pub shell: Shell,
     /// The trace; with its content when no observation is selected.
     pub trace: Trace,
-    /// All observations; content only on the selected one, if at all.
-    pub observations: Vec<Observation>,
-    /// The observation that is looked at; the trace itself when absent or not in it.
-    pub selected: Option<ObservationId>,
+    /// The selected observation, with its content; the trace itself is looked at when absent.
+    pub step: Option<Observation>,
     /// What is known about it.
     pub detail: DetailInput,
-    /// What the scores of this trace are about, for the marks in the tree.
-    pub scored: Vec<Option<ObservationId>>,
-    /// Show every row.
-    pub show_all: bool,
+    /// The rows to show.
+    pub rows: RowsInput<'a>,
 }
 
 /// What is known about the step that is looked at, besides what it is.
@@ -51,7 +41,7 @@ pub struct DetailInput {
     pub verdicts: Vec<Verdict>,
 }
 
-/// The page of one trace. One that [is long](TracePage::is_long) is shown in [pieces](TracePage::into_pieces).
+/// The page of one trace: a window of its rows, however many there are.
 #[derive(Debug, Template)]
 #[template(path = "trace.html")]
 pub struct TracePage {
@@ -60,99 +50,16 @@ pub struct TracePage {
     name: Option<Text>,
     figures: Vec<Fact>,
     labels: Vec<Label>,
-    ticks: Vec<String>,
-    rows: Vec<Row>,
-    more: Option<MoreRows>,
-    trace_bar: Bar,
+    ticks: Vec<Tick>,
+    /// The address that those of the parts of this page begin with.
+    fragments: String,
+    window: Window,
     trace_selected: bool,
-    trace_scores: usize,
+    trace_scores: u64,
     latency: String,
     tokens: String,
     cost: String,
-    n_rows: usize,
-    n_hidden: usize,
-    query: &'static str,
     detail: Detail,
-}
-
-/// Rows alone.
-#[derive(Debug, Template)]
-#[template(path = "rows.html")]
-struct Rows {
-    rows: Vec<Row>,
-    query: &'static str,
-}
-
-/// Where the rows of [`MoreRows`] come in. No text from outside looks like it: that is escaped.
-const MORE: &str = "<!--more-->";
-
-/// The rows that are not made yet.
-#[derive(Debug)]
-struct MoreRows {
-    observations: Vec<Observation>,
-    placed: Vec<Placed>,
-    n_made: usize,
-    looked_at: Option<usize>,
-    n_scores: HashMap<ObservationId, usize>,
-    axis: Axis,
-    query: &'static str,
-}
-
-impl MoreRows {
-    fn rows(&mut self, n: usize) -> Vec<Row> {
-        let left = self.placed.iter().skip(self.n_made).take(n);
-        let rows: Vec<Row> = left.map(|placed| self.row(placed)).collect();
-        self.n_made += rows.len();
-        rows
-    }
-
-    fn row(&self, placed: &Placed) -> Row {
-        let step = &self.observations[placed.index];
-        let (mark, mark_class) = mark(step, placed.oddity);
-        Row {
-            encoded: encode(step.id.as_str()),
-            name: Text::from(step.name.as_str()),
-            kind: kind_word(step.kind),
-            depth: placed.depth.min(MAX_DEPTH),
-            level: placed.depth + 2,
-            has_children: placed.has_children,
-            mark,
-            mark_class,
-            n_scores: self.n_scores.get(&step.id).copied().unwrap_or_default(),
-            bar: self.axis.bar(step),
-            duration: step.end.map_or("open".to_owned(), |end| {
-                duration(end.micros_since(step.start))
-            }),
-            tokens: nonzero(total_tokens(&step.usage)),
-            cost: nonzero_dollars(total_cost(step.effective_cost())),
-            is_selected: Some(placed.index) == self.looked_at,
-        }
-    }
-}
-
-/// A page piece by piece: rows become HTML as they are taken.
-#[derive(Debug)]
-pub struct Pieces {
-    head: Option<String>,
-    more: Option<MoreRows>,
-    tail: Option<String>,
-}
-
-impl Iterator for Pieces {
-    type Item = Result<String, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if let Some(head) = self.head.take() {
-            return Some(Ok(head));
-        }
-        if let Some(more) = &mut self.more {
-            let (rows, query) = (more.rows(VISIBLE_ROWS), more.query);
-            if !rows.is_empty() {
-                return Some(crate::render(&Rows { rows, query }));
-            }
-        }
-        self.tail.take().map(Ok)
-    }
 }
 
 /// The detail pane alone, for the script that swaps it.
@@ -177,24 +84,6 @@ struct Label {
 }
 
 #[derive(Debug)]
-struct Row {
-    encoded: String,
-    name: Text,
-    kind: &'static str,
-    depth: usize,
-    level: usize,
-    has_children: bool,
-    mark: Option<&'static str>,
-    mark_class: &'static str,
-    n_scores: usize,
-    bar: Bar,
-    duration: String,
-    tokens: String,
-    cost: String,
-    is_selected: bool,
-}
-
-#[derive(Debug)]
 struct Detail {
     base: String,
     kind: &'static str,
@@ -212,20 +101,6 @@ struct Detail {
     metadata: Block,
     scores: Vec<ScoreView>,
     verdicts: Vec<Verdict>,
-}
-
-impl Row {
-    fn scores_text(&self) -> String {
-        many(self.n_scores, "score")
-    }
-}
-
-fn many(n: usize, what: &str) -> String {
-    format!(
-        "{} {what}{}",
-        count(n as u64),
-        if n == 1 { "" } else { "s" }
-    )
 }
 
 impl DetailPage {
@@ -249,127 +124,41 @@ impl DetailPage {
 impl TracePage {
     /// Lays the page out.
     #[must_use]
-    pub fn new(input: TraceInput) -> Self {
+    pub fn new(input: TraceInput<'_>) -> Self {
         let TraceInput {
             shell,
             trace,
-            observations,
-            selected,
+            step,
             detail,
-            scored,
-            show_all,
+            rows,
         } = input;
-        let axis = Axis::new(trace.first_start, trace.last_end);
-        let looked_at = selected.and_then(|id| observations.iter().position(|o| o.id == id));
-        let mut n_scores: HashMap<ObservationId, usize> = HashMap::new();
-        for id in scored.iter().flatten() {
-            *n_scores.entry(id.clone()).or_default() += 1;
-        }
-        let mut placed = place(&observations);
-        let n_rows = placed.len();
-        let is_beyond = placed
-            .iter()
-            .skip(VISIBLE_ROWS)
-            .any(|row| Some(row.index) == looked_at);
-        let show_all = show_all || is_beyond;
-        if !show_all {
-            placed.truncate(VISIBLE_ROWS);
-        }
-        let n_hidden = n_rows - placed.len();
-        let query = match show_all && VISIBLE_ROWS < n_rows {
-            true => "all=1&",
-            false => "",
-        };
-        let detail = match looked_at {
-            Some(index) => Detail::of_observation(&observations[index], detail),
-            None => Detail::of_trace(&trace, detail),
-        };
-        let ticks = axis.ticks();
-        let mut more = MoreRows {
-            observations,
-            placed,
-            n_made: 0,
-            looked_at,
-            n_scores,
-            axis,
-            query,
-        };
-        let rows = more.rows(VISIBLE_ROWS);
+        let period = rows.view.outline().period();
+        let axis = period.map(|(start, end)| Axis::new(start, end));
+        let trace_scores = rows.n_scores.get(&None).copied();
+        let id = encode(trace.id.as_str());
         Self {
             id: trace.id.to_string(),
             name: trace.name.as_deref().map(Text::from),
             figures: figures(&trace),
             labels: labels(&trace, shell.base()),
-            ticks,
-            trace_bar: Bar {
-                x: 0.0,
-                width: 1000.0,
-                wait: None,
-                is_open: false,
-            },
-            trace_selected: looked_at.is_none(),
-            trace_scores: scored.iter().filter(|subject| subject.is_none()).count(),
+            ticks: axis.unwrap_or_default().ticks(),
+            fragments: format!("{}/_/traces/{id}", shell.base()),
+            window: Window::new(&rows),
+            trace_selected: step.is_none(),
+            trace_scores: trace_scores.unwrap_or_default(),
             latency: duration(trace.latency_us),
-            tokens: nonzero(total_tokens(&trace.usage)),
-            cost: nonzero_dollars(trace.total_cost),
-            n_rows,
-            n_hidden,
-            query,
-            detail,
-            more: (more.n_made < more.placed.len()).then_some(more),
-            rows,
+            tokens: nonzero(Some(total_tokens(&trace.usage))),
+            cost: nonzero_dollars(Some(trace.total_cost)),
+            detail: match &step {
+                Some(step) => Detail::of_observation(step, detail),
+                None => Detail::of_trace(&trace, detail),
+            },
             shell,
         }
     }
 
-    /// Whether it has more than one piece.
-    #[must_use]
-    pub fn is_long(&self) -> bool {
-        self.more.is_some()
-    }
-
-    /// All of it.
-    ///
-    /// # Errors
-    /// Only when formatting into memory fails, which is a bug in a template.
-    pub fn into_pieces(mut self) -> Result<Pieces, Error> {
-        let html = crate::render(&self)?;
-        let (head, tail) = html.split_once(MORE).unwrap_or((html.as_str(), ""));
-        Ok(Pieces {
-            head: Some(head.to_owned()),
-            more: self.more.take(),
-            tail: Some(tail.to_owned()),
-        })
-    }
-
     fn trace_scores_text(&self) -> String {
         many(self.trace_scores, "score")
-    }
-}
-
-/// What stands behind a row's name when something is unusual.
-fn mark(step: &Observation, oddity: Option<Oddity>) -> (Option<&'static str>, &'static str) {
-    match (step.level, oddity) {
-        (Level::Error, _) => (Some("error"), "bad"),
-        (Level::Warning, _) => (Some("warning"), "waiting"),
-        (_, Some(Oddity::Orphan)) => (Some("parent missing"), "plain"),
-        (_, Some(Oddity::Cycle)) => (Some("in a cycle"), "plain"),
-        _ => (None, ""),
-    }
-}
-
-fn kind_word(kind: ObservationKind) -> &'static str {
-    match kind {
-        ObservationKind::Span => "span",
-        ObservationKind::Generation => "generation",
-        ObservationKind::Event => "event",
-        ObservationKind::Agent => "agent",
-        ObservationKind::Tool => "tool",
-        ObservationKind::Chain => "chain",
-        ObservationKind::Retriever => "retriever",
-        ObservationKind::Evaluator => "evaluator",
-        ObservationKind::Embedding => "embedding",
-        ObservationKind::Guardrail => "guardrail",
     }
 }
 
@@ -385,24 +174,6 @@ pub fn total_tokens(usage: &Usage) -> u64 {
         .get("total")
         .copied()
         .unwrap_or_else(|| parts().map(|(_, n)| *n).fold(0, u64::saturating_add))
-}
-
-fn total_cost(cost: &Cost) -> f64 {
-    cost.get("total")
-        .copied()
-        .unwrap_or_else(|| cost.values().sum())
-}
-
-fn nonzero(n: u64) -> String {
-    if n == 0 { String::new() } else { count(n) }
-}
-
-fn nonzero_dollars(amount: f64) -> String {
-    if amount > 0.0 {
-        dollars(amount)
-    } else {
-        String::new()
-    }
 }
 
 fn figures(trace: &Trace) -> Vec<Fact> {
@@ -431,42 +202,47 @@ fn figures(trace: &Trace) -> Vec<Fact> {
 }
 
 fn labels(trace: &Trace, base: &str) -> Vec<Label> {
-    let link = |label, key: &str, value: &str| Label {
+    let to = |label, value: &str, href: String| Label {
         label,
         value: Text::from(value),
-        href: Some(format!("{base}/traces?{key}={}", encode(value))),
+        href: Some(href),
     };
-    let plain = |label, value: &str| Label {
-        label,
-        value: Text::from(value),
-        href: None,
+    let alike = |label, column: &str, value: &str| to(label, value, only(base, column, value));
+    let page = |label, section: &str, value: &str| {
+        let href = format!("{base}/{section}/{}", encode(value));
+        to(label, value, href)
     };
-    let mut labels = vec![link("environment", "environment", &trace.environment)];
+    let mut labels = vec![alike("environment", "environment", &trace.environment)];
     labels.extend(
         trace
             .user_id
             .as_deref()
-            .map(|user| link("user", "user", user)),
+            .map(|user| page("user", "users", user)),
     );
     labels.extend(
         trace
             .session_id
             .as_deref()
-            .map(|session| link("session", "session", session)),
+            .map(|session| page("session", "sessions", session)),
     );
     labels.extend(
         trace
             .release
             .as_deref()
-            .map(|release| plain("release", release)),
+            .map(|release| alike("release", "release", release)),
     );
     labels.extend(
         trace
             .version
             .as_deref()
-            .map(|version| plain("version", version)),
+            .map(|version| alike("version", "version", version)),
     );
-    labels.extend(trace.tags.iter().map(|tag| link("tag", "tag", tag)));
+    labels.extend(
+        trace
+            .tags
+            .iter()
+            .map(|tag| to("tag", tag, tagged(base, tag))),
+    );
     labels
 }
 
@@ -505,7 +281,7 @@ impl Detail {
         ];
         push_usage(&mut facts, &trace.usage, "Tokens");
         if !trace.duplicates.is_empty() {
-            let n = many(trace.duplicates.len(), "observation");
+            let n = many(trace.duplicates.len() as u64, "observation");
             facts.push(fact(
                 "Not counted twice",
                 format!("{n} that repeat another's usage"),

@@ -1,13 +1,13 @@
 //! The list of latest traces with its filter.
 
 use askama::Template;
-use perpend_domain::filter::text::print_condition;
-use perpend_domain::filter::{Condition, TRACES, Test, TextOp, find};
+use perpend_domain::filter::{Condition, SetOp, TRACES, Test, TextOp, find};
 use perpend_domain::time::Timestamp;
+use perpend_query::print_condition;
 
 use crate::format::{clock, count, duration, known_dollars};
-use crate::overview::Setup;
 use crate::scores::Chip;
+use crate::setup::Setup;
 use crate::shell::encode;
 use crate::{Shell, Text};
 
@@ -36,6 +36,10 @@ pub struct TracesPage {
     pub lines: Vec<TraceLine>,
     /// Where in the list this page is.
     pub pager: Pager,
+    /// How many traces were not looked through, because what is asked takes long to find.
+    pub n_left: u64,
+    /// What evaluations record of themselves is left out: the address of the list with it.
+    pub with_own: Option<String>,
     /// Nothing was recorded yet: how to change that.
     pub setup: Option<Setup>,
 }
@@ -161,6 +165,10 @@ impl TracesPage {
         self.query.with(&chip.without).address(self.shell.base(), 1)
     }
 
+    fn left(&self) -> String {
+        count(self.n_left)
+    }
+
     /// Filters to begin with.
     fn quick(&self) -> [(&'static str, String); 4] {
         [
@@ -223,9 +231,18 @@ impl Pager {
 
 /// The address of the list of traces that have this value in this column.
 pub(crate) fn only(base: &str, column: &str, value: &str) -> String {
+    passing(base, column, Test::Text(TextOp::Equal, value.to_owned()))
+}
+
+/// The address of the list of traces with this tag.
+pub(crate) fn tagged(base: &str, tag: &str) -> String {
+    passing(base, "tags", Test::List(SetOp::AnyOf, vec![tag.to_owned()]))
+}
+
+fn passing(base: &str, column: &str, test: Test) -> String {
     let condition = Condition {
         column: find(TRACES, column),
-        test: Test::Text(TextOp::Equal, value.to_owned()),
+        test,
     };
     let q = print_condition(&condition).unwrap_or_default();
     TracesQuery::of(q).address(base, 1)

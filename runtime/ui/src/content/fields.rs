@@ -113,3 +113,11 @@ pub(super) fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
         into.insert(name, value);
     }
 }
+
+pub(super) fn beginning(raw: &str, max: usize) -> &str {
+    let mut end = max.min(raw.len());
+    while !raw.is_char_boundary(end) {
+        end -= 1;
+    }
+    &raw[..end]
+}

@@ -1,5 +1,6 @@
 //! Text and JSON that fold away when they are long, with the media that stand in them.
 
+use super::fields::beginning;
 use super::media::Media;
 use crate::format::count;
 use crate::markup::{Html, Text};
@@ -62,14 +63,6 @@ impl Fold {
             n_more_media: 0,
         }
     }
-}
-
-pub(super) fn beginning(raw: &str, max: usize) -> &str {
-    let mut end = max.min(raw.len());
-    while !raw.is_char_boundary(end) {
-        end -= 1;
-    }
-    &raw[..end]
 }
 
 /// Members of an object that have no place of their own in the form that is shown.

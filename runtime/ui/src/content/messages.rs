@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use super::fields::{Fields, is_empty, merge};
 use super::fold::Further;
 use super::kinds::Kind;
-use super::media::Source;
 use super::parts::{Part, Role};
+use super::source::Source;
 use crate::markup::Text;
 
 /// Objects around a message: `choices[0].message`, the `data` and `kwargs` of LangChain ...
@@ -253,9 +253,9 @@ impl Message {
     }
 
     /// A message with a role; `class` is the path of its class in LangChain.
-    fn spoken<'v>(
+    fn spoken(
         source: &Source<'_>,
-        object: &'v Map<String, Value>,
+        object: &Map<String, Value>,
         class: Option<&str>,
     ) -> (Self, Map<String, Value>) {
         let mut fields = Fields::of(object);

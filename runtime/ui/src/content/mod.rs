@@ -21,6 +21,7 @@ mod media;
 mod messages;
 mod pairs;
 mod parts;
+mod source;
 mod spans;
 #[cfg(test)]
 mod tests;
@@ -34,8 +35,8 @@ use serde_json::{Map, Value};
 use self::fold::{Fold, Further, SHOWN_BYTES};
 use self::locate::Item;
 pub(crate) use self::media::Place;
-use self::media::Source;
 use self::messages::Message;
+use self::source::Source;
 use self::tools::Tools;
 
 pub use self::inline::{InlineMedium, inline_type};

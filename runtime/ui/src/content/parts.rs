@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::fields::{Fields, is_empty, merge, parsed, short};
 use super::fold::{Fold, Further};
 use super::kinds::{CALL_IDS, CALL_MEMBERS, Kind, REASONING, RESULT_MEMBERS, RESULTS, TEXT};
-use super::media::Source;
+use super::source::Source;
 use crate::markup::Text;
 
 /// Contents inside contents; deeper ones are shown as JSON.

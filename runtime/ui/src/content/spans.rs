@@ -5,7 +5,7 @@ use std::ops::Range;
 use perpend_domain::dataset::media_id;
 
 use super::encoded::{run_length, sniffed};
-use super::fold::beginning;
+use super::fields::beginning;
 
 /// Longest text that may be base64 and is still shown as text.
 const LONGEST_RUN: usize = 256;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::fields::parsed;
 use super::fold::Fold;
-use super::media::Source;
+use super::source::Source;
 use crate::format::count;
 use crate::markup::Text;
 

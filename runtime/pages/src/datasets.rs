@@ -1,0 +1,127 @@
+//! `GET P/datasets/{dataset}` and `GET P/datasets/{dataset}/runs/{run}`: the addresses that clients print after an
+//! experiment.
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use perpend_catalog::datasets::ItemQuery;
+use perpend_domain::list::Paging;
+use perpend_ui::{DatasetPage, Section, Text, clock, count, encode};
+use perpend_web::problem::Problem;
+use serde::Deserialize;
+
+use crate::answer::page;
+use crate::setup;
+use crate::state::App;
+use crate::viewer::Viewer;
+
+/// Runs named on the page of a dataset.
+const RUNS: u32 = 20;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct OfDataset {
+    dataset: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct OfRun {
+    dataset: String,
+    run: String,
+}
+
+fn curl(origin: &str, path: &str) -> String {
+    format!("curl -u \"$PUBLIC_KEY:$SECRET_KEY\" \"{origin}{path}\"")
+}
+
+fn times(created_at: perpend_domain::time::Timestamp) -> (&'static str, Text) {
+    ("Made", Text::from(format!("{} UTC", clock(created_at))))
+}
+
+/// `GET P/datasets/{dataset}`
+pub(super) async fn dataset(
+    State(app): State<App>,
+    viewer: Viewer,
+    headers: HeaderMap,
+    Path(OfDataset { dataset }): Path<OfDataset>,
+) -> Result<Response, Problem> {
+    let (store, project) = (&app.store, &viewer.project);
+    let found = store.catalog.dataset_by_id(project, &dataset).await?;
+    let found = found.ok_or_else(|| Problem::not_found("dataset"))?.dataset;
+    let items = ItemQuery {
+        dataset_id: Some(found.id.clone()),
+        ..ItemQuery::default()
+    };
+    let one = Paging { page: 1, limit: 1 };
+    let n_items = store.catalog.dataset_items(project, &items, one).await?;
+    let ids = [found.id.as_str()];
+    let names = store.telemetry.dataset_run_names(project, &ids, RUNS);
+    let names = names.await?.remove(&found.id).unwrap_or_default();
+    let (origin, name) = (setup::origin(&app, &headers), encode(&found.name));
+    let base = format!("{}/datasets/{}/runs", viewer.base(), encode(&found.id));
+    let runs = names.iter().map(|name| {
+        let id = perpend_domain::dataset::run_id(project, &found.id, name);
+        (Text::from(name.as_str()), format!("{base}/{}", encode(&id)))
+    });
+    let schema = |schema: &Option<serde_json::Value>| {
+        Text::from(if schema.is_some() { "has one" } else { "none" })
+    };
+    let view = DatasetPage {
+        shell: viewer.shell(Section::Elsewhere),
+        kind: "Dataset",
+        description: found.description.as_deref().map(Text::from),
+        facts: vec![
+            ("Items", Text::from(count(n_items.n_total))),
+            ("Schema of inputs", schema(&found.input_schema)),
+            ("Schema of outputs", schema(&found.expected_output_schema)),
+            times(found.created_at),
+        ],
+        runs: runs.collect(),
+        requests: vec![
+            (
+                "Items",
+                curl(
+                    &origin,
+                    &format!("/api/public/dataset-items?datasetName={name}"),
+                ),
+            ),
+            (
+                "Runs",
+                curl(&origin, &format!("/api/public/datasets/{name}/runs")),
+            ),
+        ],
+        name: Text::from(found.name),
+    };
+    page(StatusCode::OK, &view)
+}
+
+/// `GET P/datasets/{dataset}/runs/{run}`
+pub(super) async fn run(
+    State(app): State<App>,
+    viewer: Viewer,
+    headers: HeaderMap,
+    Path(OfRun { dataset, run }): Path<OfRun>,
+) -> Result<Response, Problem> {
+    let (store, project) = (&app.store, &viewer.project);
+    let found = store.telemetry.dataset_runs_by_id(project, &[&run]).await?;
+    let found = found.into_iter().find(|found| found.dataset_id == dataset);
+    let found = found.ok_or_else(|| Problem::not_found("run"))?;
+    let origin = setup::origin(&app, &headers);
+    let path = format!(
+        "/api/public/datasets/{}/runs/{}",
+        encode(&found.dataset_name),
+        encode(&found.name)
+    );
+    let view = DatasetPage {
+        shell: viewer.shell(Section::Elsewhere),
+        kind: "Run",
+        description: found.description.as_deref().map(Text::from),
+        facts: vec![
+            ("Dataset", Text::from(found.dataset_name)),
+            times(found.created_at),
+        ],
+        runs: Vec::new(),
+        requests: vec![("The run with its items", curl(&origin, &path))],
+        name: Text::from(found.name),
+    };
+    page(StatusCode::OK, &view)
+}

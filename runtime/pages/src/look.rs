@@ -1,0 +1,145 @@
+//! What of a trace is looked at: the parameters that its page and the parts of it have in common.
+
+use std::str::FromStr;
+
+use perpend_domain::ids::ObservationId;
+use perpend_domain::outline::{Folds, Mark, Outline, View};
+use perpend_ui::WINDOW;
+
+/// The parameters of an address. Unknown ones and those that cannot be read are passed over.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    /// The selected step; the trace itself when absent.
+    pub(super) observation: Option<ObservationId>,
+    folds: Folds,
+    /// What to open when it is closed, and to close when it is open.
+    toggle: Option<Mark>,
+    at: Option<usize>,
+    n: Option<usize>,
+    /// Where a search begins.
+    pub(super) from: Option<String>,
+    /// What is searched for.
+    pub(super) what: Option<String>,
+    /// The search goes towards the first row.
+    pub(super) is_backwards: bool,
+}
+
+impl Look {
+    /// Reads the query of an address.
+    pub(super) fn new(query: Option<&str>) -> Self {
+        fn number<T: FromStr>(raw: &str) -> Option<T> {
+            raw.parse().ok()
+        }
+        let mut look = Self::default();
+        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            let text = value.as_ref();
+            match name.as_ref() {
+                // An id that no observation can have is one that none has.
+                "observation" => look.observation = ObservationId::new(text).ok(),
+                "fold" => look.folds.set(Mark::Row(text.to_owned()), false),
+                "fold-run" => look.folds.set(Mark::Run(text.to_owned()), false),
+                "open" => look.folds.set(Mark::Row(text.to_owned()), true),
+                "open-run" => look.folds.set(Mark::Run(text.to_owned()), true),
+                "group" => look.folds.is_ungrouped = text == "0",
+                "toggle" => look.toggle = Some(Mark::Row(text.to_owned())),
+                "toggle-run" => look.toggle = Some(Mark::Run(text.to_owned())),
+                "at" => look.at = number(text),
+                "n" => look.n = number(text),
+                "from" => look.from = Some(text.to_owned()),
+                "what" => look.what = Some(text.to_owned()),
+                "back" => look.is_backwards = true,
+                _ => {}
+            }
+        }
+        look
+    }
+
+    /// Whether what is visible changes with this request.
+    pub(super) const fn toggles(&self) -> bool {
+        self.toggle.is_some()
+    }
+
+    /// The window of the outline that is looked at.
+    pub(super) fn window<'o>(self, outline: &'o Outline, selected: Option<usize>) -> Looked<'o> {
+        let folds = match self.toggle {
+            Some(mark) => outline.toggled(self.folds, selected, mark),
+            None => self.folds,
+        };
+        Looked::new(outline, folds, selected, self.at, self.n)
+    }
+
+    /// The window around a row, which what was closed by hand does not hide.
+    pub(super) fn reveal(self, outline: &Outline, row: usize) -> Looked<'_> {
+        let folds = outline.revealed(self.folds, row);
+        Looked::new(outline, folds, Some(row), None, self.n)
+    }
+}
+
+/// A window of an outline.
+#[derive(Debug)]
+pub(super) struct Looked<'o> {
+    pub(super) view: View<'o>,
+    pub(super) folds: Folds,
+    pub(super) selected: Option<usize>,
+    pub(super) at: usize,
+    pub(super) n: usize,
+}
+
+impl<'o> Looked<'o> {
+    fn new(
+        outline: &'o Outline,
+        folds: Folds,
+        selected: Option<usize>,
+        at: Option<usize>,
+        n: Option<usize>,
+    ) -> Self {
+        let view = outline.view(&folds, selected);
+        let n = n.unwrap_or(WINDOW).clamp(1, WINDOW);
+        let around = || {
+            let index = selected.and_then(|row| view.index_of(row));
+            let first = index.unwrap_or_default().saturating_sub(n / 2);
+            first.min(view.len().saturating_sub(n))
+        };
+        Self {
+            at: at.unwrap_or_else(around).min(view.len()),
+            n,
+            view,
+            folds,
+            selected,
+        }
+    }
+
+    /// The observations in the window.
+    pub(super) fn ids(&self) -> Vec<&str> {
+        let rows = self.view.outline().rows();
+        let lines = self.view.window(self.at, self.n);
+        lines
+            .iter()
+            .map(|line| rows[line.row as usize].id())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folds_are_read_as_they_are_written_and_the_rest_is_passed_over() {
+        let query = "observation=a%20b&fold=x&open=y&open-run=x&fold=z%26&group=0&at=no&n=7&v=tree&toggle=q";
+        let look = Look::new(Some(query));
+        assert_eq!(
+            look.observation.as_ref().map(ObservationId::as_str),
+            Some("a b")
+        );
+        let row = |id: &str| Mark::Row(id.to_owned());
+        assert_eq!(look.folds.closed, [row("x"), row("z&")]);
+        assert_eq!(look.folds.open, [row("y"), Mark::Run("x".to_owned())]);
+        assert!(look.folds.is_ungrouped && look.toggles());
+        assert_eq!(
+            (look.at, look.n, look.toggle),
+            (None, Some(7), Some(row("q")))
+        );
+        assert!(Look::new(Some("observation=")).observation.is_none());
+    }
+}

@@ -1,0 +1,400 @@
+// The trace page: rows that are fetched as they come into view, their keys, and steps opened in place. Without this
+// script every row is a plain link and windows of rows are pages. Markup comes from the server alone.
+"use strict";
+
+const WINDOW = 200;
+const MAX_ROWS = 600;
+// Rows that are fetched before they come into view.
+const AHEAD = 300;
+
+const grid = document.querySelector("[role=treegrid]");
+const pane = document.getElementById("detail");
+const said = document.getElementById("said");
+const map = document.getElementById("map");
+const box = grid.querySelector(".window");
+const ofTrace = grid.querySelector(".of-trace");
+const [above, below] = grid.querySelectorAll(".space");
+
+// Index of the first row in the document, number of all lines, what is folded as the end of an address.
+let first = Number(box.dataset.at);
+let count = Number(box.dataset.count);
+let rest = box.dataset.rest;
+// What is selected: the id of a step, encoded; nothing means the trace.
+let selected = grid.querySelector("[aria-selected=true]")?.dataset.step ?? "";
+// The line that keys start from; -1 is the row of the trace.
+let current = box.dataset.selected === undefined ? -1 : Number(box.dataset.selected);
+let lastTop = 0;
+
+// Far down, coordinates are too coarse to measure a row: the one of the trace is always near the top.
+function height() {
+  return ofTrace.getBoundingClientRect().height || 1;
+}
+
+function end() {
+  return first + box.childElementCount;
+}
+
+function layout() {
+  const one = height();
+  above.style.height = `${first * one}px`;
+  below.style.height = `${Math.max(0, count - end()) * one}px`;
+}
+
+function head() {
+  return grid.querySelector(".names").getBoundingClientRect().height;
+}
+
+/** The first line in view and the one behind the last. */
+function view() {
+  const one = height();
+  const from = Math.floor(grid.scrollTop / one);
+  return [Math.min(from, count), Math.min(count, from + Math.ceil((grid.clientHeight - head()) / one) + 1)];
+}
+
+/** Only rows take part in the order of Tab: one of them, and not what is in it. */
+function prepare(rows) {
+  for (const row of rows) {
+    row.tabIndex = -1;
+    for (const link of row.querySelectorAll("a")) link.tabIndex = -1;
+  }
+}
+
+function rowAt(index) {
+  return index < 0 ? ofTrace : box.children[index - first];
+}
+
+function indexOf(row) {
+  return row === ofTrace ? -1 : Number(row.getAttribute("aria-rowindex")) - 3;
+}
+
+function mark() {
+  for (const row of grid.querySelectorAll("[tabindex='0']")) row.tabIndex = -1;
+  (rowAt(current) ?? box.firstElementChild ?? ofTrace).tabIndex = 0;
+  for (const row of grid.querySelectorAll("[aria-selected]")) {
+    row.setAttribute("aria-selected", String(row.dataset.step === selected));
+  }
+}
+
+/** Keeps the place of the keyboard when the row that has it goes. */
+function keepFocus(change) {
+  const had = grid.contains(document.activeElement) && document.activeElement !== grid;
+  change();
+  if (!had || grid.contains(document.activeElement)) return;
+  (rowAt(current) ?? grid).focus({ preventScroll: true });
+}
+
+// Rows
+
+let asked = null;
+
+function address(part, query) {
+  return `${grid.dataset.from}/${part}?${query}${rest}`;
+}
+
+function selection() {
+  return selected ? `observation=${selected}` : "trace";
+}
+
+/** What the server answers, or nothing when a newer question was asked meanwhile. */
+async function ask(slot, path) {
+  slot.abort?.abort();
+  const mine = new AbortController();
+  slot.abort = mine;
+  const answer = await fetch(path, { headers: { accept: "text/html" }, signal: mine.signal }).catch((error) => {
+    return error.name === "AbortError" ? undefined : null;
+  });
+  if (answer === undefined || slot.abort !== mine) return undefined;
+  // Anything unusual, such as a session that has run out, is the whole page's business.
+  if (!answer || !answer.ok || answer.redirected) return null;
+  if (answer.status === 204) return "";
+  const text = await answer.text().catch(() => undefined);
+  return slot.abort === mine ? text : undefined;
+}
+
+const rowsSlot = {};
+
+/** Puts an answer with rows in place: instead of all, behind the last or before the first one. */
+function put(html, how) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  const part = template.content.querySelector(".window");
+  if (!part) return false;
+  const at = Number(part.dataset.at);
+  const rows = Array.from(part.children);
+  prepare(rows);
+  keepFocus(() => {
+    if (how === "behind" && at === end()) {
+      box.append(...rows);
+      for (; box.childElementCount > MAX_ROWS; first += 1) box.firstElementChild.remove();
+    } else if (how === "before" && at + rows.length === first) {
+      box.prepend(...rows);
+      first = at;
+      while (box.childElementCount > MAX_ROWS) box.lastElementChild.remove();
+    } else {
+      box.replaceChildren(...rows);
+      first = at;
+    }
+    count = Number(part.dataset.count);
+    rest = part.dataset.rest;
+    grid.setAttribute("aria-rowcount", String(count + 2));
+    const picture = template.content.querySelector(".map");
+    if (picture) map.replaceChildren(picture);
+    else if (count <= WINDOW) map.replaceChildren();
+    layout();
+    mark();
+  });
+  return part;
+}
+
+/** Asks for a window; answers whether it came. */
+async function fetchRows(at, n, how, more = "") {
+  asked = { at, end: at + n };
+  const html = await ask(rowsSlot, address("rows", `${selection()}&at=${at}&n=${n}${more}`));
+  if (html === undefined) return false;
+  asked = null;
+  if (html === null) {
+    location.reload();
+    return false;
+  }
+  return Boolean(put(html, how));
+}
+
+let waiting = 0;
+
+/** Fetches what is in view or soon will be. */
+function fill() {
+  const [from, to] = view();
+  const isDown = grid.scrollTop >= lastTop;
+  lastTop = grid.scrollTop;
+  if (asked && asked.at <= from && to <= asked.end) return;
+  clearTimeout(waiting);
+  if (to <= first || end() <= from) {
+    if (from === to) return;
+    // While the scroll bar is dragged, only where it rests is of interest.
+    waiting = setTimeout(() => {
+      fetchRows(Math.max(0, from - WINDOW / 2), WINDOW, "instead").then((came) => came && fill());
+    }, 60);
+    return;
+  }
+  if (asked) return;
+  if (end() < count && ((isDown && end() - to < AHEAD) || end() < to)) {
+    fetchRows(end(), WINDOW, "behind").then((came) => came && fill());
+  } else if (first > 0 && ((!isDown && from - first < AHEAD) || from < first)) {
+    const at = Math.max(0, first - WINDOW);
+    fetchRows(at, first - at, "before").then((came) => came && fill());
+  }
+}
+
+function show(index) {
+  const one = height();
+  const room = grid.clientHeight - head();
+  const top = Math.max(0, index) * one;
+  if (index < 0) grid.scrollTop = 0;
+  else if (top < grid.scrollTop) grid.scrollTop = top;
+  else if (top + one > grid.scrollTop + room) grid.scrollTop = top + one - room;
+}
+
+/** Moves the keyboard to a line, which is fetched when it is not there. */
+async function go(index) {
+  const to = current = Math.min(Math.max(index, -1), count - 1);
+  if (!rowAt(to)) {
+    clearTimeout(waiting);
+    const at = Math.min(Math.max(0, to - WINDOW / 2), Math.max(0, count - WINDOW));
+    if (!(await fetchRows(at, WINDOW, "instead")) || current !== to) return null;
+  }
+  show(to);
+  mark();
+  const row = rowAt(to);
+  row?.focus({ preventScroll: true });
+  return row ?? null;
+}
+
+// The pane
+
+const paneSlot = {};
+let lastPush = 0;
+
+/** Marks a step at once and loads what is known about it. */
+async function select(row, how) {
+  if (row.classList.contains("run")) return;
+  selected = row.dataset.step;
+  current = indexOf(row);
+  mark();
+  const name = row.querySelector(".name");
+  said.textContent = `${row.querySelector(".kind").textContent} ${name.textContent}`;
+  const now = Date.now();
+  // A row that is only passed by is no step to go back to.
+  if (how === "push" || now - lastPush > 1000) history.pushState(null, "", `?${selection()}${rest}`);
+  else if (how === "pass") history.replaceState(null, "", `?${selection()}${rest}`);
+  lastPush = now;
+  await load();
+}
+
+async function load() {
+  pane.setAttribute("aria-busy", "true");
+  const html = await ask(paneSlot, `${grid.dataset.from}/detail?${selection()}`);
+  if (html === undefined) return;
+  if (html === null) {
+    location.reload();
+    return;
+  }
+  pane.innerHTML = html;
+  pane.scrollTop = 0;
+  pane.removeAttribute("aria-busy");
+}
+
+// Opening and closing
+
+async function toggle(row) {
+  const index = indexOf(row);
+  const what = row.classList.contains("run") ? "toggle-run" : "toggle";
+  current = index;
+  const at = Math.max(0, Math.min(index, view()[0]) - WINDOW / 4);
+  if (!(await fetchRows(at, WINDOW, "instead", `&${what}=${row.dataset.step}`))) return;
+  history.replaceState(null, "", `?${selection()}${rest}`);
+  mark();
+  rowAt(current)?.focus({ preventScroll: true });
+  fill();
+}
+
+async function seekError(back) {
+  asked = null;
+  const from = rowAt(current)?.dataset.step ?? "";
+  const html = await ask(rowsSlot, address("seek", `what=error&from=${from}${back ? "&back" : ""}`));
+  if (html === undefined) return;
+  if (html === null) {
+    location.reload();
+    return;
+  }
+  if (html === "") {
+    said.textContent = back ? "No earlier error" : "No further error";
+    return;
+  }
+  const part = put(html, "instead");
+  if (!part || part.dataset.selected === undefined) return;
+  const found = await go(Number(part.dataset.selected));
+  if (found) select(found, "pass");
+}
+
+async function step(by) {
+  const row = await go(current + by);
+  if (row) select(row, "pass");
+}
+
+// Events
+
+function onClick(event) {
+  const row = event.target.closest("[role=row]");
+  if (!row || row.classList.contains("axis")) return;
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  // What is being marked to copy is not clicked.
+  const marked = getSelection();
+  if (!event.target.closest("a") && !marked.isCollapsed && row.contains(marked.anchorNode)) return;
+  event.preventDefault();
+  if (event.target.closest("a.fold") || row.classList.contains("run")) {
+    toggle(row);
+    return;
+  }
+  row.focus({ preventScroll: true });
+  select(row, "push");
+}
+
+const isOpen = (row) => row?.getAttribute("aria-expanded");
+
+function goLeft(row) {
+  if (isOpen(row) === "true") toggle(row);
+  else if (row !== ofTrace) go(row.dataset.parent === undefined ? -1 : Number(row.dataset.parent));
+}
+
+function goRight(row) {
+  if (isOpen(row) === "false") toggle(row);
+  else if (isOpen(row) === "true") go(current + 1);
+}
+
+/** What a key does to a row; false when it is none of ours. */
+function press(key, row) {
+  switch (key) {
+    case "ArrowDown": go(current + 1); break;
+    case "ArrowUp": go(current - 1); break;
+    case "Home": go(-1); break;
+    case "End": go(count - 1); break;
+    case "PageDown": go(Math.min(count - 1, current + view()[1] - view()[0] - 2)); break;
+    case "PageUp": go(Math.max(-1, current - (view()[1] - view()[0] - 2))); break;
+    case "ArrowRight": goRight(row); break;
+    case "ArrowLeft": goLeft(row); break;
+    case "Enter":
+    case " ":
+      if (row?.classList.contains("run")) toggle(row);
+      else if (row) select(row, "push");
+      break;
+    default: return false;
+  }
+  return true;
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  if (event.target.closest("input, textarea, select, [contenteditable]")) return;
+  if (grid.contains(event.target)) {
+    const row = event.target.closest("[role=row]") ?? rowAt(current);
+    if (row) current = indexOf(row);
+    if (press(event.key, row)) {
+      event.preventDefault();
+      return;
+    }
+  }
+  switch (event.key) {
+    case "j": step(1); break;
+    case "k": step(-1); break;
+    case "e": seekError(false); break;
+    case "E": seekError(true); break;
+    default: return;
+  }
+  event.preventDefault();
+}
+
+/** As the server writes it: everything but letters and digits is escaped. */
+function encode(id) {
+  return encodeURIComponent(id).replace(/[-_.!~*'()]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+async function onBack() {
+  const query = new URLSearchParams(location.search);
+  selected = encode(query.get("observation") ?? "");
+  const folds = new URLSearchParams();
+  for (const [name, value] of query) {
+    if (/^(fold|open)(-run)?$|^group$/.test(name)) folds.append(name, value);
+  }
+  rest = folds.size ? `&${folds}` : "";
+  asked = null;
+  const html = await ask(rowsSlot, address("rows", selection()));
+  if (html === undefined) return;
+  const part = html ? put(html, "instead") : null;
+  if (!part) {
+    location.reload();
+    return;
+  }
+  current = part.dataset.selected === undefined ? -1 : Number(part.dataset.selected);
+  show(current);
+  mark();
+  await load();
+}
+
+document.documentElement.classList.add("scripted");
+grid.tabIndex = -1;
+prepare([ofTrace, ...box.children]);
+layout();
+mark();
+if (rowAt(current) && (current >= 0 || first === 0)) show(current);
+else grid.scrollTop = first * height();
+lastTop = grid.scrollTop;
+fill();
+grid.addEventListener("click", onClick);
+document.addEventListener("keydown", onKey);
+grid.addEventListener("scroll", () => requestAnimationFrame(fill), { passive: true });
+addEventListener("resize", () => { layout(); fill(); });
+addEventListener("popstate", onBack);
+map.addEventListener("click", (event) => {
+  const frame = map.getBoundingClientRect();
+  grid.scrollTop = ((event.clientX - frame.left) / frame.width) * count * height() - grid.clientHeight / 2;
+});

@@ -1,0 +1,344 @@
+//! Rows of the outline of a trace, a window at a time.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use askama::Template;
+use perpend_domain::observation::Level;
+use perpend_domain::outline::{Entry, Folds, Line, Mark, Oddity, Run, View};
+
+use crate::Text;
+use crate::format::{count, dollars, duration};
+use crate::shell::encode;
+use crate::timeline::{Axis, Bar};
+use crate::words::{kind_word, many};
+
+/// Rows rendered at once.
+pub const WINDOW: usize = 200;
+/// Deeper rows are indented like this one.
+const MAX_DEPTH: u32 = 20;
+/// Parts of the map.
+const MAP_PARTS: usize = 200;
+/// Height of the map in units of its drawing.
+const MAP_HEIGHT: u32 = 20;
+/// Rows of the grid above the first line: the names of the columns and the trace.
+const ROWS_ABOVE: usize = 2;
+
+/// What a window of rows is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct RowsInput<'a> {
+    /// The visible lines.
+    pub view: &'a View<'a>,
+    /// What was opened and closed by hand: links keep it.
+    pub folds: &'a Folds,
+    /// The index of the first line; [`WINDOW`] lines are shown at most.
+    pub at: usize,
+    /// At most so many lines.
+    pub n: usize,
+    /// The position of the selected row in the outline; none when the trace itself is selected.
+    pub selected: Option<usize>,
+    /// Scores by the id of the observation they are about; by none those about the trace.
+    pub n_scores: &'a HashMap<Option<String>, u64>,
+    /// Draw the map of the whole.
+    pub with_map: bool,
+}
+
+/// A window of rows alone, for the script that puts it in place.
+#[derive(Debug, Template)]
+#[template(path = "window.html")]
+pub struct RowsPage {
+    window: Window,
+}
+
+impl RowsPage {
+    /// Lays the rows out.
+    #[must_use]
+    pub fn new(input: &RowsInput<'_>) -> Self {
+        Self {
+            window: Window::new(input),
+        }
+    }
+}
+
+/// Rows and what leads to the others.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) at: usize,
+    pub(crate) n_lines: usize,
+    /// What is selected, as the beginning of an address.
+    pub(crate) selection: String,
+    /// What was opened and closed by hand, as the end of an address.
+    pub(crate) rest: String,
+    /// The index of the line that is selected, or that hides what is selected.
+    pub(crate) selected: Option<usize>,
+    pub(crate) map: Option<Map>,
+    pub(crate) grouping: Option<(&'static str, String)>,
+}
+
+/// The whole as a drawing of [`MAP_PARTS`] columns, as paths.
+#[derive(Debug)]
+pub(crate) struct Map {
+    pub(crate) depths: String,
+    pub(crate) errors: String,
+    pub(crate) n: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) step: String,
+    pub(crate) is_run: bool,
+    pub(crate) name: Text,
+    pub(crate) model: Option<Text>,
+    pub(crate) kind: &'static str,
+    pub(crate) indent: u32,
+    pub(crate) level: u32,
+    pub(crate) index: usize,
+    pub(crate) parent: Option<usize>,
+    pub(crate) is_open: Option<bool>,
+    pub(crate) note: Option<String>,
+    pub(crate) mark: Option<String>,
+    pub(crate) mark_class: &'static str,
+    pub(crate) n_scores: u64,
+    pub(crate) bar: Bar,
+    pub(crate) duration: String,
+    pub(crate) tokens: String,
+    pub(crate) cost: String,
+    pub(crate) is_selected: bool,
+}
+
+impl Row {
+    pub(crate) fn scores_text(&self) -> String {
+        many(self.n_scores, "score")
+    }
+
+    pub(crate) fn row_index(&self) -> usize {
+        self.index + ROWS_ABOVE + 1
+    }
+
+    /// The name of the parameter that opens and closes it.
+    pub(crate) fn toggle(&self) -> &'static str {
+        match self.is_run {
+            true => "toggle-run",
+            false => "toggle",
+        }
+    }
+}
+
+impl Window {
+    pub(crate) fn new(input: &RowsInput<'_>) -> Self {
+        let view = input.view;
+        let outline = view.outline();
+        let axis = outline.period().map(|(start, end)| Axis::new(start, end));
+        let axis = axis.unwrap_or_default();
+        let lines = view.window(input.at, input.n.min(WINDOW));
+        let at = input.at.min(view.len());
+        let parents = view.parents(at, lines.len());
+        let rows = lines.iter().zip(parents).enumerate();
+        let rows = rows.map(|(nth, (line, parent))| {
+            let row = match line.run {
+                Some(run) => of_run(view, line, &outline.runs()[run as usize], axis),
+                None => of_row(input, line, axis),
+            };
+            Row {
+                index: at + nth,
+                parent,
+                ..row
+            }
+        });
+        let selection = match input.selected {
+            Some(at) => format!("observation={}", encode(outline.rows()[at].id())),
+            None => "trace".to_owned(),
+        };
+        let rest = folds_query(input.folds);
+        let has_map = input.with_map && WINDOW < view.len();
+        Self {
+            rows: rows.collect(),
+            at,
+            n_lines: view.len(),
+            grouping: grouping(input, &selection),
+            selection,
+            rest,
+            selected: input.selected.and_then(|row| view.index_of(row)),
+            map: has_map.then(|| Map::new(view)),
+        }
+    }
+
+    pub(crate) fn n_grid_rows(&self) -> usize {
+        self.n_lines + ROWS_ABOVE
+    }
+
+    pub(crate) fn earlier(&self) -> Option<String> {
+        let at = self.at.saturating_sub(WINDOW);
+        (0 < self.at).then(|| format!("?{}{}&at={at}", self.selection, self.rest))
+    }
+
+    pub(crate) fn later(&self) -> Option<String> {
+        let at = self.at + self.rows.len();
+        (at < self.n_lines).then(|| format!("?{}{}&at={at}", self.selection, self.rest))
+    }
+
+    pub(crate) fn shown(&self) -> String {
+        let (first, last) = (self.at + 1, self.at + self.rows.len());
+        let number = |n: usize| count(n as u64);
+        format!(
+            "Rows {}–{} of {}",
+            number(first),
+            number(last),
+            number(self.n_lines)
+        )
+    }
+}
+
+/// The link that switches groups off, or on again.
+fn grouping(input: &RowsInput<'_>, selection: &str) -> Option<(&'static str, String)> {
+    if input.view.outline().runs().is_empty() {
+        return None;
+    }
+    let other = Folds {
+        is_ungrouped: !input.folds.is_ungrouped,
+        ..input.folds.clone()
+    };
+    let label = match input.folds.is_ungrouped {
+        true => "Group steps that look alike",
+        false => "Show every step on its own row",
+    };
+    Some((label, format!("?{selection}{}", folds_query(&other))))
+}
+
+/// What was opened and closed by hand as parameters, each with an `&` before it.
+fn folds_query(folds: &Folds) -> String {
+    let mut query = String::new();
+    let lists = [
+        (&folds.closed, ["fold", "fold-run"]),
+        (&folds.open, ["open", "open-run"]),
+    ];
+    for (marks, [of_row, of_run]) in lists {
+        for mark in marks {
+            let (name, id) = match mark {
+                Mark::Row(id) => (of_row, id),
+                Mark::Run(id) => (of_run, id),
+            };
+            // Writing to a `String` cannot fail.
+            let _ = write!(query, "&{name}={}", encode(id));
+        }
+    }
+    if folds.is_ungrouped {
+        query.push_str("&group=0");
+    }
+    query
+}
+
+fn of_row(input: &RowsInput<'_>, line: &Line, axis: Axis) -> Row {
+    let outline = input.view.outline();
+    let at = line.row as usize;
+    let row = &outline.rows()[at];
+    let is_closed = line.is_open == Some(false);
+    let (mark, mark_class) = mark(row, is_closed);
+    let id = Some(row.id().to_owned());
+    Row {
+        step: encode(row.id()),
+        is_run: false,
+        name: Text::from(outline.name(row)),
+        model: outline.model(row).map(Text::from),
+        kind: kind_word(row.kind),
+        indent: line.depth.min(MAX_DEPTH),
+        level: line.depth + 2,
+        index: 0,
+        parent: None,
+        is_open: line.is_open,
+        note: is_closed.then(|| format!("+{}", count(row.n_below.into()))),
+        mark,
+        mark_class,
+        n_scores: input.n_scores.get(&id).copied().unwrap_or_default(),
+        bar: axis.bar(row.start, row.end, row.first_token),
+        duration: row.end.map_or_else(
+            || "open".to_owned(),
+            |end| duration(end.micros_since(row.start)),
+        ),
+        tokens: nonzero(row.tokens),
+        cost: nonzero_dollars(row.cost),
+        is_selected: input.selected == Some(at),
+    }
+}
+
+fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
+    let outline = view.outline();
+    let first = &outline.rows()[line.row as usize];
+    let figure =
+        |label: &str, micros: Option<i64>| micros.map(|n| format!("{label} {}", duration(n)));
+    let figures = [figure("median", run.median_us), figure("p95", run.p95_us)];
+    let figures: Vec<String> = figures.into_iter().flatten().collect();
+    let end = (run.n_open == 0).then_some(run.last_end);
+    Row {
+        step: encode(first.id()),
+        is_run: true,
+        name: Text::from(format!("{} ×{}", outline.name(first), count(run.n.into()))),
+        model: None,
+        kind: kind_word(first.kind),
+        indent: line.depth.min(MAX_DEPTH),
+        level: line.depth + 2,
+        index: 0,
+        parent: None,
+        is_open: line.is_open,
+        note: Some(figures.join(" · ")).filter(|text| !text.is_empty()),
+        mark: (run.n_errors > 0).then(|| many(run.n_errors.into(), "error")),
+        mark_class: "bad",
+        n_scores: 0,
+        bar: axis.bar(first.start, end, None),
+        duration: end.map_or_else(
+            || "open".to_owned(),
+            |end| duration(end.micros_since(first.start)),
+        ),
+        tokens: nonzero(run.tokens),
+        cost: nonzero_dollars(run.cost),
+        is_selected: false,
+    }
+}
+
+/// What is behind a row's name when something is unusual.
+fn mark(row: &Entry, is_closed: bool) -> (Option<String>, &'static str) {
+    let word = |word: &str| Some(word.to_owned());
+    match (row.level, row.oddity) {
+        (Level::Error, _) => (word("error"), "bad"),
+        _ if is_closed && row.n_errors_below > 0 => {
+            let n = many(row.n_errors_below.into(), "error");
+            (Some(format!("{n} inside")), "bad")
+        }
+        (Level::Warning, _) => (word("warning"), "waiting"),
+        (_, Some(Oddity::Orphan)) => (word("parent missing"), "plain"),
+        (_, Some(Oddity::Cycle)) => (word("in a cycle"), "plain"),
+        _ => (None, ""),
+    }
+}
+
+pub(crate) fn nonzero(n: Option<u64>) -> String {
+    n.filter(|n| *n > 0).map_or_else(String::new, count)
+}
+
+pub(crate) fn nonzero_dollars(amount: Option<f64>) -> String {
+    amount
+        .filter(|amount| *amount > 0.0)
+        .map_or_else(String::new, dollars)
+}
+
+impl Map {
+    fn new(view: &View<'_>) -> Self {
+        let buckets = view.map(MAP_PARTS);
+        let deepest = buckets.iter().map(|bucket| bucket.depth).max();
+        let deepest = deepest.unwrap_or_default().max(1);
+        let (mut depths, mut errors) = (String::new(), String::new());
+        for (at, bucket) in buckets.iter().enumerate() {
+            let height = 2 + bucket.depth * (MAP_HEIGHT - 2) / deepest;
+            let _ = write!(depths, "M{at} 0v{height}h1v-{height}z");
+            if bucket.n_errors > 0 {
+                let _ = write!(errors, "M{at} 0v{MAP_HEIGHT}h1v-{MAP_HEIGHT}z");
+            }
+        }
+        Self {
+            depths,
+            errors,
+            n: buckets.len(),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Kinds and numbers as words.
+
+use perpend_domain::observation::ObservationKind;
+
+use crate::format::count;
+
+pub(crate) fn kind_word(kind: ObservationKind) -> &'static str {
+    match kind {
+        ObservationKind::Span => "span",
+        ObservationKind::Generation => "generation",
+        ObservationKind::Event => "event",
+        ObservationKind::Agent => "agent",
+        ObservationKind::Tool => "tool",
+        ObservationKind::Chain => "chain",
+        ObservationKind::Retriever => "retriever",
+        ObservationKind::Evaluator => "evaluator",
+        ObservationKind::Embedding => "embedding",
+        ObservationKind::Guardrail => "guardrail",
+    }
+}
+
+pub(crate) fn many(n: u64, what: &str) -> String {
+    format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" })
+}
