@@ -400,6 +400,8 @@ pub struct TraceGroup {
     pub first: Timestamp,
     /// Start of the last trace.
     pub last: Timestamp,
+    /// The latest end of a trace.
+    pub end: Timestamp,
     /// The first in the alphabet where they differ.
     pub environment: String,
     /// How many traces.

@@ -34,7 +34,7 @@ fn curl(origin: &str, path: &str) -> String {
 }
 
 fn times(created_at: perpend_domain::time::Timestamp) -> (&'static str, Text) {
-    ("Made", Text::from(format!("{} UTC", clock(created_at))))
+    ("Created", Text::from(format!("{} UTC", clock(created_at))))
 }
 
 /// `GET P/datasets/{dataset}`

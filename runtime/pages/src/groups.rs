@@ -105,6 +105,7 @@ async fn list(
         by,
         ways: ways(&path, &query, &found),
         lines: lines_of(by, found.items),
+        is_later: query.after.is_some(),
         unknown,
     };
     page(StatusCode::OK, &view)

@@ -4,7 +4,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_domain::filter::{Condition, TRACES};
+use perpend_domain::filter::{Condition, Filter, TRACES};
 use perpend_domain::telemetry::{TraceOrder, TraceQuery};
 use perpend_query::{Parsed, parse};
 use perpend_ui::{Pager, Section, Sort, TermChip, Text, TracesPage, TracesQuery};
@@ -45,7 +45,6 @@ pub(super) async fn show(
     let mut view = TracesPage {
         shell: viewer.shell(Section::Traces),
         terms: terms(&query.q, &parsed),
-        json: json(&parsed),
         columns: TRACES.iter().map(|column| column.id).collect(),
         origin: setup::origin(&app, &headers),
         query,
@@ -59,8 +58,15 @@ pub(super) async fn show(
         let all = view.query.with(all.trim());
         view.with_own = Some(all.address(view.shell.base(), 1));
     }
+    view.json = json(&parsed);
     fill(&app, &viewer, parsed, number, &mut view).await?;
-    if view.lines.is_empty() && view.terms.is_empty() {
+    let is_bare = view.lines.is_empty() && view.terms.is_empty();
+    if is_bare
+        && read::traces(&app, &viewer.project, Filter::default(), 1, 1)
+            .await?
+            .n_total
+            == 0
+    {
         view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
     }
     page(StatusCode::OK, &view)

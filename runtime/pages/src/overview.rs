@@ -7,7 +7,7 @@ use perpend_domain::evaluation::ExecutionState;
 use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, Order, TRACES, Test, find};
 use perpend_domain::metrics::{Aggregation, Group, Metric, Question, View};
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Figure, OverviewPage, RangeLink, Section, Text, Waiting, change};
+use perpend_ui::{Figure, OverviewPage, RangeLink, Section, Text, Waiting, change, encode};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -192,22 +192,31 @@ async fn figures(app: &App, viewer: &Viewer, minutes: i64) -> Result<Vec<Figure>
         rows,
     };
     let count = |value: f64| perpend_ui::count(value as u64);
+    let since = |more: &str| {
+        let q = format!("timestamp:>=\"{from}\"{more}");
+        Some(format!("/traces?q={}", encode(&q)))
+    };
     Ok(vec![
-        figure("Traces", |sums| sums.traces, count(now.traces), "/traces"),
+        figure("Traces", |sums| sums.traces, count(now.traces), since("")),
         figure(
             "Observations",
             |sums| sums.observations,
             count(now.observations),
-            "",
+            None,
         ),
         figure(
-            "Errors",
+            "Observations with errors",
             |sums| sums.errors,
             count(now.errors),
-            "/traces?q=level%3AERROR",
+            since(" level:ERROR"),
         ),
-        figure("Tokens", |sums| sums.tokens, count(now.tokens), ""),
-        figure("Cost", |sums| sums.cost, perpend_ui::dollars(now.cost), ""),
+        figure("Tokens", |sums| sums.tokens, count(now.tokens), None),
+        figure(
+            "Cost",
+            |sums| sums.cost,
+            perpend_ui::dollars(now.cost),
+            None,
+        ),
     ])
 }
 
@@ -237,10 +246,13 @@ async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<Waiting>, Problem> {
             waiting.push(Waiting {
                 name: Text::from(rule.name.as_str()),
                 state: "failed",
-                reason: Text::from(format!(
-                    "{} executions failed and are kept to be tried again.",
-                    perpend_ui::count(n_failed)
-                )),
+                reason: Text::from(match n_failed {
+                    1 => "1 execution failed and is kept to be tried again.".to_owned(),
+                    n => format!(
+                        "{} executions failed and are kept to be tried again.",
+                        perpend_ui::count(n)
+                    ),
+                }),
             });
         }
     }

@@ -66,6 +66,9 @@ pub struct Parsed {
     pub terms: Vec<Term>,
 }
 
+/// The most terms that are read: each is a condition that every row is tested by.
+pub const MAX_TERMS: usize = 50;
+
 /// One part of the text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Term {
@@ -103,7 +106,19 @@ pub fn parse(text: &str, columns: &'static [Column]) -> Parsed {
         };
     }
     let mut parsed = Parsed::default();
-    for (at, raw) in syntax::terms(text) {
+    for (place, (at, raw)) in syntax::terms(text).into_iter().enumerate() {
+        if place == MAX_TERMS {
+            let at = at.start..text.len();
+            let message = format!(
+                "a filter has at most {MAX_TERMS} terms; this one and those behind it are left out"
+            );
+            parsed.terms.push(Term {
+                text: text.get(at.clone()).unwrap_or_default().to_owned(),
+                outcome: Err(Fault::new(&at, message)),
+                at,
+            });
+            break;
+        }
         let outcome = raw.and_then(|raw| resolve::conditions(raw, columns));
         if let Ok(conditions) = &outcome {
             let conditions = conditions.iter().cloned();

@@ -288,6 +288,16 @@ fn faults_stand_at_their_place_and_say_what_may_stand_there() {
 }
 
 #[test]
+fn more_terms_than_are_read_are_one_fault_and_the_others_hold() {
+    let text = vec!["a"; MAX_TERMS + 10].join(" ");
+    let parsed = parse(&text, OBSERVATIONS);
+    assert_eq!(parsed.filter.conditions.len(), MAX_TERMS);
+    assert_eq!(parsed.terms.len(), MAX_TERMS + 1);
+    let fault = parsed.faults().next().unwrap();
+    assert_eq!(&text[fault.at.clone()], ["a"; 10].join(" "));
+}
+
+#[test]
 fn the_terms_beside_a_fault_still_apply() {
     let parsed = parse(
         "it\"s nme:\"a b\" tags:all(a b level:ERROR -x latency:>2",

@@ -196,7 +196,13 @@ impl Inner {
     pub(crate) async fn execute(&self, mut work: Work) -> Result<(), Error> {
         let started_at = self.deps.clock.now();
         if work.lease.until <= started_at {
-            // Whoever claims them next may have them already: what is asked here too would be paid for twice.
+            // Another may have claimed them already, and what is asked here too would be paid for twice. Those that nobody
+            // claimed have used up no attempt.
+            let seqs: Vec<i64> = work.leased.iter().map(|each| each.seq).collect();
+            let ledger = &self.deps.store.ledger;
+            ledger
+                .release_executions(work.lease.fence, &seqs, Release::GivenBack, started_at)
+                .await?;
             return Ok(());
         }
         let store = &self.deps.store;

@@ -55,6 +55,10 @@ const fn order_column(order: TraceOrder) -> &'static str {
     }
 }
 
+/// Traces whose steps are looked through for a text.
+const MAX_SEARCHED: u64 = 100_000;
+const SEARCH_TOO_WIDE: &str = "the column text is looked for in at most 100,000 traces: add conditions on timestamp, or others that leave fewer";
+
 /// A column out of the reach of its index: SQLite has no statistics and might choose it.
 fn unled(id: &str) -> Option<Expr> {
     Some(match id {
@@ -234,8 +238,17 @@ impl Telemetry {
         project: &ProjectId,
         query: &TraceQuery,
     ) -> Result<Numbered<StoredTrace>, Error> {
-        let all = self.traces_tested(project, query, u64::MAX).await?;
-        Ok(all.found)
+        // Only a search opens the content of every step.
+        let is_search = |condition: &Condition| Search::of(condition).is_some();
+        let max = match query.filter.conditions.iter().any(is_search) {
+            true => MAX_SEARCHED,
+            false => u64::MAX,
+        };
+        let tested = self.traces_tested(project, query, max).await?;
+        match tested.n_left {
+            0 => Ok(tested.found),
+            _ => Err(Error::Conflict(SEARCH_TOO_WIDE)),
+        }
     }
 
     /// A page of traces, where only so many of those that no index can tell are tested.

@@ -355,7 +355,7 @@ function onKey(event) {
 
 /** As the server writes it: everything but letters and digits is escaped. */
 function encode(id) {
-  return encodeURIComponent(id).replace(/[-_.!~*'()]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+  return encodeURIComponent(id).replace(/[!*'()]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
 async function onBack() {

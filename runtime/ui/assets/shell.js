@@ -5,6 +5,7 @@
 function isTyping(event) {
   const on = event.target;
   return event.ctrlKey || event.metaKey || event.altKey
+    || document.querySelector("dialog[open]") !== null
     || (on instanceof Element && on.closest("input, textarea, select, [contenteditable]") !== null);
 }
 

@@ -134,7 +134,7 @@ impl FindPage {
 
     pub(crate) fn n_hits(&self) -> String {
         let n = count(self.hits.len() as u64);
-        match (self.has_more, self.hits.len()) {
+        match (self.has_more && !self.is_partial, self.hits.len()) {
             (true, _) => format!("more than {n} steps; the last of them"),
             (false, 1) => "1 step".to_owned(),
             (false, _) => format!("{n} steps"),

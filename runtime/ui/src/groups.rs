@@ -19,6 +19,8 @@ pub struct GroupsPage {
     pub lines: Vec<GroupLine>,
     /// Addresses of the pages before and after.
     pub ways: Ways,
+    /// It is not the first page.
+    pub is_later: bool,
     /// Somebody asked for an id that none has.
     pub unknown: Option<Text>,
 }
@@ -75,7 +77,7 @@ impl GroupLine {
     }
 
     pub(crate) fn lasted(&self) -> String {
-        duration(self.group.last.micros_since(self.group.first))
+        duration(self.group.end.micros_since(self.group.first))
     }
 
     pub(crate) fn traces(&self) -> String {

@@ -44,8 +44,8 @@ pub struct Figure {
     pub value: String,
     /// Against the same time before; absent where there was nothing.
     pub change: Option<String>,
-    /// The rows behind it, below the address of the project.
-    pub rows: &'static str,
+    /// Where the rows behind it are, below the address of the project.
+    pub rows: Option<String>,
 }
 
 /// Something that waits for somebody.

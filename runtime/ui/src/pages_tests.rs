@@ -317,6 +317,7 @@ fn hostile_group(by: GroupedBy) -> GroupLine {
         id: HOSTILE.to_owned(),
         first: Timestamp::from_millis(0),
         last: Timestamp::from_millis(60_000),
+        end: Timestamp::from_millis(61_000),
         environment: HOSTILE.to_owned(),
         n_traces: 12,
         n_others: 3,
@@ -394,6 +395,7 @@ fn sessions_and_users_are_inert() {
                 newer: Some("/p?before=1.a".to_owned()),
                 older: Some("/p?after=1.a".to_owned()),
             },
+            is_later: false,
             unknown: Some(text(HOSTILE)),
         });
         assert!(
@@ -449,7 +451,7 @@ fn the_overview_and_datasets_are_inert() {
             label: "Traces",
             value: "41".to_owned(),
             change: change(3.0, 2.0),
-            rows: "/traces",
+            rows: Some("/traces".to_owned()),
         }],
         waiting: vec![Waiting {
             name: text(HOSTILE),

@@ -75,6 +75,6 @@ impl Turn {
     }
 
     pub(crate) fn chips(&self) -> &[Chip] {
-        &self.trace.scores
+        self.trace.first_chips()
     }
 }

@@ -63,7 +63,7 @@ pub enum Sort {
     Oldest,
     /// The slowest first.
     Slowest,
-    /// The dearest first.
+    /// The highest cost first.
     Dearest,
 }
 
@@ -104,7 +104,7 @@ impl Sort {
             Self::Newest => "newest first",
             Self::Oldest => "oldest first",
             Self::Slowest => "slowest first",
-            Self::Dearest => "dearest first",
+            Self::Dearest => "highest cost first",
         }
     }
 }

@@ -297,7 +297,7 @@ async fn lists_refuse_what_they_do_not_understand() {
         "/api/public/v2/observations?fromStartTime=yesterday",
         "/api/public/v2/observations?filter=no",
         "/api/public/traces?page=0",
-        "/api/public/traces?orderBy=latency.desc",
+        "/api/public/traces?orderBy=luck.desc",
         "/api/public/observations?limit=1000",
     ] {
         let answer = app.client.get(path).await.unwrap();

@@ -16,6 +16,8 @@ use perpend_domain::telemetry::{
 /// Rows read at a time.
 const PAGE: u32 = 4_000;
 
+const SEARCH: &str = "traces cannot be measured by the column text: ask about observations";
+
 /// What stands only in the content of an observation.
 const IN_CONTENT: [&str; 3] = ["toolNames", "toolDefinitions", "toolCalls"];
 
@@ -296,6 +298,11 @@ impl Telemetry {
             .metrics
             .iter()
             .any(|metric| metric.measure.name == "scoresCount");
+        let is_search =
+            |condition: &Condition| condition.column.is_some_and(|own| own.id == "text");
+        if question.filter.conditions.iter().any(is_search) {
+            return Err(Error::Conflict(SEARCH));
+        }
         let mut query = TraceQuery {
             filter: within(question),
             ascending: true,

@@ -115,3 +115,31 @@ async fn groups_come_by_their_last_trace_and_pages_repeat_and_lose_none_in_eithe
     })
     .await;
 }
+
+#[tokio::test]
+async fn tokens_that_add_up_to_more_than_a_number_holds_break_no_list() {
+    on_each_database(|store| async move {
+        let project = project("p");
+        for n in 1..=3 {
+            let mut root = span(n, 1, None);
+            root.session_id = Some("s".to_owned());
+            root.usage = Usage::from([("total".to_owned(), u64::MAX)]);
+            let write = store
+                .telemetry
+                .write_batch(&project, batch(vec![root]), at(0));
+            write.await.unwrap();
+        }
+        let query = GroupQuery::new(GroupedBy::Session, 10);
+        let page = store
+            .telemetry
+            .trace_groups(&project, &query)
+            .await
+            .unwrap();
+        assert_eq!(page.items[0].n_traces, 3);
+        assert!(page.items[0].total_tokens > i64::MAX.unsigned_abs());
+        let none = GroupQuery::new(GroupedBy::User, 10);
+        let none = store.telemetry.trace_groups(&project, &none).await.unwrap();
+        assert_eq!(none, GroupPage::default());
+    })
+    .await;
+}
