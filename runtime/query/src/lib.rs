@@ -31,7 +31,7 @@
 //!   `toTimestamp` are. A date without time of day begins at midnight UTC.
 //! - White space may stand after the commas within parentheses.
 //!
-//! [`parse`] keeps the terms it can read and names the fault of each other one. [`print`] is its inverse
+//! [`parse`] keeps the terms it can read and names the fault of each other one. [`print()`] is its inverse
 //! for every filter that [`Filter::parse`] accepts. Four things have no text, so that it leaves them out:
 //! [`Test::Never`](perpend_domain::filter::Test::Never), [`Test::Position`](perpend_domain::filter::Test::Position), a condition whose
 //! column no longer exists, and a stored test that no longer fits its column.
@@ -106,7 +106,7 @@ pub fn parse(text: &str, columns: &'static [Column]) -> Parsed {
         };
     }
     let mut parsed = Parsed::default();
-    for (place, (at, raw)) in syntax::terms(text).into_iter().enumerate() {
+    for (place, (at, raw)) in syntax::terms(text).enumerate() {
         if place == MAX_TERMS {
             let at = at.start..text.len();
             let message = format!(

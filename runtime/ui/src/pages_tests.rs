@@ -379,6 +379,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
     };
     let filtered = checked(&TracesPage {
         terms: vec![chip],
+        setup: None,
         ..page(TracesQuery::of("userId:x"))
     });
     assert!(filtered.contains("No trace fits"));
