@@ -11,6 +11,7 @@ mod breaker;
 mod fairness;
 mod held;
 mod kills;
+mod leases;
 mod loops;
 mod model;
 mod pointing;
