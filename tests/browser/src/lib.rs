@@ -67,7 +67,7 @@ impl Drop for Process {
     }
 }
 
-/// A running server with demonstration data.
+/// A running server.
 #[derive(Debug)]
 pub struct Server {
     _process: Process,
@@ -79,14 +79,36 @@ pub struct Server {
 }
 
 impl Server {
+    /// The key pair of the server without data.
+    pub const KEYS: (&'static str, &'static str) = ("pk-lf-walk", "sk-lf-walk");
+
     /// Starts `perpend demo` and waits for its address.
     ///
     /// # Errors
     /// When it does not come up.
     pub fn demo() -> Result<Self> {
-        let data = tempfile::tempdir()?;
         let mut command = Command::new(perpend_it::program()?);
-        command.args(["demo", "--data-dir"]).arg(data.path());
+        command.arg("demo");
+        Self::start(command)
+    }
+
+    /// Starts `perpend serve` on a fresh database, with [`Server::KEYS`].
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub fn empty() -> Result<Self> {
+        let mut command = Command::new(perpend_it::program()?);
+        command.args(["serve", "--listen", "127.0.0.1:0"]);
+        // What tests are told by variables is no setting of the server.
+        command.env_clear();
+        command.env("PERPEND_INIT_PUBLIC_KEY", Self::KEYS.0);
+        command.env("PERPEND_INIT_SECRET_KEY", Self::KEYS.1);
+        Self::start(command)
+    }
+
+    fn start(mut command: Command) -> Result<Self> {
+        let data = tempfile::tempdir()?;
+        command.arg("--data-dir").arg(data.path());
         let process = Process::start(&mut command, |line| line.contains("/?token="))?;
         let found = process
             .line

@@ -270,3 +270,29 @@ async fn a_visitor_finds_the_scores_and_what_made_them() -> Result<()> {
     walk(&server, "light").await?;
     walk(&server, "dark").await
 }
+
+#[tokio::test]
+async fn a_page_that_waits_for_the_first_trace_shows_it_by_itself() -> Result<()> {
+    let server = Server::empty()?;
+    let Some(browser) = Browser::open(false).await? else {
+        return Ok(());
+    };
+    browser.client.goto(&server.login_url).await?;
+    let is_waiting = "document.querySelector('[data-wait]') !== null";
+    browser.wait_for(is_waiting).await?;
+    let command = browser.text(".empty").await?;
+    ensure!(command.contains(Server::KEYS.0) && command.contains(&server.origin));
+    let span = r#"{ traceId: '0123456789abcdef0123456789abcdef', spanId: '0123456789abcdef', name: 'hello',
+        startTimeUnixNano: Date.now() + '000000', endTimeUnixNano: Date.now() + '000000' }"#;
+    let (public, secret) = Server::KEYS;
+    browser
+        .eval(&format!(
+            "void fetch('/api/public/otel/v1/traces', {{ method: 'POST', \
+               headers: {{ 'content-type': 'application/json', authorization: 'Basic ' + btoa('{public}:{secret}') }}, \
+               body: JSON.stringify({{ resourceSpans: [{{ scopeSpans: [{{ spans: [{span}] }}] }}] }}) }})"
+        ))
+        .await?;
+    browser.wait_for(&format!("!({is_waiting})")).await?;
+    ensure!(browser.text(".cards").await?.contains("Traces"));
+    browser.close().await
+}
