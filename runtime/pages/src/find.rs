@@ -1,10 +1,9 @@
-//! `GET P/traces/{trace}/find`: where a text stands in a trace.
+//! `GET P/traces/{trace}/find`: the steps of a trace that contain a text.
 
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, Test, TextOp, find};
-use perpend_domain::ids::TraceId;
 use perpend_domain::telemetry::ObservationQuery;
 use perpend_ui::{FindPage, Hit, Section, Text};
 use perpend_web::problem::Problem;
@@ -12,6 +11,7 @@ use serde::Deserialize;
 
 use crate::answer::page;
 use crate::state::App;
+use crate::trace::{OfTrace, unknown};
 use crate::viewer::Viewer;
 
 /// Steps that are shown.
@@ -20,11 +20,6 @@ const HITS: u32 = 100;
 const MAX_TESTED: u64 = 20_000;
 /// A longer text is not looked for.
 const MAX_TEXT: usize = 1_000;
-
-#[derive(Debug, Deserialize)]
-pub(super) struct OfTrace {
-    trace: String,
-}
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -35,11 +30,10 @@ pub(super) struct Asked {
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
-    Path(OfTrace { trace }): Path<OfTrace>,
+    Path(of): Path<OfTrace>,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    let unknown = || Problem::not_found("trace");
-    let id = TraceId::new(&trace).map_err(|_| unknown())?;
+    let id = of.id()?;
     let telemetry = &app.store.telemetry;
     let stored = telemetry.trace(&viewer.project, &id, false).await?;
     let stored = stored.ok_or_else(unknown)?;
@@ -54,7 +48,7 @@ pub(super) async fn show(
         let query = ObservationQuery {
             filter: Filter {
                 conditions: vec![
-                    condition("traceId", Test::Text(TextOp::Equal, trace)),
+                    condition("traceId", Test::Text(TextOp::Equal, id.to_string())),
                     condition("text", Test::Text(TextOp::MatchesAnyCase, text.clone())),
                 ],
             },

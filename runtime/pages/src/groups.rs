@@ -7,7 +7,7 @@ use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
 use perpend_domain::time::Timestamp;
-use perpend_ui::{GroupLine, GroupsPage, Section, Text, UserPage, Ways, encode};
+use perpend_ui::{GroupLine, GroupsPage, Section, Text, UserPage, Ways, encode, href, list_href};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -29,7 +29,7 @@ pub(super) struct Asked {
 }
 
 /// A place in a list as an address has it: a time in microseconds, and an id.
-fn place(raw: &str) -> Result<Option<Cursor>, Problem> {
+fn place(name: &'static str, raw: &str) -> Result<Option<Cursor>, Problem> {
     if raw.is_empty() {
         return Ok(None);
     }
@@ -40,7 +40,10 @@ fn place(raw: &str) -> Result<Option<Cursor>, Problem> {
             id: id.to_owned(),
         })
     };
-    let wrong = || Problem::query("", "the address names no place of this list");
+    let wrong = || {
+        let message = "it is no place of this list: begin at the first page";
+        Problem::query(name, message)
+    };
     read().map(Some).ok_or_else(wrong)
 }
 
@@ -61,8 +64,8 @@ fn ways(path: &str, query: &GroupQuery, found: &GroupPage) -> Ways {
         cursor.map(|cursor| address(path, name, cursor))
     };
     Ways {
-        newer: to(newer, "before", &found.first),
-        older: to(older, "after", &found.last),
+        before: to(newer, "before", &found.first).map(|address| ("Newer", address)),
+        behind: to(older, "after", &found.last).map(|address| ("Older", address)),
     }
 }
 
@@ -77,28 +80,29 @@ async fn list(
     by: GroupedBy,
     asked: &Asked,
 ) -> Result<Response, Problem> {
-    let (section, path) = match by {
-        GroupedBy::Session => (Section::Sessions, "sessions"),
-        GroupedBy::User => (Section::Users, "users"),
+    let section = match by {
+        GroupedBy::Session => Section::Sessions,
+        GroupedBy::User => Section::Users,
     };
-    let path = format!("{}/{path}", viewer.base());
+    let base = viewer.base();
+    let path = list_href(&base, by);
     let telemetry = &app.store.telemetry;
     let id = asked.id.trim();
     let mut unknown = None;
     if !id.is_empty() {
         match telemetry.trace_group(&viewer.project, by, id).await? {
             Some(_) => {
-                return Ok(Redirect::to(&format!("{path}/{}", encode(id))).into_response());
+                return Ok(Redirect::to(&href(&base, by, id)).into_response());
             }
             None => unknown = Some(Text::from(id)),
         }
     }
     let mut query = GroupQuery::new(by, PER_PAGE);
     query.is_backwards = !asked.before.is_empty();
-    query.after = place(match query.is_backwards {
-        true => &asked.before,
-        false => &asked.after,
-    })?;
+    query.after = match query.is_backwards {
+        true => place("before", &asked.before)?,
+        false => place("after", &asked.after)?,
+    };
     let found = telemetry.trace_groups(&viewer.project, &query).await?;
     let view = GroupsPage {
         shell: viewer.shell(section),
@@ -178,7 +182,8 @@ mod tests {
         let raw = percent_encoding::percent_decode_str(raw)
             .decode_utf8()
             .unwrap();
-        assert_eq!(place(&raw).unwrap(), Some(cursor));
-        assert!(place("yesterday").is_err() && place("").unwrap().is_none());
+        assert_eq!(place("after", &raw).unwrap(), Some(cursor));
+        assert!(place("after", "yesterday").is_err());
+        assert!(place("after", "").unwrap().is_none());
     }
 }

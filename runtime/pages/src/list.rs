@@ -7,7 +7,7 @@ use axum::response::Response;
 use perpend_domain::filter::{Condition, Filter, TRACES};
 use perpend_domain::telemetry::{TraceOrder, TraceQuery};
 use perpend_query::{Parsed, parse};
-use perpend_ui::{Pager, Section, Sort, TermChip, Text, TracesPage, TracesQuery};
+use perpend_ui::{Pager, Section, Sort, TermChip, Text, TracesPage, TracesQuery, Ways};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -137,8 +137,11 @@ async fn fill(
         first: before + 1,
         last: if found.items.is_empty() { 0 } else { last },
         total: Some(found.n_total),
-        previous: (number > 1).then(|| query.address(&base, u64::from(number) - 1)),
-        next: (last < found.n_total).then(|| query.address(&base, u64::from(number) + 1)),
+        ways: Ways {
+            before: (number > 1).then(|| ("Previous", query.address(&base, u64::from(number) - 1))),
+            behind: (last < found.n_total)
+                .then(|| ("Next", query.address(&base, u64::from(number) + 1))),
+        },
     };
     let traces: Vec<_> = found.items.into_iter().map(|stored| stored.trace).collect();
     view.lines = lines::of(app, &viewer.project, &traces).await?;

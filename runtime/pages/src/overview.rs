@@ -1,4 +1,4 @@
-//! `GET P`: how the application is, how its evaluation is, and what waits for somebody.
+//! `GET P`: what was recorded lately, which rules and evaluators are paused or failing, and the latest errors.
 
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -70,7 +70,10 @@ pub(super) async fn show(
     headers: HeaderMap,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    let any = read::traces(&app, &viewer.project, Filter::default(), 1, 1).await?;
+    let any = Filter {
+        conditions: vec![read::without_own(TRACES)],
+    };
+    let any = read::traces(&app, &viewer.project, any, 1, 1).await?;
     let mut view = OverviewPage {
         shell: viewer.shell(Section::Overview),
         ranges: Vec::new(),
@@ -95,7 +98,8 @@ pub(super) async fn show(
         .collect();
     view.figures = figures(&app, &viewer, shown.minutes).await?;
     view.waiting = waiting(&app, &viewer).await?;
-    let errors = passing("errorCount", Test::Number(Order::AtLeast, 1.0));
+    let mut errors = passing("errorCount", Test::Number(Order::AtLeast, 1.0));
+    errors.conditions.push(read::without_own(TRACES));
     let failed = read::traces(&app, &viewer.project, errors, 1, FAILED).await?;
     view.failed = lines::of(&app, &viewer.project, &failed.traces).await?;
     page(StatusCode::OK, &view)

@@ -7,7 +7,7 @@ use perpend_domain::evaluation::Target;
 use perpend_domain::ids::SessionId;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy};
 use perpend_domain::trace::Trace;
-use perpend_ui::{GroupLine, Section, SessionPage, TURNS, Text, Turn, Ways, encode};
+use perpend_ui::{GroupLine, Section, SessionPage, TURNS, Text, Turn, Ways, href};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -56,7 +56,7 @@ pub(super) async fn show(
     let mut query = GroupQuery::new(GroupedBy::User, USERS);
     query.of = Some(session.clone());
     let users = telemetry.trace_groups(project, &query).await?;
-    // A text that can be no id, as clients of old may have sent, is no target of rules.
+    // Rules have no target with an id that is not valid; earlier versions stored such ids.
     let said = match SessionId::new(&session) {
         Ok(id) => {
             let scores = telemetry.scores_of_session(project, &id).await?;
@@ -64,8 +64,10 @@ pub(super) async fn show(
         }
         Err(_) => perpend_ui::DetailInput::default(),
     };
-    let address = format!("{}/sessions/{}", viewer.base(), encode(&session));
-    let window = |is_there: bool, turn: u64| is_there.then(|| format!("{address}?turn={turn}"));
+    let address = href(&base, GroupedBy::Session, &session);
+    let window = |is_there: bool, label, turn: u64| {
+        is_there.then(|| (label, format!("{address}?turn={turn}")))
+    };
     let view = SessionPage {
         shell: viewer.shell(Section::Sessions),
         line: GroupLine::new(GroupedBy::Session, group),
@@ -79,8 +81,12 @@ pub(super) async fn show(
         turns: turns.collect(),
         n_turns,
         ways: Ways {
-            newer: window(0 < skip, skip.saturating_sub(u64::from(TURNS)) + 1),
-            older: window(skip < last, skip + u64::from(TURNS) + 1),
+            before: window(
+                0 < skip,
+                "Earlier turns",
+                skip.saturating_sub(u64::from(TURNS)) + 1,
+            ),
+            behind: window(skip < last, "Later turns", skip + u64::from(TURNS) + 1),
         },
     };
     page(StatusCode::OK, &view)

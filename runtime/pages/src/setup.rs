@@ -1,4 +1,4 @@
-//! What somebody has to know to send the first trace.
+//! What an exporter needs to send the first trace.
 
 use axum::http::HeaderMap;
 use axum::http::header::HOST;
@@ -18,7 +18,6 @@ pub(super) async fn of(
     Ok(Setup {
         origin: origin(app, headers),
         public_key: public_key.unwrap_or_default(),
-        refused: None,
     })
 }
 

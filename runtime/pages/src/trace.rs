@@ -1,12 +1,14 @@
 //! `GET P/traces/{trace}`: one trace, one of its steps, and the parts of this page.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, RuleId, TraceId};
+use perpend_domain::outline::Outline;
 use perpend_domain::score::{Score, ScoreOrigin};
 use perpend_ui::{
     DetailInput, DetailPage, Origin, RowsInput, RowsPage, ScoreView, Section, Text, TraceInput,
@@ -21,7 +23,7 @@ use crate::state::App;
 use crate::viewer::Viewer;
 use crate::{explain, read};
 
-fn unknown() -> Problem {
+pub(super) fn unknown() -> Problem {
     Problem::not_found("trace")
 }
 
@@ -31,17 +33,29 @@ pub(super) struct OfTrace {
     trace: String,
 }
 
+impl OfTrace {
+    /// An id that no trace can have is one that none has.
+    pub(super) fn id(&self) -> Result<TraceId, Problem> {
+        TraceId::new(&self.trace).map_err(|_| unknown())
+    }
+}
+
+/// Its outline.
+async fn outline(app: &App, viewer: &Viewer, id: &TraceId) -> Result<Arc<Outline>, Problem> {
+    let found = read::outline(app, &viewer.project, id).await?;
+    found.ok_or_else(unknown)
+}
+
 /// `GET P/traces/{trace}`: the address that the API hands out as `htmlPath`.
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
-    Path(OfTrace { trace }): Path<OfTrace>,
+    Path(of): Path<OfTrace>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let id = TraceId::new(&trace).map_err(|_| unknown())?;
+    let id = of.id()?;
     let look = Look::new(query.as_deref());
-    let outline = read::outline(&app, &viewer.project, &id).await?;
-    let outline = outline.ok_or_else(unknown)?;
+    let outline = outline(&app, &viewer, &id).await?;
     let step = match &look.observation {
         Some(step) if outline.find(step.as_str()).is_some() => {
             read::step(&app, &viewer.project, &id, step).await?
@@ -73,10 +87,10 @@ pub(super) async fn show(
 pub(super) async fn detail(
     State(app): State<App>,
     viewer: Viewer,
-    Path(OfTrace { trace }): Path<OfTrace>,
+    Path(of): Path<OfTrace>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let id = TraceId::new(&trace).map_err(|_| unknown())?;
+    let id = of.id()?;
     let target = Target::within(id.clone(), Look::new(query.as_deref()).observation);
     let input = detail_of(&app, &viewer, &target).await?;
     let view = match target.observation() {
@@ -96,13 +110,12 @@ pub(super) async fn detail(
 pub(super) async fn rows(
     State(app): State<App>,
     viewer: Viewer,
-    Path(OfTrace { trace }): Path<OfTrace>,
+    Path(of): Path<OfTrace>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let id = TraceId::new(&trace).map_err(|_| unknown())?;
+    let id = of.id()?;
     let look = Look::new(query.as_deref());
-    let outline = read::outline(&app, &viewer.project, &id).await?;
-    let outline = outline.ok_or_else(unknown)?;
+    let outline = outline(&app, &viewer, &id).await?;
     let selected = look.observation.as_ref();
     let selected = selected.and_then(|step| outline.find(step.as_str()));
     let with_map = look.toggles();
@@ -117,16 +130,15 @@ pub(super) async fn rows(
 pub(super) async fn seek(
     State(app): State<App>,
     viewer: Viewer,
-    Path(OfTrace { trace }): Path<OfTrace>,
+    Path(of): Path<OfTrace>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let id = TraceId::new(&trace).map_err(|_| unknown())?;
+    let id = of.id()?;
     let look = Look::new(query.as_deref());
     if look.what.as_deref() != Some("error") {
         return Err(Problem::not_found("search"));
     }
-    let outline = read::outline(&app, &viewer.project, &id).await?;
-    let outline = outline.ok_or_else(unknown)?;
+    let outline = outline(&app, &viewer, &id).await?;
     let from = look.from.as_deref().and_then(|step| outline.find(step));
     let Some(found) = outline.next_error(from, look.is_backwards) else {
         return Ok(StatusCode::NO_CONTENT.into_response());

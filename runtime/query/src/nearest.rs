@@ -1,4 +1,4 @@
-//! Names that somebody may have meant.
+//! Suggestions for a misspelled name.
 
 use perpend_domain::filter::{Column, SCORE_COLUMNS};
 

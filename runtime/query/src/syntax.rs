@@ -169,7 +169,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// A JSON string whose opening quote is next. Control characters may stand in it as they are.
+    /// A JSON string, from its opening quote. Control characters need no escape in it.
     fn string(&mut self) -> Result<Word, Fault> {
         let start = self.at;
         let mut is_escaped = false;

@@ -182,7 +182,7 @@ fn each_way_to_test_a_number_or_a_member_has_its_meaning() {
     assert_eq!(nested.key(), Some("tone.politeness"));
 }
 
-/// A term, its part at fault, how the message begins, and what may stand there first.
+/// A term, its invalid part, the start of the message, and the first of the suggestions.
 const FAULTS: [(&str, &str, &str, &[&str]); 22] = [
     (
         "latncy:>2",

@@ -57,7 +57,7 @@ const fn order_column(order: TraceOrder) -> &'static str {
 
 /// Traces whose steps are looked through for a text.
 const MAX_SEARCHED: u64 = 100_000;
-const SEARCH_TOO_WIDE: &str = "the column text is looked for in at most 100,000 traces: add conditions on timestamp, or others that leave fewer";
+const SEARCH_TOO_WIDE: &str = "the column text is searched in at most 100,000 traces: add conditions that leave fewer, such as on timestamp";
 
 /// A column out of the reach of its index: SQLite has no statistics and might choose it.
 fn unled(id: &str) -> Option<Expr> {
@@ -377,9 +377,9 @@ impl Telemetry {
             .await
     }
 
-    /// Numbers of the traces that pass what is tested in memory, in order, and how many were not tested. Only numbers are held, and
-    /// they are read at once: a filter over a large project costs time in step with its size, and little
-    /// memory.
+    /// Numbers of the traces that pass what is tested in memory, in order, and how many were not tested.
+    /// Only numbers are held, and they are read at once: a filter over a large project costs time in step
+    /// with its size, and little memory.
     async fn scan_traces(
         &self,
         project: &ProjectId,

@@ -353,7 +353,7 @@ function onKey(event) {
   event.preventDefault();
 }
 
-/** As the server writes it: everything but letters and digits is escaped. */
+/** As the server writes it: everything but letters, digits, `-`, `.`, `_` and `~` is escaped. */
 function encode(id) {
   return encodeURIComponent(id).replace(/[!*'()]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
 }

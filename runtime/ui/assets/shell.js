@@ -68,7 +68,8 @@ function onShellKey(event) {
 async function wait() {
   if (!document.hidden) {
     const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
-    if (answer?.ok && !(await answer.text()).includes("data-wait")) {
+    const page = answer?.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
+    if (page && !page.querySelector("[data-wait]")) {
       location.reload();
       return;
     }

@@ -14,7 +14,8 @@ use perpend_domain::time::Timestamp;
 use perpend_ui::{
     Chip, DetailInput, ErrorPage, EvaluatorRow, InlineMedium, LoginPage, Opened, Origin, Pager,
     RowsInput, RuleRow, RulesPage, ScoreView, Section, Setup, Shell, Text, Tone, TraceInput,
-    TraceLine, TracePage, TracesPage, TracesQuery, Verdict, WINDOW, assets, render, total_tokens,
+    TraceLine, TracePage, TracesPage, TracesQuery, Verdict, WINDOW, Ways, assets, render,
+    total_tokens,
 };
 use serde_json::json;
 
@@ -44,7 +45,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         setup: Some(Setup {
             origin: "http://127.0.0.1:4717".to_owned(),
             public_key: "pk-lf-demo".to_owned(),
-            refused: None,
         }),
         ..TracesPage::default()
     };
@@ -127,8 +127,10 @@ fn traces() -> TracesPage {
             first: 1,
             last: 18,
             total: Some(1_284),
-            previous: None,
-            next,
+            ways: Ways {
+                before: None,
+                behind: next.map(|next| ("Next", next)),
+            },
         },
         ..TracesPage::default()
     }

@@ -4,7 +4,8 @@ use askama::Template;
 use perpend_domain::telemetry::{GroupedBy, TraceGroup};
 
 use crate::format::{clock, count, duration, known_dollars};
-use crate::shell::encode;
+use crate::shell::href;
+use crate::ways::Ways;
 use crate::{Shell, Text};
 
 /// Sessions, or users, those that were active last first.
@@ -17,21 +18,12 @@ pub struct GroupsPage {
     pub by: GroupedBy,
     /// The lines of this page.
     pub lines: Vec<GroupLine>,
-    /// Addresses of the pages before and after.
+    /// Newer ones, and older ones.
     pub ways: Ways,
     /// It is not the first page.
     pub is_later: bool,
     /// Somebody asked for an id that none has.
     pub unknown: Option<Text>,
-}
-
-/// Where a list goes on in both directions; absent where it ends.
-#[derive(Clone, Debug, Default)]
-pub struct Ways {
-    /// To the page before.
-    pub newer: Option<String>,
-    /// To the page after.
-    pub older: Option<String>,
 }
 
 /// One session or user.
@@ -56,7 +48,7 @@ impl GroupLine {
     }
 
     pub(crate) fn href(&self, base: &str) -> String {
-        format!("{base}/{}/{}", path(self.by), encode(&self.group.id))
+        href(base, self.by, &self.group.id)
     }
 
     pub(crate) fn other_href(&self, base: &str) -> String {
@@ -65,7 +57,7 @@ impl GroupLine {
             GroupedBy::Session => GroupedBy::User,
             GroupedBy::User => GroupedBy::Session,
         };
-        format!("{base}/{}/{}", path(by), encode(other))
+        href(base, by, other)
     }
 
     pub(crate) fn first(&self) -> String {
@@ -110,13 +102,6 @@ impl GroupLine {
             ("Tokens", self.tokens()),
             ("Cost", self.cost()),
         ]
-    }
-}
-
-const fn path(by: GroupedBy) -> &'static str {
-    match by {
-        GroupedBy::Session => "sessions",
-        GroupedBy::User => "users",
     }
 }
 

@@ -34,6 +34,7 @@ mod simple;
 mod timeline;
 mod trace;
 mod traces;
+mod ways;
 mod words;
 
 pub use askama::{Error, Template};
@@ -42,7 +43,7 @@ pub use content::{Addresses, Block, InlineMedium, inline_type};
 pub use datasets::DatasetPage;
 pub use find::{FindPage, Hit};
 pub use format::{clock, count, dollars, duration};
-pub use groups::{GroupLine, GroupsPage, UserPage, Ways};
+pub use groups::{GroupLine, GroupsPage, UserPage};
 pub use markup::{Html, Text};
 pub use overview::{Figure, OverviewPage, RangeLink, Waiting, change};
 pub use reference::{Reference, ReferencePage};
@@ -51,10 +52,11 @@ pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use scores::{Chip, Origin, ScoreView, Tone, Verdict};
 pub use session::{SessionPage, TURNS, Turn};
 pub use setup::Setup;
-pub use shell::{Opened, Section, Shell, base, encode};
+pub use shell::{Opened, Section, Shell, base, encode, href, list_href};
 pub use simple::{ErrorPage, LoginPage};
 pub use trace::{DetailInput, DetailPage, TraceInput, TracePage, total_tokens};
 pub use traces::{Pager, Sort, TermChip, TraceLine, TracesPage, TracesQuery};
+pub use ways::Ways;
 
 /// The HTML of a page.
 ///

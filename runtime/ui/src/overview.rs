@@ -1,4 +1,4 @@
-//! How the application is, how its evaluation is, and what waits for somebody.
+//! What was recorded lately, which rules and evaluators are paused or failing, and the latest errors.
 
 use askama::Template;
 
@@ -48,7 +48,7 @@ pub struct Figure {
     pub rows: Option<String>,
 }
 
-/// Something that waits for somebody.
+/// A rule or evaluator that needs attention.
 #[derive(Clone, Debug)]
 pub struct Waiting {
     /// The rule or evaluator.

@@ -349,8 +349,10 @@ fn hostile_text_is_inert_in_the_list() {
             first: 1,
             last: 1,
             total: Some(1_000),
-            previous: None,
-            next,
+            ways: Ways {
+                before: None,
+                behind: next.map(|next| ("Next", next)),
+            },
         },
         query,
         ..TracesPage::default()
@@ -366,7 +368,6 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         setup: Some(Setup {
             origin: "http://127.0.0.1:4717".to_owned(),
             public_key: "pk-<1>".to_owned(),
-            refused: Some(text(HOSTILE)),
         }),
         ..TracesPage::default()
     };
@@ -393,8 +394,8 @@ fn sessions_and_users_are_inert() {
             by,
             lines: vec![hostile_group(by)],
             ways: Ways {
-                newer: Some("/p?before=1.a".to_owned()),
-                older: Some("/p?after=1.a".to_owned()),
+                before: Some(("Newer", "/p?before=1.a".to_owned())),
+                behind: Some(("Older", "/p?after=1.a".to_owned())),
             },
             is_later: false,
             unknown: Some(text(HOSTILE)),

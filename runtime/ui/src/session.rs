@@ -1,12 +1,15 @@
 //! One session: its turns in order, each as what was asked and what was answered.
 
 use askama::Template;
+use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::trace::Trace;
 
 use crate::content::{Addresses, Block};
-use crate::groups::{GroupLine, Ways};
+use crate::groups::GroupLine;
 use crate::scores::{Chip, ScoreView};
+use crate::shell::href;
 use crate::traces::TraceLine;
+use crate::ways::Ways;
 use crate::{Shell, Text};
 
 /// Turns on a page.
@@ -30,7 +33,7 @@ pub struct SessionPage {
     pub turns: Vec<Turn>,
     /// How many there are.
     pub n_turns: u64,
-    /// Addresses of the windows before and after.
+    /// Earlier turns, and later ones.
     pub ways: Ways,
 }
 
@@ -45,8 +48,7 @@ pub struct Turn {
 
 impl SessionPage {
     pub(crate) fn user_href(&self, user: &Text) -> String {
-        let user = crate::shell::encode(user.raw());
-        format!("{}/users/{user}", self.shell.base())
+        href(self.shell.base(), GroupedBy::User, user.raw())
     }
 
     pub(crate) fn first_turn(&self) -> u64 {

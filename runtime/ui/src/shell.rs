@@ -2,6 +2,8 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use perpend_domain::telemetry::GroupedBy;
+
 use crate::Text;
 
 /// The frame of a page.
@@ -48,6 +50,22 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 #[must_use]
 pub fn encode(raw: &str) -> String {
     utf8_percent_encode(raw, ESCAPED).to_string()
+}
+
+/// The address of the list of sessions, or of users, in the project at `base`.
+#[must_use]
+pub fn list_href(base: &str, by: GroupedBy) -> String {
+    let path = match by {
+        GroupedBy::Session => "sessions",
+        GroupedBy::User => "users",
+    };
+    format!("{base}/{path}")
+}
+
+/// The address of one session or user.
+#[must_use]
+pub fn href(base: &str, by: GroupedBy, id: &str) -> String {
+    format!("{}/{}", list_href(base, by), encode(id))
 }
 
 /// The entries of the rail.

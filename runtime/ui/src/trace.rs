@@ -2,6 +2,7 @@
 
 use askama::Template;
 use perpend_domain::observation::{Content, Cost, Level, Observation, Usage};
+use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::trace::Trace;
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use crate::content::{Addresses, Block};
 use crate::format::{clock, count, dollars, duration, known_dollars};
 use crate::rows::{RowsInput, Window, nonzero, nonzero_dollars};
 use crate::scores::{ScoreView, Verdict};
-use crate::shell::encode;
+use crate::shell::{encode, href};
 use crate::timeline::{Axis, Tick};
 use crate::traces::{only, tagged};
 use crate::words::{kind_word, many};
@@ -208,22 +209,19 @@ fn labels(trace: &Trace, base: &str) -> Vec<Label> {
         href: Some(href),
     };
     let alike = |label, column: &str, value: &str| to(label, value, only(base, column, value));
-    let page = |label, section: &str, value: &str| {
-        let href = format!("{base}/{section}/{}", encode(value));
-        to(label, value, href)
-    };
+    let page = |label, by, value: &str| to(label, value, href(base, by, value));
     let mut labels = vec![alike("environment", "environment", &trace.environment)];
     labels.extend(
         trace
             .user_id
             .as_deref()
-            .map(|user| page("user", "users", user)),
+            .map(|user| page("user", GroupedBy::User, user)),
     );
     labels.extend(
         trace
             .session_id
             .as_deref()
-            .map(|session| page("session", "sessions", session)),
+            .map(|session| page("session", GroupedBy::Session, session)),
     );
     labels.extend(
         trace

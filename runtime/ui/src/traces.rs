@@ -2,13 +2,15 @@
 
 use askama::Template;
 use perpend_domain::filter::{Condition, SetOp, TRACES, Test, TextOp, find};
+use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::time::Timestamp;
 use perpend_query::print_condition;
 
 use crate::format::{clock, count, duration, known_dollars};
 use crate::scores::Chip;
 use crate::setup::Setup;
-use crate::shell::encode;
+use crate::shell::{encode, href};
+use crate::ways::Ways;
 use crate::{Shell, Text};
 
 /// Chips shown on a line; the rest is counted.
@@ -213,10 +215,8 @@ pub struct Pager {
     pub last: u64,
     /// Lines in all, when that is known.
     pub total: Option<u64>,
-    /// Address of the page before.
-    pub previous: Option<String>,
-    /// Address of the page after.
-    pub next: Option<String>,
+    /// The pages before and behind.
+    pub ways: Ways,
 }
 
 impl Pager {
@@ -291,13 +291,16 @@ impl TraceLine {
     }
 
     pub(crate) fn user_href(&self, base: &str) -> String {
-        let user = self.user.as_ref().map_or("", Text::raw);
-        format!("{base}/users/{}", encode(user))
+        href(
+            base,
+            GroupedBy::User,
+            self.user.as_ref().map_or("", Text::raw),
+        )
     }
 
     pub(crate) fn session_href(&self, base: &str) -> String {
         let session = self.session.as_ref().map_or("", Text::raw);
-        format!("{base}/sessions/{}", encode(session))
+        href(base, GroupedBy::Session, session)
     }
 
     pub(crate) fn time(&self) -> String {

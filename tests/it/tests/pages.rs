@@ -5,6 +5,7 @@
 use axum::http::Method;
 use perpend_it::{TestApp, Trace};
 use perpend_server::client::Client;
+use serde_json::{Value, json};
 
 /// A visitor with a session, as a browser sends it.
 struct Visitor {
@@ -106,6 +107,79 @@ async fn the_overview_waits_for_the_first_trace_and_then_says_what_was_recorded(
     let overview = visitor.page("").await;
     assert!(!overview.contains("data-wait"), "{overview}");
     assert!(overview.contains("Needs attention"), "{overview}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_evaluations_record_of_themselves_is_left_out_until_it_is_asked_for() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let own = Trace::new(1, "evaluate tone").attribute("deployment.environment", "sdk-experiment");
+    app.ingest(&own).await.unwrap();
+    let overview = visitor.page("").await;
+    assert!(
+        overview.contains("data-wait"),
+        "the application has sent nothing"
+    );
+    let list = visitor.page("/traces").await;
+    assert!(
+        list.contains("evaluations and experiments hidden"),
+        "{list}"
+    );
+    assert!(
+        !list.contains("data-wait"),
+        "something was recorded: {list}"
+    );
+    assert_eq!(rows(&list), [""; 0]);
+    let all = visitor.page("/traces?q=environment%3Aset").await;
+    assert_eq!(rows(&all), ["evaluate tone"]);
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dataset_and_its_run_say_what_is_there_and_a_text_is_found_in_a_trace() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(1, "ticket").generation("answer", "The REFUND takes two days.");
+    app.ingest(&trace).await.unwrap();
+    let post = async |path: &str, body: Value| {
+        let answer = app.client.json(Method::POST, path, &body).await.unwrap();
+        assert!(answer.status.is_success(), "{}", answer.text());
+        answer.json()
+    };
+    let dataset = post("/api/public/v2/datasets", json!({ "name": "a/b <i>" })).await;
+    let item = json!({ "datasetName": "a/b <i>", "input": "x" });
+    let item = post("/api/public/dataset-items", item).await;
+    let link = json!({
+        "runName": "first run", "datasetItemId": item["id"], "traceId": trace.id,
+    });
+    let link = post("/api/public/dataset-run-items", link).await;
+    let (dataset, run) = (&dataset["id"], &link["datasetRunId"]);
+    let path = format!("/datasets/{}", dataset.as_str().unwrap());
+    let page = visitor.page(&path).await;
+    assert!(
+        page.contains("a/b &#60;i&#62;") && page.contains("first run"),
+        "{page}"
+    );
+    let path = format!("{path}/runs/{}", run.as_str().unwrap());
+    assert!(page.contains(&path), "the run is linked: {page}");
+    let page = visitor.page(&path).await;
+    assert!(page.contains("first run"), "{page}");
+    for unknown in ["/datasets/none", "/datasets/none/runs/none"] {
+        let unknown = format!("{}{unknown}", visitor.base);
+        assert_eq!(visitor.client.get(&unknown).await.unwrap().status, 404);
+    }
+
+    let path = format!("/traces/{}/find?q=refund", trace.id);
+    let page = visitor.page(&path).await;
+    assert!(
+        page.contains("<mark>REFUND</mark>") && page.contains("1 step"),
+        "{page}"
+    );
+    let none = visitor
+        .page(&format!("/traces/{}/find?q=nothing", trace.id))
+        .await;
+    assert!(none.contains("No step holds this text"), "{none}");
     app.stop().await.unwrap();
 }
 

@@ -210,7 +210,7 @@ fn neighbours_that_look_alike_are_one_line_until_it_is_opened() {
         ..Folds::default()
     };
     assert_eq!(outline.view(&ungrouped, None).len(), outline.rows().len());
-    // The group of what is selected is open.
+    // The group that contains the selected row is open.
     let selected = outline.find("b03999");
     let view = outline.view(&Folds::default(), selected);
     let index = view.index_of(selected.unwrap()).unwrap();

@@ -152,7 +152,7 @@ impl Outline {
         way
     }
 
-    /// The visible lines. The way to the selected row is open, unless somebody closed a part of it.
+    /// The visible lines. The rows and groups above the selected row are open, unless `folds` closes them.
     #[must_use]
     pub fn view(&self, folds: &Folds, selected: Option<usize>) -> View<'_> {
         let opened = Opened::new(self, folds, selected);

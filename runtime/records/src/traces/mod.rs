@@ -177,7 +177,12 @@ async fn list_traces(
 ) -> Result<Answer<Listed<TraceInList>>, Problem> {
     let fields = Fields::read(&params);
     let query = query(&params, &fields)?;
-    let page = app.store.telemetry.traces(&caller.project, &query).await?;
+    let page = app.store.telemetry.traces(&caller.project, &query).await;
+    let page = page.map_err(|error| match error {
+        // What the store cannot look for is a fault of the filter.
+        perpend_sql::Error::Conflict(why) => Problem::query("filter", why),
+        error => error.into(),
+    })?;
     let ids: Vec<TraceId> = page
         .items
         .iter()

@@ -416,3 +416,24 @@ async fn scores_are_asked_by_type_with_what_their_trace_and_observation_say() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn traces_are_not_measured_by_what_their_steps_say() {
+    on_each_database(|store| async move {
+        let project = project();
+        let batch = Batch {
+            observations: (1..=5).map(observation).collect(),
+            ..Batch::default()
+        };
+        let write = store.telemetry.write_batch(&project, batch, at(0));
+        write.await.unwrap();
+        let raw = json!({
+            "type": "string", "column": "text", "operator": "matches", "value": "step",
+        });
+        let mut asked = question(View::Traces, &[], &[(Aggregation::Count, "count")]);
+        asked.filter = Filter::parse(&[raw], View::Traces.columns()).unwrap();
+        let refused = store.telemetry.metrics(&project, &asked).await;
+        assert!(matches!(refused, Err(Error::Conflict(why)) if why.contains("observations")));
+    })
+    .await;
+}

@@ -203,3 +203,33 @@ async fn a_trace_is_found_by_texts_of_different_parts_and_left_out_by_any() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_list_of_traces_says_how_many_a_search_did_not_test() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let spans = (1..=9).map(|n| span(n, 1, None)).collect();
+        let write = store.telemetry.write_batch(&p, batch(spans), at(0));
+        write.await.unwrap();
+        let raw = json!({
+            "type": "string", "column": "text", "operator": "matches", "value": "STEP 1",
+        });
+        let query = TraceQuery {
+            filter: Filter::parse(&[raw], TRACES).unwrap(),
+            ..TraceQuery::default()
+        };
+        for (max, n_found, n_left) in [(4, 4, 5), (9, 9, 0), (100, 9, 0)] {
+            let tested = store
+                .telemetry
+                .traces_tested(&p, &query, max)
+                .await
+                .unwrap();
+            assert_eq!((tested.found.n_total, tested.n_left), (n_found, n_left));
+        }
+        // What an index tells is not tested one by one.
+        let any = TraceQuery::default();
+        let all = store.telemetry.traces_tested(&p, &any, 1).await.unwrap();
+        assert_eq!((all.found.n_total, all.n_left), (9, 0));
+    })
+    .await;
+}

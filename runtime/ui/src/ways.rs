@@ -1,0 +1,10 @@
+//! The links at the end of a part of a list.
+
+/// Where a list goes on in both directions; a link is absent where the list ends.
+#[derive(Clone, Debug, Default)]
+pub struct Ways {
+    /// The text and the address of the link to the part before.
+    pub before: Option<(&'static str, String)>,
+    /// The same for the part behind.
+    pub behind: Option<(&'static str, String)>,
+}
