@@ -371,6 +371,8 @@ pub struct Attempting {
     pub rule: RuleId,
     /// Counted from 0.
     pub attempt: u32,
+    /// The fence of its lease: whoever no longer has that asks no model.
+    pub fence: i64,
 }
 
 /// Which replies that the project was given before may answer model calls, where the guest leaves it to the run.

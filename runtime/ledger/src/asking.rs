@@ -17,6 +17,8 @@ pub struct AskingAttempt {
     pub evaluator: EvaluatorId,
     /// Counted from 0.
     pub attempt: u32,
+    /// The fence of its lease.
+    pub fence: i64,
 }
 
 /// A call of an attempt: its place, and what is asked. An attempt that is made again makes equal calls.

@@ -156,7 +156,29 @@ async fn note(
 const N_CALLS: &str = "
     SELECT COUNT(*) FROM model_calls WHERE execution_id = $1 AND project_id = $2 AND attempt = $3";
 
+const HOLDS: &str = "
+    SELECT COUNT(*) FROM executions
+     WHERE id = $1 AND project_id = $2 AND state = 1 AND fence = $3 AND $4 < due_at";
+
 impl Ledger {
+    /// Whether the execution is still under the lease of this attempt.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn holds(&self, asking: &AskingAttempt, now: Timestamp) -> Result<bool, Error> {
+        let Some(id) = id_bytes(&asking.execution) else {
+            return Ok(false);
+        };
+        let args: [Arg<'_>; 4] = [
+            id.as_slice().into(),
+            asking.project.as_str().into(),
+            asking.fence.into(),
+            now.as_micros().into(),
+        ];
+        let rows: Vec<(i64,)> = self.pool.select(HOLDS, &args).await?;
+        Ok(rows.first().is_some_and(|(n,)| 0 < *n))
+    }
+
     /// How many exchanges of an attempt were noted.
     ///
     /// # Errors

@@ -503,7 +503,10 @@ impl Inner {
             let outcome = match loaded {
                 Load::Missing => Err(self.target_missing(execution, now)),
                 Load::TooLarge(why) => Err(Outcome::Failed(why, false)),
-                Load::Loaded(loaded) => self.prepare(execution, rule, assignment, &loaded, now),
+                Load::Loaded(loaded) => {
+                    let by = (&**rule, assignment);
+                    self.prepare((execution, work.lease.fence), by, &loaded, now)
+                }
             };
             match (outcome, probe) {
                 (Ok(_), Some(pause))
@@ -573,9 +576,8 @@ impl Inner {
 
     fn prepare<'c>(
         &self,
-        execution: &'c Execution,
-        rule: &PreparedRule,
-        assignment: &'c PreparedAssignment,
+        (execution, fence): (&'c Execution, i64),
+        (rule, assignment): (&PreparedRule, &'c PreparedAssignment),
         loaded: &Loaded,
         now: Timestamp,
     ) -> Result<Prepared<'c>, Outcome> {
@@ -591,6 +593,7 @@ impl Inner {
             execution: execution.made.id.clone(),
             rule: execution.made.rule_id.clone(),
             attempt: execution.attempts,
+            fence,
         };
         // The same for every attempt.
         let run_time = execution.created_at.min(now);

@@ -47,7 +47,7 @@ const PLACES: [&str; 4] = [
 ];
 /// For a process that is not killed.
 const NOWHERE: &str = "nowhere";
-const PRIVATE: (&str, &str) = ("exports.private_endpoints", "127.0.0.1");
+pub(crate) const PRIVATE: (&str, &str) = ("exports.private_endpoints", "127.0.0.1");
 
 /// How often each request came.
 type Asked = Arc<Mutex<BTreeMap<String, u32>>>;
@@ -155,7 +155,8 @@ fn run(order: &str) -> bool {
     !status.success()
 }
 
-async fn connect(app: &TestApp, url: &str) {
+/// Connects a provider, and a judge that asks it twice for each target.
+pub(crate) async fn connect(app: &TestApp, url: &str) {
     let connection = json!({
         "provider": "main", "adapter": "openai", "secretKey": "sk-never-shown-again", "baseURL": url,
     });

@@ -26,6 +26,7 @@ mod installation;
 mod judge_check;
 mod judge_kills;
 mod judge_large;
+mod judge_leases;
 mod judge_prompts;
 mod judges;
 mod large_traces;

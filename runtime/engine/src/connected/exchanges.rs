@@ -78,6 +78,7 @@ impl<'c> Exchanges<'c> {
             rule: attempt.rule.clone(),
             evaluator: maker.evaluator.clone(),
             attempt: attempt.attempt,
+            fence: attempt.fence,
         });
         if let Some(asking) = &asking {
             let store = &models.store;
@@ -173,6 +174,20 @@ impl<'c> Exchanges<'c> {
         reserved
     }
 
+    /// Whoever lost the lease asks nothing more: another asks the same, and both would be paid for.
+    async fn check_lease(&self) -> Result<(), Failure> {
+        let Some(asking) = &self.asking else {
+            return Ok(());
+        };
+        let ConnectedModels { store, clock, .. } = self.models;
+        let holds = store.ledger.holds(asking, clock.now()).await;
+        if holds.map_err(|error| unstored(&error))? {
+            return Ok(());
+        }
+        let message = "the lease of this execution has ended";
+        Err(Failure::new(Class::Cancelled, message))
+    }
+
     /// Counts what a request may cost against the limit of its slot for one evaluation.
     fn hold(&self, most: f64, limit: f64) -> Result<(), Failure> {
         let spent = self.origin.notes.spend(&self.asked.slot.name, most, limit);
@@ -260,6 +275,7 @@ impl<'c> Exchanges<'c> {
             }
             // Calls under way will cost less than what is reserved for them.
             let _ = tokio::time::timeout(LOOK_AGAIN, settled).await;
+            self.check_lease().await?;
         }
     }
 
@@ -452,6 +468,7 @@ impl CallObserver for Exchanges<'_> {
         estimate: &'a Estimate,
     ) -> BoxFuture<'a, Result<Option<String>, Failure>> {
         Box::pin(async {
+            self.check_lease().await?;
             self.reserve(estimate).await?;
             Ok(self.number_exchange())
         })

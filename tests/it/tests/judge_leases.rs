@@ -1,0 +1,122 @@
+//! A judge whose lease ends while it waits for a provider: whoever takes the execution over asks, and it asks no more.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the routes of a test provider need no guard"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use axum::routing::post;
+use axum::{Json, Router};
+use perpend_it::{TestApp, Trace};
+use perpend_sql::DatabaseUrl;
+use perpend_store::testing::TempDatabase;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use crate::judge_kills::{PRIVATE, connect};
+
+/// A provider that lets a request wait, and answers all others at once.
+#[derive(Debug)]
+struct Provider {
+    n_asked: AtomicU32,
+    is_gated: AtomicBool,
+    waiting: Semaphore,
+    gate: Semaphore,
+}
+
+impl Provider {
+    async fn start() -> (String, Arc<Self>) {
+        let provider = Arc::new(Self {
+            n_asked: AtomicU32::new(0),
+            is_gated: AtomicBool::new(false),
+            waiting: Semaphore::new(0),
+            gate: Semaphore::new(0),
+        });
+        let answering = Arc::clone(&provider);
+        let answer = async move || {
+            let is_first = answering.n_asked.fetch_add(1, Ordering::SeqCst) == 0;
+            let is_late = is_first && answering.is_gated.load(Ordering::SeqCst);
+            if is_late {
+                answering.waiting.add_permits(1);
+                drop(answering.gate.acquire().await.unwrap());
+            }
+            // Whoever gets the late reply would ask again: it does not fit the schema.
+            let score = if is_late { "high" } else { "0.5" };
+            let content = format!(r#"{{"reasoning":"It thanks.","score":{score}}}"#);
+            let message = json!({ "role": "assistant", "content": content });
+            Json(json!({
+                "model": "gpt-4o-mini-2024",
+                "choices": [{ "message": message, "finish_reason": "stop" }],
+                "usage": { "prompt_tokens": 10, "completion_tokens": 5 },
+            }))
+        };
+        let router = Router::new().route("/v1/chat/completions", post(answer));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        (url, provider)
+    }
+
+    fn n_asked(&self) -> u32 {
+        self.n_asked.load(Ordering::SeqCst)
+    }
+
+    /// From now on requests are counted, and the first of them waits.
+    fn close(&self) {
+        self.n_asked.store(0, Ordering::SeqCst);
+        self.is_gated.store(true, Ordering::SeqCst);
+    }
+}
+
+async fn story(settings: &[(&'static str, &str)]) {
+    let (url, provider) = Provider::start().await;
+    let settings = [&[PRIVATE], settings].concat();
+    let app = TestApp::with(&settings).await.unwrap();
+    // The judge is tried when it is saved.
+    connect(&app, &url).await;
+    provider.close();
+    let trace = Trace::new(1, "ticket").generation("answer", "Thank you.");
+    app.ingest(&trace).await.unwrap();
+    drop(provider.waiting.acquire().await.unwrap());
+    app.clock.advance(Duration::from_secs(600));
+    // Another batch takes the execution, asks again what was not answered of its two questions, and scores.
+    let scores = app.scores(1).await.unwrap();
+    assert_eq!(
+        provider.n_asked(),
+        3,
+        "only what was under way is asked twice"
+    );
+    provider.gate.add_permits(1);
+    // The batch that lost the lease ends before the server does.
+    let execution = scores[0]["origin"]["executionId"].as_str().unwrap();
+    let path = format!("/api/v1/executions/{execution}");
+    let has_late = |shown: &serde_json::Value| {
+        shown["modelCalls"]
+            .as_array()
+            .is_some_and(|calls| 3 <= calls.len())
+    };
+    app.wait_for(&path, has_late).await.unwrap();
+    app.stop().await.unwrap();
+    assert_eq!(provider.n_asked(), 3, "who lost the lease asks no more");
+}
+
+#[tokio::test]
+async fn a_judge_that_lost_its_lease_asks_no_model_again() {
+    story(&[]).await;
+}
+
+#[tokio::test]
+async fn on_postgresql_a_judge_that_lost_its_lease_asks_no_model_again() {
+    let Some(database) = TempDatabase::postgres().await else {
+        return;
+    };
+    let DatabaseUrl::Postgres(url) = database.url() else {
+        unreachable!("PostgreSQL was asked for");
+    };
+    story(&[("database.url", url.as_str())]).await;
+}
