@@ -10,8 +10,9 @@ use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::read::unknown;
 use crate::state::App;
-use crate::trace::{OfTrace, unknown};
+use crate::trace::OfTrace;
 use crate::viewer::Viewer;
 
 /// Steps that are shown.

@@ -29,6 +29,7 @@ mod short;
 mod state;
 mod trace;
 mod viewer;
+mod views;
 
 use std::sync::{Arc, OnceLock};
 

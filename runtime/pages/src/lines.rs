@@ -70,7 +70,7 @@ fn line(trace: &Trace, scores: Vec<Chip>) -> TraceLine {
 }
 
 /// How a value begins, on one line.
-fn beginning(value: &Payload) -> Option<Text> {
+pub(super) fn beginning(value: &Payload) -> Option<Text> {
     let said = value.as_str();
     let mut words = String::new();
     for word in said.split_whitespace() {

@@ -3,10 +3,12 @@
 use std::str::FromStr;
 
 use perpend_domain::ids::ObservationId;
+use perpend_domain::observation::Level;
 use perpend_domain::outline::{Folds, Mark, Outline, View};
-use perpend_ui::WINDOW;
+use perpend_ui::{Aspect, Looking, WINDOW};
 
-/// The parameters of an address. Unknown ones and those that cannot be read are passed over.
+/// The parameters of an address. Unknown ones are passed over, and so are those that only the script of the page writes
+/// where they cannot be read.
 #[derive(Debug, Default)]
 pub(super) struct Look {
     /// The selected step; the trace itself when absent.
@@ -14,7 +16,7 @@ pub(super) struct Look {
     folds: Folds,
     /// What to open when it is closed, and to close when it is open.
     toggle: Option<Mark>,
-    at: Option<usize>,
+    pub(super) at: Option<usize>,
     n: Option<usize>,
     /// Where a search begins.
     pub(super) from: Option<String>,
@@ -22,6 +24,10 @@ pub(super) struct Look {
     pub(super) what: Option<String>,
     /// The search goes towards the first row.
     pub(super) is_backwards: bool,
+    /// How the trace is looked at.
+    pub(super) looking: Looking,
+    /// What cannot be read, in words.
+    pub(super) faults: Vec<String>,
 }
 
 impl Look {
@@ -31,6 +37,7 @@ impl Look {
             raw.parse().ok()
         }
         let mut look = Self::default();
+        let (mut from, mut to) = (None, None);
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             let text = value.as_ref();
             match name.as_ref() {
@@ -48,10 +55,45 @@ impl Look {
                 "from" => look.from = Some(text.to_owned()),
                 "what" => look.what = Some(text.to_owned()),
                 "back" => look.is_backwards = true,
+                "v" => match Aspect::named(text) {
+                    Some(aspect) => look.looking.aspect = aspect,
+                    None => look.fault("v", "tree, time, thread or log"),
+                },
+                "min" => match text.parse() {
+                    Ok(Level::Debug) => {}
+                    Ok(level) => look.looking.min = Some(level),
+                    Err(_) => look.fault("min", "DEBUG, DEFAULT, WARNING or ERROR"),
+                },
+                "t0" => from = Some(number(text)),
+                "t1" => to = Some(number(text)),
                 _ => {}
             }
         }
+        look.zoom(from, to);
+        look.folds.min = look.looking.min;
         look
+    }
+
+    fn fault(&mut self, name: &str, may_be: &str) {
+        let fault =
+            format!("The parameter {name} of this address is not understood: it may be {may_be}.");
+        self.faults.push(fault);
+    }
+
+    /// Takes a part of the time axis whose ends were given, and could be read.
+    fn zoom(&mut self, from: Option<Option<f64>>, to: Option<Option<f64>>) {
+        match (from, to) {
+            (None, None) => {}
+            (Some(Some(from)), Some(Some(to)))
+                if from.is_finite() && to.is_finite() && 0.0 <= from && from < to =>
+            {
+                self.looking.zoom = Some((from, to));
+            }
+            _ => self.fault(
+                "t0 or t1",
+                "milliseconds from the start of the trace, t0 the smaller one",
+            ),
+        }
     }
 
     /// Whether what is visible changes with this request.
@@ -65,13 +107,13 @@ impl Look {
             Some(mark) => outline.toggled(self.folds, selected, mark),
             None => self.folds,
         };
-        Looked::new(outline, folds, selected, self.at, self.n)
+        Looked::new(outline, (folds, self.looking), selected, self.at, self.n)
     }
 
     /// The window around a row, which what was closed by hand does not hide.
     pub(super) fn reveal(self, outline: &Outline, row: usize) -> Looked<'_> {
         let folds = outline.revealed(self.folds, row);
-        Looked::new(outline, folds, Some(row), None, self.n)
+        Looked::new(outline, (folds, self.looking), Some(row), None, self.n)
     }
 }
 
@@ -80,6 +122,7 @@ impl Look {
 pub(super) struct Looked<'o> {
     pub(super) view: View<'o>,
     pub(super) folds: Folds,
+    pub(super) looking: Looking,
     pub(super) selected: Option<usize>,
     pub(super) at: usize,
     pub(super) n: usize,
@@ -88,7 +131,7 @@ pub(super) struct Looked<'o> {
 impl<'o> Looked<'o> {
     fn new(
         outline: &'o Outline,
-        folds: Folds,
+        (folds, looking): (Folds, Looking),
         selected: Option<usize>,
         at: Option<usize>,
         n: Option<usize>,
@@ -105,6 +148,7 @@ impl<'o> Looked<'o> {
             n,
             view,
             folds,
+            looking,
             selected,
         }
     }

@@ -16,6 +16,11 @@ use crate::state::App;
 /// Environments that what this server, or an SDK, records of evaluations and experiments stands in.
 const OWN: [&str; 3] = [OWN_ENVIRONMENT, "perpend-playground", "sdk-experiment"];
 
+/// For a trace that the project does not have.
+pub(super) fn unknown() -> Problem {
+    Problem::not_found("trace")
+}
+
 /// Leaves out what evaluations and experiments record of themselves.
 pub(super) fn without_own(columns: &'static [Column]) -> Condition {
     Condition {

@@ -11,21 +11,18 @@ use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, RuleId, TraceId};
 use perpend_domain::outline::Outline;
 use perpend_domain::score::{Score, ScoreOrigin};
 use perpend_ui::{
-    DetailInput, DetailPage, Origin, RowsInput, RowsPage, ScoreView, Section, Text, TraceInput,
-    TracePage,
+    Aspect, DetailInput, DetailPage, Origin, RowsInput, RowsPage, ScoreView, Section, Text,
+    TraceInput, TracePage,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
 use crate::look::{Look, Looked};
+use crate::read::unknown;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{explain, read};
-
-pub(super) fn unknown() -> Problem {
-    Problem::not_found("trace")
-}
+use crate::{explain, read, views};
 
 /// The trace in an address.
 #[derive(Debug, Deserialize)]
@@ -54,8 +51,14 @@ pub(super) async fn show(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let id = of.id()?;
-    let look = Look::new(query.as_deref());
+    let mut look = Look::new(query.as_deref());
     let outline = outline(&app, &viewer, &id).await?;
+    match look.looking.aspect {
+        Aspect::Tree | Aspect::Time => {}
+        Aspect::Thread => return views::thread(&app, &viewer, &outline, id, look).await,
+        Aspect::Log => return views::log(&app, &viewer, &outline, id, look).await,
+    }
+    let faults = std::mem::take(&mut look.faults);
     let step = match &look.observation {
         Some(step) if outline.find(step.as_str()).is_some() => {
             read::step(&app, &viewer.project, &id, step).await?
@@ -79,6 +82,7 @@ pub(super) async fn show(
         step,
         detail: detail_of(&app, &viewer, &target).await?,
         rows: rows_of(&looked, &n_scores, true),
+        faults,
     });
     page(StatusCode::OK, &view)
 }
@@ -176,6 +180,7 @@ const fn rows_of<'a>(
         selected: looked.selected,
         n_scores,
         with_map,
+        looking: &looked.looking,
     }
 }
 

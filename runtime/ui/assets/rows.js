@@ -358,12 +358,23 @@ function encode(id) {
   return encodeURIComponent(id).replace(/[!*'()]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
+/** How the trace is looked at, apart from what is selected and folded: another way is another page. */
+function looking(query) {
+  return ["v", "min", "t0", "t1"].map((name) => query.get(name) ?? "").join("&");
+}
+
+const looksAt = looking(new URLSearchParams(location.search));
+
 async function onBack() {
   const query = new URLSearchParams(location.search);
+  if (looking(query) !== looksAt) {
+    location.reload();
+    return;
+  }
   selected = encode(query.get("observation") ?? "");
   const folds = new URLSearchParams();
   for (const [name, value] of query) {
-    if (/^(fold|open)(-run)?$|^group$/.test(name)) folds.append(name, value);
+    if (/^(fold|open)(-run)?$|^(group|v|min|t0|t1)$/.test(name)) folds.append(name, value);
   }
   rest = folds.size ? `&${folds}` : "";
   asked = null;

@@ -12,8 +12,8 @@ use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::telemetry::Bone;
 use perpend_domain::time::Timestamp;
 use perpend_ui::{
-    Chip, DetailInput, ErrorPage, EvaluatorRow, InlineMedium, LoginPage, Opened, Origin, Pager,
-    RowsInput, RuleRow, RulesPage, ScoreView, Section, Setup, Shell, Text, Tone, TraceInput,
+    Chip, DetailInput, ErrorPage, EvaluatorRow, InlineMedium, LoginPage, Looking, Opened, Origin,
+    Pager, RowsInput, RuleRow, RulesPage, ScoreView, Section, Setup, Shell, Text, Tone, TraceInput,
     TraceLine, TracePage, TracesPage, TracesQuery, Verdict, WINDOW, Ways, assets, render,
     total_tokens,
 };
@@ -386,7 +386,9 @@ fn trace(
             selected: row,
             n_scores: &[(None, 1), (Some("g2".to_owned()), 2)].into(),
             with_map: true,
+            looking: &Looking::default(),
         },
+        faults: Vec::new(),
     }))
 }
 

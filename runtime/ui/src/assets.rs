@@ -22,7 +22,7 @@ pub struct Asset {
     pub path: String,
 }
 
-static ASSETS: LazyLock<[Asset; 4]> = LazyLock::new(|| {
+static ASSETS: LazyLock<[Asset; 5]> = LazyLock::new(|| {
     let asset = |name: &'static str, content_type, bytes: &'static [u8]| {
         let digest = Digest::of(bytes).to_string();
         Asset {
@@ -47,6 +47,11 @@ static ASSETS: LazyLock<[Asset; 4]> = LazyLock::new(|| {
             "shell.js",
             "text/javascript; charset=utf-8",
             include_bytes!("../assets/shell.js"),
+        ),
+        asset(
+            "trace.js",
+            "text/javascript; charset=utf-8",
+            include_bytes!("../assets/trace.js"),
         ),
         asset(
             "mark.svg",

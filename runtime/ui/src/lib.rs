@@ -13,12 +13,16 @@
 //! - **Bounded.** A page holds at most [`WINDOW`] rows of a trace, however many there are, and no HTML of the rest is
 //!   made. Trees are walked without recursion.
 
+mod aspect;
 pub mod assets;
 mod content;
+mod critical;
 mod datasets;
+mod facts;
 mod find;
 mod format;
 mod groups;
+mod log;
 mod markup;
 mod overview;
 #[cfg(test)]
@@ -31,19 +35,26 @@ mod session;
 mod setup;
 mod shell;
 mod simple;
+mod thread;
+mod time;
 mod timeline;
 mod trace;
 mod traces;
+#[cfg(test)]
+mod views_tests;
 mod ways;
 mod words;
 
 pub use askama::{Error, Template};
 
+pub use aspect::{Aspect, Looking};
 pub use content::{Addresses, Block, InlineMedium, inline_type};
 pub use datasets::DatasetPage;
+pub use facts::total_tokens;
 pub use find::{FindPage, Hit};
 pub use format::{clock, count, dollars, duration};
 pub use groups::{GroupLine, GroupsPage, UserPage};
+pub use log::{LOG, LogInput, LogPage};
 pub use markup::{Html, Text};
 pub use overview::{Figure, OverviewPage, RangeLink, Waiting, change};
 pub use reference::{Reference, ReferencePage};
@@ -54,7 +65,8 @@ pub use session::{SessionPage, TURNS, Turn};
 pub use setup::Setup;
 pub use shell::{Opened, Section, Shell, base, encode, href, list_href};
 pub use simple::{ErrorPage, LoginPage};
-pub use trace::{DetailInput, DetailPage, TraceInput, TracePage, total_tokens};
+pub use thread::{CALLS, Call, ThreadInput, ThreadPage};
+pub use trace::{DetailInput, DetailPage, TraceInput, TracePage};
 pub use traces::{Pager, Sort, TermChip, TraceLine, TracesPage, TracesQuery};
 pub use ways::Ways;
 

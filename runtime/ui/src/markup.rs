@@ -54,6 +54,10 @@ impl Html {
         Self(out)
     }
 
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// A JSON document, indented, with its parts marked. Takes text that is cut off or no JSON at
     /// all just as well: every character of it is shown, only the marks may then be off.
     #[must_use]

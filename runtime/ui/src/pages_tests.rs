@@ -17,20 +17,20 @@ use crate::timeline::tests::observation;
 use crate::*;
 
 /// Everything that has broken a page somewhere: markup, quotes, direction and control characters.
-const HOSTILE: &str = "</pre><script>alert(1)</script><img src=x onerror=\"alert(2)\">' \" & \u{202e}txt\u{1}\u{7f} ﷽ שלום";
+pub(crate) const HOSTILE: &str = "</pre><script>alert(1)</script><img src=x onerror=\"alert(2)\">' \" & \u{202e}txt\u{1}\u{7f} ﷽ שלום";
 
 fn text(raw: &str) -> Text {
     Text::from(raw)
 }
 
-fn shell() -> Shell {
+pub(crate) fn shell() -> Shell {
     Shell {
         project: Some(Opened::new(HOSTILE, HOSTILE)),
         section: Section::Traces,
     }
 }
 
-fn trace(name: &str) -> Trace {
+pub(crate) fn trace(name: &str) -> Trace {
     let at = Timestamp::from_millis(1_772_359_200_000);
     Trace {
         id: TraceId::new("0af7651916cd43dd8448eb211c80319c").unwrap(),
@@ -136,19 +136,20 @@ fn bone(step: &Observation) -> Bone {
     }
 }
 
-fn outline(steps: &[Observation]) -> Outline {
+pub(crate) fn outline(steps: &[Observation]) -> Outline {
     Outline::new(steps.iter().map(bone).collect())
 }
 
 /// What of an outline a page shows.
 #[derive(Default)]
-struct Shown {
-    folds: Folds,
-    at: usize,
-    selected: Option<Observation>,
+pub(crate) struct Shown {
+    pub(crate) folds: Folds,
+    pub(crate) at: usize,
+    pub(crate) selected: Option<Observation>,
+    pub(crate) looking: Looking,
 }
 
-fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
+pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
     let selected = shown.selected.as_ref();
     let selected = selected.and_then(|step| outline.find(step.id.as_str()));
     let of_step = selected.map(|row| (Some(outline.rows()[row].id().to_owned()), 2));
@@ -170,7 +171,9 @@ fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
             selected,
             n_scores: &[(None, 1)].into_iter().chain(of_step).collect(),
             with_map: true,
+            looking: &shown.looking,
         },
+        faults: vec![HOSTILE.to_owned()],
     })
 }
 
@@ -211,7 +214,7 @@ fn assert_well_formed(page: &str) {
     assert!(open.is_empty(), "left open: {open:?}");
 }
 
-fn checked(page: &impl askama::Template) -> String {
+pub(crate) fn checked(page: &impl askama::Template) -> String {
     let html = render(page).unwrap();
     assert_inert(&html);
     assert_well_formed(&html);

@@ -8,6 +8,8 @@ use perpend_domain::observation::Level;
 use perpend_domain::outline::{Entry, Folds, Line, Mark, Oddity, Run, View};
 
 use crate::Text;
+use crate::aspect::{Aspect, Looking, hidden};
+use crate::critical::path;
 use crate::format::{count, dollars, duration};
 use crate::shell::encode;
 use crate::timeline::{Axis, Bar};
@@ -41,6 +43,20 @@ pub struct RowsInput<'a> {
     pub n_scores: &'a HashMap<Option<String>, u64>,
     /// Draw the map of the whole.
     pub with_map: bool,
+    /// How it is looked at.
+    pub looking: &'a Looking,
+}
+
+impl RowsInput<'_> {
+    pub(crate) fn axis(&self) -> Axis {
+        let period = self.view.outline().period();
+        let axis = period.map(|(start, end)| Axis::new(start, end));
+        let axis = axis.unwrap_or_default();
+        match self.looking.zoom {
+            Some(part) => axis.part(part),
+            None => axis,
+        }
+    }
 }
 
 /// A window of rows alone, for the script that puts it in place.
@@ -69,7 +85,11 @@ pub(crate) struct Window {
     /// What is selected, as the beginning of an address.
     pub(crate) selection: String,
     /// What was opened and closed by hand, as the end of an address.
+    pub(crate) folds: String,
+    /// The same, and how the trace is looked at.
     pub(crate) rest: String,
+    /// What is left out because of its level.
+    pub(crate) hidden: Option<String>,
     /// The index of the line that is selected, or that hides what is selected.
     pub(crate) selected: Option<usize>,
     pub(crate) map: Option<Map>,
@@ -105,6 +125,8 @@ pub(crate) struct Row {
     pub(crate) tokens: String,
     pub(crate) cost: String,
     pub(crate) is_selected: bool,
+    /// On the critical path; then its note is how long the trace waited for it alone.
+    pub(crate) is_critical: bool,
 }
 
 impl Row {
@@ -129,8 +151,8 @@ impl Window {
     pub(crate) fn new(input: &RowsInput<'_>) -> Self {
         let view = input.view;
         let outline = view.outline();
-        let axis = outline.period().map(|(start, end)| Axis::new(start, end));
-        let axis = axis.unwrap_or_default();
+        let axis = input.axis();
+        let path = (input.looking.aspect == Aspect::Time).then(|| path(outline));
         let lines = view.window(input.at, input.n.min(WINDOW));
         let at = input.at.min(view.len());
         let parents = view.parents(at, lines.len());
@@ -140,9 +162,15 @@ impl Window {
                 Some(run) => of_run(view, line, &outline.runs()[run as usize], axis),
                 None => of_row(input, line, axis),
             };
+            let own = path
+                .as_ref()
+                .and_then(|path| path.get(&(line.row as usize)));
+            let own = own.filter(|_| line.run.is_none());
             Row {
                 index: at + nth,
                 parent,
+                is_critical: own.is_some(),
+                note: own.map(|own| duration(*own)).or(row.note),
                 ..row
             }
         });
@@ -150,7 +178,7 @@ impl Window {
             Some(at) => format!("observation={}", encode(outline.rows()[at].id())),
             None => "trace".to_owned(),
         };
-        let rest = folds_query(input.folds);
+        let folds = folds_query(input.folds);
         let has_map = input.with_map && WINDOW < view.len();
         Self {
             rows: rows.collect(),
@@ -158,7 +186,9 @@ impl Window {
             n_lines: view.len(),
             grouping: grouping(input, &selection),
             selection,
-            rest,
+            rest: format!("{folds}{}", input.looking.query()),
+            folds,
+            hidden: hidden(view.n_hidden()),
             selected: input.selected.and_then(|row| view.index_of(row)),
             map: has_map.then(|| Map::new(view)),
         }
@@ -203,30 +233,40 @@ fn grouping(input: &RowsInput<'_>, selection: &str) -> Option<(&'static str, Str
         true => "Group steps that look alike",
         false => "Show every step on its own row",
     };
-    Some((label, format!("?{selection}{}", folds_query(&other))))
+    let looking = input.looking.query();
+    Some((
+        label,
+        format!("?{selection}{}{looking}", folds_query(&other)),
+    ))
 }
 
 /// What was opened and closed by hand as parameters, each with an `&` before it.
 fn folds_query(folds: &Folds) -> String {
     let mut query = String::new();
+    for (name, value) in folds_pairs(folds) {
+        // Writing to a `String` cannot fail.
+        let _ = write!(query, "&{name}={}", encode(value));
+    }
+    query
+}
+
+/// The names and values of these parameters.
+pub(crate) fn folds_pairs(folds: &Folds) -> Vec<(&'static str, &str)> {
     let lists = [
         (&folds.closed, ["fold", "fold-run"]),
         (&folds.open, ["open", "open-run"]),
     ];
+    let mut pairs = Vec::new();
     for (marks, [of_row, of_run]) in lists {
-        for mark in marks {
-            let (name, id) = match mark {
-                Mark::Row(id) => (of_row, id),
-                Mark::Run(id) => (of_run, id),
-            };
-            // Writing to a `String` cannot fail.
-            let _ = write!(query, "&{name}={}", encode(id));
-        }
+        pairs.extend(marks.iter().map(|mark| match mark {
+            Mark::Row(id) => (of_row, id.as_str()),
+            Mark::Run(id) => (of_run, id.as_str()),
+        }));
     }
     if folds.is_ungrouped {
-        query.push_str("&group=0");
+        pairs.push(("group", "0"));
     }
-    query
+    pairs
 }
 
 fn of_row(input: &RowsInput<'_>, line: &Line, axis: Axis) -> Row {
@@ -259,6 +299,7 @@ fn of_row(input: &RowsInput<'_>, line: &Line, axis: Axis) -> Row {
         tokens: nonzero(row.tokens),
         cost: nonzero_dollars(row.cost),
         is_selected: input.selected == Some(at),
+        is_critical: false,
     }
 }
 
@@ -293,6 +334,7 @@ fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
         tokens: nonzero(run.tokens),
         cost: nonzero_dollars(run.cost),
         is_selected: false,
+        is_critical: false,
     }
 }
 

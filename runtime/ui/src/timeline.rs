@@ -10,6 +10,8 @@ const MIN_WIDTH: f64 = 4.0;
 /// The time axis of one trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
+    /// What its labels count from.
+    origin: Timestamp,
     start: Timestamp,
     length_us: i64,
 }
@@ -37,8 +39,20 @@ impl Default for Axis {
 impl Axis {
     pub(crate) fn new(start: Timestamp, end: Timestamp) -> Self {
         Self {
+            origin: start,
             start,
             length_us: end.micros_since(start).max(1),
+        }
+    }
+
+    /// A part of this axis, in milliseconds from its start.
+    pub(crate) fn part(self, (from, to): (f64, f64)) -> Self {
+        // Beyond the range of times the conversion stops at its ends.
+        let micros = |ms: f64| (ms * 1e3).round() as i64;
+        Self {
+            start: Timestamp::from_micros(self.start.as_micros().saturating_add(micros(from))),
+            length_us: micros(to).saturating_sub(micros(from)).max(1),
+            ..self
         }
     }
 
@@ -56,6 +70,16 @@ impl Axis {
     ) -> Bar {
         let left = self.position(start);
         let right = end.map_or(UNITS, |end| self.position(end));
+        let is_outside = self.length_us < start.micros_since(self.start)
+            || end.is_some_and(|end| end < self.start);
+        if is_outside {
+            return Bar {
+                x: left,
+                width: 0.0,
+                wait: None,
+                is_open: false,
+            };
+        }
         let width = (right - left).max(MIN_WIDTH);
         let x = left.min(UNITS - width);
         let wait = first_token.map(|first| self.position(first) - left);
@@ -81,15 +105,18 @@ impl Axis {
             (f64::INFINITY, 86_400e6, "d"),
         ];
         let length = self.length_us as f64;
-        let fits = |unit: &&(f64, f64, &str)| length < unit.0;
+        let before = self.start.micros_since(self.origin) as f64;
+        let fits = |unit: &&(f64, f64, &str)| before + length < unit.0;
         let (_, size, unit) = UNITS_OF_TIME.iter().find(fits).unwrap_or(&UNITS_OF_TIME[5]);
         let decimals = match length / size {
             80.0.. => 0,
             8.0.. => 1,
-            _ => 2,
+            0.8.. => 2,
+            0.08.. => 3,
+            _ => 4,
         };
         let number = |eighth: u32| {
-            let value = length / size * f64::from(eighth) / 8.0;
+            let value = (before + length * f64::from(eighth) / 8.0) / size;
             let text = format!("{value:.decimals$}");
             match text.contains('.') {
                 true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),

@@ -2,17 +2,18 @@
 
 use askama::Template;
 use perpend_domain::observation::{Content, Cost, Level, Observation, Usage};
-use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::trace::Trace;
 use serde_json::Value;
 
+use crate::aspect::{Aspect, Head};
 use crate::content::{Addresses, Block};
-use crate::format::{clock, count, dollars, duration, known_dollars};
+use crate::facts::{Fact, fact, total_tokens};
+use crate::format::{count, dollars, duration};
 use crate::rows::{RowsInput, Window, nonzero, nonzero_dollars};
 use crate::scores::{ScoreView, Verdict};
-use crate::shell::{encode, href};
-use crate::timeline::{Axis, Tick};
-use crate::traces::{only, tagged};
+use crate::shell::encode;
+use crate::time::TimePart;
+use crate::timeline::Tick;
 use crate::words::{kind_word, many};
 use crate::{Shell, Text};
 
@@ -29,6 +30,8 @@ pub struct TraceInput<'a> {
     pub detail: DetailInput,
     /// The rows to show.
     pub rows: RowsInput<'a>,
+    /// What in the address cannot be read.
+    pub faults: Vec<String>,
 }
 
 /// What is known about the step that is looked at, besides what it is.
@@ -47,10 +50,8 @@ pub struct DetailInput {
 #[template(path = "trace.html")]
 pub struct TracePage {
     shell: Shell,
-    id: String,
-    name: Option<Text>,
-    figures: Vec<Fact>,
-    labels: Vec<Label>,
+    head: Head,
+    time: Option<TimePart>,
     ticks: Vec<Tick>,
     /// The address that those of the parts of this page begin with.
     fragments: String,
@@ -68,20 +69,6 @@ pub struct TracePage {
 #[template(path = "detail.html")]
 pub struct DetailPage {
     detail: Detail,
-}
-
-#[derive(Debug)]
-struct Fact {
-    label: &'static str,
-    value: Text,
-}
-
-/// A word under the title, leading to the list of its like.
-#[derive(Debug)]
-struct Label {
-    label: &'static str,
-    value: Text,
-    href: Option<String>,
 }
 
 #[derive(Debug)]
@@ -132,19 +119,22 @@ impl TracePage {
             step,
             detail,
             rows,
+            faults,
         } = input;
-        let period = rows.view.outline().period();
-        let axis = period.map(|(start, end)| Axis::new(start, end));
         let trace_scores = rows.n_scores.get(&None).copied();
         let id = encode(trace.id.as_str());
+        let window = Window::new(&rows);
+        let at = (window.selection.as_str(), window.folds.as_str());
+        let faults = faults.into_iter().map(Text::from).collect();
         Self {
-            id: trace.id.to_string(),
-            name: trace.name.as_deref().map(Text::from),
-            figures: figures(&trace),
-            labels: labels(&trace, shell.base()),
-            ticks: axis.unwrap_or_default().ticks(),
+            head: Head {
+                faults,
+                ..Head::new(&trace, shell.base(), rows.looking, at)
+            },
+            time: (rows.looking.aspect == Aspect::Time).then(|| TimePart::new(&rows, &window)),
+            ticks: rows.axis().ticks(),
             fragments: format!("{}/_/traces/{id}", shell.base()),
-            window: Window::new(&rows),
+            window,
             trace_selected: step.is_none(),
             trace_scores: trace_scores.unwrap_or_default(),
             latency: duration(trace.latency_us),
@@ -160,94 +150,6 @@ impl TracePage {
 
     fn trace_scores_text(&self) -> String {
         many(self.trace_scores, "score")
-    }
-}
-
-/// All tokens: the given total, else input and output.
-#[must_use]
-pub fn total_tokens(usage: &Usage) -> u64 {
-    let parts = || {
-        usage
-            .iter()
-            .filter(|(key, _)| *key == "input" || *key == "output")
-    };
-    usage
-        .get("total")
-        .copied()
-        .unwrap_or_else(|| parts().map(|(_, n)| *n).fold(0, u64::saturating_add))
-}
-
-fn figures(trace: &Trace) -> Vec<Fact> {
-    let [_, _, warnings, errors] = trace.n_by_level;
-    let mut figures = vec![
-        fact("Started", format!("{} UTC", clock(trace.timestamp))),
-        fact("Latency", duration(trace.latency_us)),
-        fact(
-            "Tokens",
-            if trace.usage.is_empty() {
-                "–".to_owned()
-            } else {
-                count(total_tokens(&trace.usage))
-            },
-        ),
-        fact("Cost", known_dollars(trace.total_cost)),
-        fact("Observations", count(trace.n_observations.into())),
-    ];
-    if errors > 0 {
-        figures.push(fact("Errors", count(errors.into())));
-    }
-    if warnings > 0 {
-        figures.push(fact("Warnings", count(warnings.into())));
-    }
-    figures
-}
-
-fn labels(trace: &Trace, base: &str) -> Vec<Label> {
-    let to = |label, value: &str, href: String| Label {
-        label,
-        value: Text::from(value),
-        href: Some(href),
-    };
-    let alike = |label, column: &str, value: &str| to(label, value, only(base, column, value));
-    let page = |label, by, value: &str| to(label, value, href(base, by, value));
-    let mut labels = vec![alike("environment", "environment", &trace.environment)];
-    labels.extend(
-        trace
-            .user_id
-            .as_deref()
-            .map(|user| page("user", GroupedBy::User, user)),
-    );
-    labels.extend(
-        trace
-            .session_id
-            .as_deref()
-            .map(|session| page("session", GroupedBy::Session, session)),
-    );
-    labels.extend(
-        trace
-            .release
-            .as_deref()
-            .map(|release| alike("release", "release", release)),
-    );
-    labels.extend(
-        trace
-            .version
-            .as_deref()
-            .map(|version| alike("version", "version", version)),
-    );
-    labels.extend(
-        trace
-            .tags
-            .iter()
-            .map(|tag| to("tag", tag, tagged(base, tag))),
-    );
-    labels
-}
-
-fn fact(label: &'static str, value: impl Into<String>) -> Fact {
-    Fact {
-        label,
-        value: Text::from(value.into()),
     }
 }
 

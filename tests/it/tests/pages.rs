@@ -270,3 +270,47 @@ async fn sessions_and_users_are_walked_page_by_page_and_opened() {
     assert_eq!(visitor.client.get(&wrong).await.unwrap().status, 400);
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_trace_is_also_a_timeline_a_thread_and_a_log() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(1, "ticket").generation("answer", "Thank you.");
+    app.ingest(&trace).await.unwrap();
+    let path = format!("/traces/{}", trace.id);
+    let of = async |query: &str| visitor.page(&format!("{path}?{query}")).await;
+    let tree = of("").await;
+    for view in ["time", "thread", "log"] {
+        assert!(tree.contains(&format!("v={view}\"")), "{view}: {tree}");
+    }
+    let thread = of("v=thread").await;
+    assert!(
+        thread.contains("Calls 1–1 of 1") && thread.contains("Thank you."),
+        "{thread}"
+    );
+    let log = of("v=log").await;
+    assert!(
+        log.contains("Steps 1–2 of 2") && log.contains("Thank you."),
+        "{log}"
+    );
+    let errors = of("v=log&min=ERROR").await;
+    assert!(
+        errors.contains("2 steps below this level not shown"),
+        "{errors}"
+    );
+    let time = of("v=time").await;
+    assert!(
+        time.contains("Critical path") && time.contains("name=\"t0\""),
+        "{time}"
+    );
+    for (query, named) in [
+        ("v=graph", "v"),
+        ("min=LOUD", "min"),
+        ("v=time&t0=5&t1=2", "t0 or t1"),
+    ] {
+        let page = of(query).await;
+        let said = format!("The parameter {named} of this address is not understood");
+        assert!(page.contains(&said), "{query}: {page}");
+    }
+    app.stop().await.unwrap();
+}

@@ -266,6 +266,22 @@ fn forests() -> impl Strategy<Value = (Outline, Folds, Option<usize>)> {
 
 proptest! {
     #[test]
+    fn of_a_level_what_has_it_and_what_leads_there_is_kept_and_the_rest_is_counted(
+        (outline, by_hand, _) in forests()
+    ) {
+        let all_open = outline.rows().iter().map(|row| Mark::Row(row.id().to_owned()));
+        let folds = Folds { min: Some(Level::Error), open: all_open.collect(), ..by_hand.clone() };
+        let folds = Folds { closed: Vec::new(), ..folds };
+        let view = outline.view(&folds, None);
+        let shown: HashSet<u32> = view.window(0, view.len()).iter().map(|line| line.row).collect();
+        prop_assert_eq!(shown.len() + view.n_hidden(), outline.rows().len());
+        for (at, row) in outline.rows().iter().enumerate() {
+            let is_kept = row.level == Level::Error || 0 < row.n_errors_below;
+            prop_assert_eq!(shown.contains(&position(at)), is_kept);
+        }
+    }
+
+    #[test]
     fn each_observation_has_one_place((outline, _, _) in forests()) {
         let ids: HashSet<&str> = outline.rows().iter().map(Entry::id).collect();
         prop_assert_eq!(ids.len(), outline.rows().len());

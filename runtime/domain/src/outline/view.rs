@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Outline, Run, position};
+use super::{Entry, Outline, Run, position};
 use crate::observation::Level;
 
 /// A trace with at most so many rows is wholly open by default.
@@ -31,6 +31,8 @@ pub struct Folds {
     pub open: Vec<Mark>,
     /// Show neighbours that look alike one by one.
     pub is_ungrouped: bool,
+    /// Leave out rows below this level that have none of it below them. Neighbours are not grouped then.
+    pub min: Option<Level>,
 }
 
 impl Folds {
@@ -80,6 +82,7 @@ pub struct Bucket {
 pub struct View<'o> {
     outline: &'o Outline,
     lines: Vec<Line>,
+    n_hidden: usize,
 }
 
 /// [`Folds`] as positions.
@@ -89,6 +92,13 @@ struct Opened {
     /// What leads to the selected row.
     way: HashSet<Place>,
     is_small: bool,
+}
+
+/// Whether a row has the level that is asked for, and whether one below it has.
+#[derive(Clone, Copy)]
+struct Kept {
+    own: bool,
+    below: bool,
 }
 
 /// A row or a run by its position.
@@ -156,7 +166,12 @@ impl Outline {
     #[must_use]
     pub fn view(&self, folds: &Folds, selected: Option<usize>) -> View<'_> {
         let opened = Opened::new(self, folds, selected);
-        let runs: &[Run] = match folds.is_ungrouped {
+        let kept = folds.min.map(|min| self.at_least(min));
+        let is_kept = |at: usize| {
+            kept.as_ref()
+                .is_none_or(|kept| kept[at].own || kept[at].below)
+        };
+        let runs: &[Run] = match folds.is_ungrouped || kept.is_some() {
             true => &[],
             false => &self.runs,
         };
@@ -165,6 +180,10 @@ impl Outline {
         let mut around: Vec<u32> = Vec::new();
         let (mut at, mut next_run) = (0, 0);
         while let Some(row) = self.rows.get(at) {
+            if !is_kept(at) {
+                at = row.behind(at);
+                continue;
+            }
             let place = position(at);
             while around.last().is_some_and(|behind| *behind <= place) {
                 around.pop();
@@ -189,7 +208,11 @@ impl Outline {
                 around.push(run.behind);
             }
             let by_default = opened.is_small || row.depth < OPEN_DEPTH;
-            let is_open = (row.n_below > 0).then(|| opened.has(Place::Row(at), by_default));
+            let has_below = match &kept {
+                Some(kept) => kept[at].below,
+                None => row.n_below > 0,
+            };
+            let is_open = has_below.then(|| opened.has(Place::Row(at), by_default));
             lines.push(Line {
                 row: place,
                 run: None,
@@ -204,7 +227,25 @@ impl Outline {
         View {
             outline: self,
             lines,
+            n_hidden: (0..self.rows.len()).filter(|at| !is_kept(*at)).count(),
         }
+    }
+
+    /// Where rows have a level, or one above it.
+    fn at_least(&self, min: Level) -> Vec<Kept> {
+        let own = |row: &Entry| Kept {
+            own: min <= row.level,
+            below: false,
+        };
+        let mut kept: Vec<Kept> = self.rows.iter().map(own).collect();
+        // Children come after their parents.
+        for at in (0..kept.len()).rev() {
+            let is_kept = kept[at].own || kept[at].below;
+            if let (true, Some(parent)) = (is_kept, self.rows[at].parent) {
+                kept[parent as usize].below = true;
+            }
+        }
+        kept
     }
 
     /// The folds after something was opened that is closed, or closed that is open. A mark of nothing changes nothing.
@@ -238,6 +279,12 @@ impl View<'_> {
     #[must_use]
     pub fn len(&self) -> usize {
         self.lines.len()
+    }
+
+    /// How many rows are left out because of their level.
+    #[must_use]
+    pub fn n_hidden(&self) -> usize {
+        self.n_hidden
     }
 
     /// Whether the trace has no observations.

@@ -4,6 +4,8 @@
 //! Both directions walk the value in the same order, so that a number names the same medium for the
 //! page and for the request that it leads to.
 
+use std::hash::{DefaultHasher, Hasher as _};
+
 use perpend_domain::payload::Payload;
 use serde_json::{Map, Value};
 
@@ -23,6 +25,8 @@ pub(super) struct Found {
     pub(super) size: Option<u64>,
     /// The id of a medium that is stored by itself.
     pub(super) stored: Option<String>,
+    /// Equal for media that were recorded alike.
+    pub(super) print: u64,
 }
 
 /// The media of a value. Tokens are `MARK NUMBER MARK`.
@@ -113,7 +117,12 @@ impl Taken {
                         {
                             let data = std::mem::take(text);
                             let size = decoded_length(&data);
-                            let found = (content_type.clone(), Some(size), None);
+                            let found = Found {
+                                content_type: content_type.clone(),
+                                size: Some(size),
+                                stored: None,
+                                print: print(&data),
+                            };
                             *text = self.push(found, || decoded(&data));
                         }
                         _ => self.walk(member, of_source.as_deref().filter(|_| key == "source")),
@@ -138,20 +147,12 @@ impl Taken {
     }
 
     /// Notes a medium; the token for it.
-    fn push(
-        &mut self,
-        (content_type, size, stored): (String, Option<u64>, Option<String>),
-        bytes: impl FnOnce() -> Vec<u8>,
-    ) -> String {
+    fn push(&mut self, found: Found, bytes: impl FnOnce() -> Vec<u8>) -> String {
         let number = self.found.len();
         if self.wanted == Some(number) {
             self.bytes = bytes();
         }
-        self.found.push(Found {
-            content_type,
-            size,
-            stored,
-        });
+        self.found.push(found);
         format!("{0}{number}{0}", self.mark)
     }
 
@@ -170,11 +171,15 @@ impl Taken {
                 true => decoded_length(data),
                 false => percent_decoded(data).len() as u64,
             });
-            let token = self.push((span.content_type, size, span.stored), || {
-                match span.is_base64 {
-                    true => decoded(data),
-                    false => percent_decoded(data),
-                }
+            let found = Found {
+                content_type: span.content_type,
+                size,
+                print: print(span.stored.as_deref().unwrap_or(data)),
+                stored: span.stored,
+            };
+            let token = self.push(found, || match span.is_base64 {
+                true => decoded(data),
+                false => percent_decoded(data),
             });
             out.push_str(&token);
             copied = span.whole.end;
@@ -193,6 +198,12 @@ fn holds(value: &Value, mark: char) -> bool {
             .any(|(key, member)| key.contains(mark) || holds(member, mark)),
         _ => false,
     }
+}
+
+fn print(data: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(data.as_bytes());
+    hasher.finish()
 }
 
 fn percent_decoded(data: &str) -> Vec<u8> {

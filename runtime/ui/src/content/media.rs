@@ -61,6 +61,8 @@ pub(crate) struct Media {
     /// Empty when it is not known.
     pub(crate) size: String,
     pub(crate) place: Place,
+    /// Equal for media that were recorded alike.
+    pub(super) print: u64,
 }
 
 /// Where the bytes are, and what a browser does with them.
@@ -98,6 +100,7 @@ impl Media {
             content_type: Text::from(found.content_type.as_str()),
             size: found.size.map(size).unwrap_or_default(),
             place,
+            print: found.print,
         }
     }
 
@@ -109,6 +112,8 @@ impl Media {
             name: None,
             content_type: Text::from(content_type),
             size: String::new(),
+            // Its address is part of what is read.
+            print: 0,
             place: Place::Remote(
                 Text::from(host),
                 utf8_percent_encode(url, UNSAFE).to_string(),

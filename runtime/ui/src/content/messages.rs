@@ -79,6 +79,8 @@ pub(crate) struct Message {
     pub(crate) parts: Vec<Part>,
     /// Shown at the call that it answers.
     pub(super) is_moved: bool,
+    /// Where it belongs among several conversations.
+    pub(super) place: usize,
     pub(crate) further: Option<Further>,
 }
 

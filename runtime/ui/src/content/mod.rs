@@ -5,6 +5,7 @@
 //! - `locate`: where in a value the messages are; `messages`, `parts`, `kinds`: their shapes; `pairs`:
 //!   results of tools beside their calls; `tools`: what was offered.
 //! - `inline`, `spans`, `encoded`: media inside a value; `media`: how they are shown.
+//! - `spoken`: what is new in each of several conversations that continue each other.
 //! - `fields`: what of an object was shown, and what is left; `fold`: long values.
 
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod pairs;
 mod parts;
 mod source;
 mod spans;
+mod spoken;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -38,6 +40,8 @@ pub(crate) use self::media::Place;
 use self::messages::Message;
 use self::source::Source;
 use self::tools::Tools;
+
+pub(crate) use self::spoken::{Spoken, Told, told};
 
 pub use self::inline::{InlineMedium, inline_type};
 pub use self::media::Addresses;
@@ -160,18 +164,26 @@ impl Chat {
             }
             list
         });
-        let further = source.further(further);
-        let (mut middle, mut last) = (Vec::new(), Vec::new());
-        if WHOLE_CONVERSATION < read.len() {
-            last = read.split_off(read.len() - KEPT_LAST);
-            middle = read.split_off(KEPT_FIRST);
-        }
         Some(Self {
             tools,
-            first: read,
+            further: source.further(further),
+            ..Self::folded(read)
+        })
+    }
+
+    /// Messages, the middle of many apart.
+    fn folded(mut all: Vec<Message>) -> Self {
+        let (mut middle, mut last) = (Vec::new(), Vec::new());
+        if WHOLE_CONVERSATION < all.len() {
+            last = all.split_off(all.len() - KEPT_LAST);
+            middle = all.split_off(KEPT_FIRST);
+        }
+        Self {
+            tools: None,
+            first: all,
             middle,
             last,
-            further,
-        })
+            further: None,
+        }
     }
 }

@@ -1,12 +1,15 @@
 //! The parts of a message, in the shapes of the common APIs: what is said, reasoning, calls of tools and
 //! their results, media. A part of any other shape is shown as JSON.
 
+use std::hash::Hasher;
+
 use askama::Template;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, is_empty, merge, parsed, short};
 use super::fold::{Fold, Further};
 use super::kinds::{CALL_IDS, CALL_MEMBERS, Kind, REASONING, RESULT_MEMBERS, RESULTS, TEXT};
+use super::media::Place;
 use super::source::Source;
 use crate::markup::Text;
 
@@ -72,6 +75,28 @@ impl Part {
 
     pub(super) fn refusal(source: &Source<'_>, text: &str) -> Self {
         Self::labelled("refusal", Some(source.text(text)))
+    }
+
+    /// What of it is read: neither ids nor members of no known meaning.
+    pub(super) fn read_by(&self, hasher: &mut impl Hasher) {
+        let texts = [
+            self.label,
+            self.name.as_ref().map(Text::raw),
+            self.body.as_ref().map(|fold| fold.body.as_str()),
+        ];
+        for text in texts {
+            hasher.write(text.unwrap_or_default().as_bytes());
+            hasher.write_u8(0xff);
+        }
+        for medium in self.body.iter().flat_map(|fold| &fold.media) {
+            hasher.write_u64(medium.print);
+            if let Place::Remote(_, address) = &medium.place {
+                hasher.write(address.as_bytes());
+            }
+        }
+        for part in &self.inner {
+            part.read_by(hasher);
+        }
     }
 
     pub(super) fn is_call(&self) -> bool {

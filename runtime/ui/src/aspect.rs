@@ -1,0 +1,238 @@
+//! The ways of looking at a trace, and the head that they have in common.
+
+use std::fmt::Write as _;
+
+use perpend_domain::observation::Level;
+use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::trace::Trace;
+
+use crate::Text;
+use crate::facts::{Fact, fact, total_tokens};
+use crate::format::{clock, count, duration, known_dollars};
+use crate::shell::{encode, href};
+use crate::traces::{only, tagged};
+use crate::words::many;
+
+/// A way of looking at a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Aspect {
+    /// Steps below the steps that began them, each with its time.
+    #[default]
+    Tree,
+    /// The same rows by time: a wide axis, a part of it to look at closely, and the critical path.
+    Time,
+    /// The conversation that runs through the generations.
+    Thread,
+    /// All steps in the order of their start, with how their inputs and outputs begin.
+    Log,
+}
+
+impl Aspect {
+    /// All of them, with the key that opens each.
+    const ALL: [(Self, &'static str, &'static str, &'static str); 4] = [
+        (Self::Tree, "tree", "Tree", "1"),
+        (Self::Time, "time", "Timeline", "2"),
+        (Self::Thread, "thread", "Thread", "5"),
+        (Self::Log, "log", "Log", "6"),
+    ];
+
+    /// The one with this name in an address.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let found = Self::ALL.iter().find(|(_, known, ..)| *known == name);
+        found.map(|(own, ..)| *own)
+    }
+}
+
+/// Levels below which a reader may leave steps out.
+const LEVELS: [(Option<Level>, &str); 4] = [
+    (None, "All levels"),
+    (Some(Level::Default), "Without debug"),
+    (Some(Level::Warning), "Warnings and errors"),
+    (Some(Level::Error), "Errors"),
+];
+
+/// How a trace is looked at, beside what is selected and folded.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Looking {
+    /// Which way.
+    pub aspect: Aspect,
+    /// Steps below this level are left out.
+    pub min: Option<Level>,
+    /// A part of the time axis: milliseconds from the start of the trace, the smaller one first.
+    pub zoom: Option<(f64, f64)>,
+}
+
+impl Looking {
+    /// What of it the address says, each parameter with an `&` before it.
+    pub(crate) fn query(&self) -> String {
+        let mut query = String::new();
+        for (name, value) in self.pairs() {
+            // Writing to a `String` cannot fail; none of the values has to be escaped.
+            let _ = write!(query, "&{name}={value}");
+        }
+        query
+    }
+
+    /// The names and values of these parameters.
+    pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
+        let mut pairs = Vec::new();
+        let named = Aspect::ALL.iter().find(|(own, ..)| *own == self.aspect);
+        if let Some((_, name, ..)) = named.filter(|_| self.aspect != Aspect::Tree) {
+            pairs.push(("v", (*name).to_owned()));
+        }
+        pairs.extend(self.min.map(|min| ("min", min.as_str().to_owned())));
+        if let Some((from, to)) = self.zoom {
+            pairs.extend([("t0", from.to_string()), ("t1", to.to_string())]);
+        }
+        pairs
+    }
+}
+
+/// A link to another way of looking.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) label: &'static str,
+    pub(crate) key: &'static str,
+    pub(crate) href: String,
+    pub(crate) is_current: bool,
+}
+
+/// What stands above every view of a trace.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) id: String,
+    pub(crate) name: Option<Text>,
+    /// The address of the list of traces, and of the search in this one.
+    pub(crate) list: String,
+    pub(crate) find: String,
+    pub(crate) figures: Vec<Fact>,
+    pub(crate) labels: Vec<Label>,
+    pub(crate) aspects: Vec<Link>,
+    pub(crate) levels: Vec<Link>,
+    /// What in the address cannot be read.
+    pub(crate) faults: Vec<Text>,
+}
+
+/// A word under the title, leading to the list of its like.
+#[derive(Debug)]
+pub(crate) struct Label {
+    pub(crate) label: &'static str,
+    pub(crate) value: Text,
+    pub(crate) href: Option<String>,
+}
+
+impl Head {
+    /// `selection` and `folds` are the beginning and the end of an address.
+    pub(crate) fn new(
+        trace: &Trace,
+        base: &str,
+        looking: &Looking,
+        (selection, folds): (&str, &str),
+    ) -> Self {
+        let at = |looking: &Looking| format!("?{selection}{folds}{}", looking.query());
+        let aspects = Aspect::ALL.iter().map(|(own, _, label, key)| Link {
+            label,
+            key,
+            href: at(&Looking {
+                aspect: *own,
+                zoom: looking.zoom.filter(|_| *own == Aspect::Time),
+                ..looking.clone()
+            }),
+            is_current: *own == looking.aspect,
+        });
+        let levels = LEVELS.iter().map(|(min, label)| Link {
+            label,
+            key: "",
+            href: at(&Looking {
+                min: *min,
+                ..looking.clone()
+            }),
+            is_current: *min == looking.min,
+        });
+        let list = format!("{base}/traces");
+        Self {
+            id: trace.id.to_string(),
+            name: trace.name.as_deref().map(Text::from),
+            find: format!("{list}/{}/find", encode(trace.id.as_str())),
+            list,
+            figures: figures(trace),
+            labels: labels(trace, base),
+            aspects: aspects.collect(),
+            levels: levels.collect(),
+            faults: Vec::new(),
+        }
+    }
+}
+
+/// What was left out of a view because of its level, in words.
+pub(crate) fn hidden(n: usize) -> Option<String> {
+    (0 < n).then(|| format!("{} below this level not shown", many(n as u64, "step")))
+}
+
+fn figures(trace: &Trace) -> Vec<Fact> {
+    let [_, _, warnings, errors] = trace.n_by_level;
+    let mut figures = vec![
+        fact("Started", format!("{} UTC", clock(trace.timestamp))),
+        fact("Latency", duration(trace.latency_us)),
+        fact(
+            "Tokens",
+            if trace.usage.is_empty() {
+                "–".to_owned()
+            } else {
+                count(total_tokens(&trace.usage))
+            },
+        ),
+        fact("Cost", known_dollars(trace.total_cost)),
+        fact("Observations", count(trace.n_observations.into())),
+    ];
+    if errors > 0 {
+        figures.push(fact("Errors", count(errors.into())));
+    }
+    if warnings > 0 {
+        figures.push(fact("Warnings", count(warnings.into())));
+    }
+    figures
+}
+
+fn labels(trace: &Trace, base: &str) -> Vec<Label> {
+    let to = |label, value: &str, href: String| Label {
+        label,
+        value: Text::from(value),
+        href: Some(href),
+    };
+    let alike = |label, column: &str, value: &str| to(label, value, only(base, column, value));
+    let page = |label, by, value: &str| to(label, value, href(base, by, value));
+    let mut labels = vec![alike("environment", "environment", &trace.environment)];
+    labels.extend(
+        trace
+            .user_id
+            .as_deref()
+            .map(|user| page("user", GroupedBy::User, user)),
+    );
+    labels.extend(
+        trace
+            .session_id
+            .as_deref()
+            .map(|session| page("session", GroupedBy::Session, session)),
+    );
+    labels.extend(
+        trace
+            .release
+            .as_deref()
+            .map(|release| alike("release", "release", release)),
+    );
+    labels.extend(
+        trace
+            .version
+            .as_deref()
+            .map(|version| alike("version", "version", version)),
+    );
+    labels.extend(
+        trace
+            .tags
+            .iter()
+            .map(|tag| to("tag", tag, tagged(base, tag))),
+    );
+    labels
+}

@@ -1,0 +1,239 @@
+//! The conversation that runs through the calls of a trace: each call repeats what was said before it, and what is new in
+//! it is a message or two.
+
+use std::hash::{DefaultHasher, Hasher as _};
+
+use perpend_domain::payload::Payload;
+
+use super::locate::{self, Item};
+use super::messages::Message;
+use super::source::Source;
+use super::{Addresses, Block, Chat, inline, pairs};
+
+/// A call with a larger input or output is not taken apart here: its own page shows it.
+const MAX_BYTES: usize = 2 << 20;
+
+/// What one call was asked and what it answered.
+#[derive(Debug, Default)]
+pub(crate) struct Spoken {
+    asked: Vec<Message>,
+    answered: Vec<Message>,
+    /// The messages of both, comparable.
+    keys: Vec<u64>,
+    /// One of the two is too large to be taken apart.
+    pub(crate) is_large: bool,
+}
+
+/// What is new in a call.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// How many of its messages an earlier call had, and the place of that call.
+    pub(crate) same: Option<(usize, usize)>,
+    pub(crate) new: Block,
+    pub(crate) answer: Block,
+}
+
+impl Spoken {
+    pub(crate) fn new(
+        asked: (Option<&Payload>, &Addresses),
+        answered: (Option<&Payload>, &Addresses),
+    ) -> Self {
+        let too_large =
+            |value: Option<&Payload>| value.is_some_and(|value| MAX_BYTES < value.as_str().len());
+        if too_large(asked.0) || too_large(answered.0) {
+            return Self {
+                is_large: true,
+                ..Self::default()
+            };
+        }
+        let asked = messages(asked, "input");
+        let answered = messages(answered, "assistant");
+        let keys = asked.iter().chain(&answered).map(key).collect();
+        Self {
+            asked,
+            answered,
+            keys,
+            is_large: false,
+        }
+    }
+
+    /// How many messages at its beginning are those that the other one had or gave.
+    fn n_same(&self, other: &Self) -> usize {
+        let asked = self.keys.iter().take(self.asked.len());
+        asked.zip(&other.keys).take_while(|(a, b)| a == b).count()
+    }
+}
+
+/// The messages of a value; a value that is no conversation is one message of this role.
+fn messages((payload, at): (Option<&Payload>, &Addresses), role: &str) -> Vec<Message> {
+    let Some(payload) = payload else {
+        return Vec::new();
+    };
+    let mut value = inline::read(payload);
+    let source = Source::new(inline::take(&mut value), at);
+    locate::expand(&mut value);
+    let Some(located) = locate::locate(&value) else {
+        return vec![Message::said(&source, role, &value)];
+    };
+    let read = located.items.iter().map(|item| match item {
+        Item::Message(message) => Message::of(&source, message),
+        Item::Said(role, said) => Message::said(&source, role, said),
+    });
+    read.collect()
+}
+
+/// Equal for messages that read the same. Ids and counts that an answer has and its repetition has not are no part of it.
+fn key(message: &Message) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(message.role_class.as_bytes());
+    if message.role_class == "other" {
+        hasher.write(message.role.raw().as_bytes());
+    }
+    for part in &message.parts {
+        part.read_by(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// What is new in each of some calls in order. The first `n_before` of them only say what was said before the others;
+/// they have no part in the answer. Results of tools stand at their calls, in whichever call those were made.
+pub(crate) fn told(calls: Vec<Spoken>, n_before: usize) -> Vec<Told> {
+    let same: Vec<Option<(usize, usize)>> = (0..calls.len())
+        .map(|at| {
+            let before = (0..at)
+                .rev()
+                .map(|other| (calls[at].n_same(&calls[other]), other));
+            // The latest of those that share most.
+            let best = before.fold(
+                (0, 0),
+                |best, next| if best.0 < next.0 { next } else { best },
+            );
+            (0 < best.0).then_some(best)
+        })
+        .collect();
+    let mut all = Vec::new();
+    for (at, call) in calls.into_iter().enumerate().skip(n_before) {
+        let n_same = same[at].map_or(0, |(n, _)| n);
+        let asked = call.asked.into_iter().skip(n_same);
+        all.extend(asked.map(|message| Message {
+            place: 2 * at,
+            ..message
+        }));
+        let answered = call.answered.into_iter();
+        all.extend(answered.map(|message| Message {
+            place: 2 * at + 1,
+            ..message
+        }));
+    }
+    pairs::pair(&mut all);
+    let mut left = all.into_iter().peekable();
+    let mut block = |place: usize| {
+        let mut own = Vec::new();
+        while let Some(message) = left.next_if(|message| message.place == place) {
+            own.push(message);
+        }
+        match own.is_empty() {
+            true => Block::Absent,
+            false => Block::Chat(Box::new(Chat::folded(own))),
+        }
+    };
+    let places = n_before..same.len();
+    places
+        .map(|at| Told {
+            same: same[at],
+            new: block(2 * at),
+            answer: block(2 * at + 1),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn at() -> Addresses {
+        Addresses {
+            value: "/v".to_owned(),
+            media: "/m".to_owned(),
+        }
+    }
+
+    fn call(asked: Value, answered: Value) -> Spoken {
+        let (asked, answered) = (Payload::from_value(asked), Payload::from_value(answered));
+        Spoken::new((Some(&asked), &at()), (Some(&answered), &at()))
+    }
+
+    fn said(block: &Block) -> Vec<String> {
+        let Block::Chat(chat) = block else {
+            return Vec::new();
+        };
+        let all = chat.first.iter().chain(&chat.middle).chain(&chat.last);
+        let one = |message: &Message| {
+            let parts = message.parts.iter();
+            let bodies = parts.map(|part| {
+                let own = part.body.as_ref().map(|fold| fold.body.to_string());
+                let inner = part.inner.iter().flat_map(|part| &part.inner);
+                let inner = inner.filter_map(|part| part.body.as_ref());
+                let inner = inner.map(|fold| fold.body.to_string());
+                own.into_iter().chain(inner).collect::<Vec<_>>().join(" → ")
+            });
+            format!("{}: {}", message.role, bodies.collect::<Vec<_>>().join(" "))
+        };
+        all.map(one).collect()
+    }
+
+    #[test]
+    fn each_message_is_told_once_and_a_result_stands_at_its_call() {
+        let system = json!({ "role": "system", "content": "Be kind." });
+        let question = json!({ "role": "user", "content": "What is the weather?" });
+        let asks = json!({ "role": "assistant", "content": null, "tool_calls": [
+            { "id": "c1", "type": "function", "function": { "name": "weather", "arguments": "{}" } },
+        ] });
+        let result = json!({ "role": "tool", "tool_call_id": "c1", "content": "Rain." });
+        let mut answer = asks.clone();
+        answer["logprobs"] = json!([1, 2]);
+        let first = call(json!([system, question]), json!([answer]));
+        let second = call(
+            json!({ "messages": [system, question, asks, result] }),
+            json!({ "role": "assistant", "content": "Take an umbrella." }),
+        );
+        let [first, second] = <[Told; 2]>::try_from(told(vec![first, second], 0)).unwrap();
+        assert_eq!(first.same, None);
+        assert_eq!(
+            said(&first.new),
+            ["system: Be kind.", "user: What is the weather?"]
+        );
+        assert!(
+            said(&first.answer)[0].ends_with("→ Rain."),
+            "{:?}",
+            said(&first.answer)
+        );
+        assert_eq!(second.same, Some((3, 0)));
+        assert_eq!(said(&second.new), Vec::<String>::new());
+        assert_eq!(said(&second.answer), ["assistant: Take an umbrella."]);
+    }
+
+    #[test]
+    fn the_latest_call_that_shares_most_is_the_one_before() {
+        let message = |text: &str| json!({ "role": "user", "content": text });
+        let answer = || json!({ "role": "assistant", "content": "Yes." });
+        let calls = vec![
+            call(json!([message("a")]), answer()),
+            call(json!([message("sub")]), answer()),
+            call(json!([message("a"), answer(), message("b")]), answer()),
+            call(json!([message("other")]), answer()),
+        ];
+        let told = told(calls, 1);
+        let same: Vec<_> = told.iter().map(|call| call.same).collect();
+        assert_eq!(same, [None, Some((2, 0)), None]);
+        assert_eq!(said(&told[1].new), ["user: b"]);
+    }
+
+    #[test]
+    fn what_is_no_conversation_is_one_message() {
+        let told = told(vec![call(json!("a question"), json!("an answer"))], 0);
+        assert_eq!(said(&told[0].new), ["input: a question"]);
+        assert_eq!(said(&told[0].answer), ["assistant: an answer"]);
+    }
+}

@@ -1,0 +1,123 @@
+//! A trace as a log: its steps in the order of their start.
+
+use askama::Template;
+use perpend_domain::observation::{Level, Observation};
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
+
+use crate::aspect::{Head, Looking, hidden};
+use crate::format::{count, duration};
+use crate::shell::encode;
+use crate::ways::Ways;
+use crate::words::kind_word;
+use crate::{Shell, Text};
+
+/// Steps on a page.
+pub const LOG: usize = 100;
+
+/// What a window of the log is made from.
+#[derive(Debug)]
+pub struct LogInput {
+    /// Around the page.
+    pub shell: Shell,
+    /// The trace, without content.
+    pub trace: Trace,
+    /// The steps of the window, each with how its input and its output begin.
+    pub steps: Vec<(Observation, [Option<Text>; 2])>,
+    /// When the trace began.
+    pub start: Timestamp,
+    /// The place of the first of them.
+    pub at: usize,
+    /// Steps that are not left out because of their level.
+    pub n_steps: usize,
+    /// Those that are.
+    pub n_hidden: usize,
+    /// How the trace is looked at.
+    pub looking: Looking,
+    /// What in the address cannot be read.
+    pub faults: Vec<String>,
+}
+
+/// A window of the log.
+#[derive(Debug, Template)]
+#[template(path = "log.html")]
+pub struct LogPage {
+    shell: Shell,
+    head: Head,
+    entries: Vec<Entry>,
+    shown: String,
+    hidden: Option<String>,
+    ways: Ways,
+}
+
+#[derive(Debug)]
+struct Entry {
+    href: String,
+    /// The address of its pane.
+    detail: String,
+    at: String,
+    kind: &'static str,
+    name: Text,
+    took: String,
+    mark: Option<(&'static str, &'static str)>,
+    message: Option<Text>,
+    input: Option<Text>,
+    output: Option<Text>,
+}
+
+impl LogPage {
+    /// Lays the page out.
+    #[must_use]
+    pub fn new(input: LogInput) -> Self {
+        let base = input.shell.base();
+        let trace = encode(input.trace.id.as_str());
+        let entries = input.steps.into_iter().map(|(step, [asked, answered])| {
+            let id = encode(step.id.as_str());
+            Entry {
+                href: format!("{base}/traces/{trace}?observation={id}"),
+                detail: format!("{base}/_/traces/{trace}/detail?observation={id}"),
+                at: format!("+{}", duration(step.start.micros_since(input.start))),
+                kind: kind_word(step.kind),
+                name: Text::from(step.name.as_str()),
+                took: step.end.map_or_else(
+                    || "open".to_owned(),
+                    |end| duration(end.micros_since(step.start)),
+                ),
+                mark: match step.level {
+                    Level::Error => Some(("error", "bad")),
+                    Level::Warning => Some(("warning", "waiting")),
+                    Level::Debug => Some(("debug", "plain")),
+                    Level::Default => None,
+                },
+                message: step.status_message.as_deref().map(Text::from),
+                input: asked,
+                output: answered,
+            }
+        });
+        let entries: Vec<Entry> = entries.collect();
+        let number = |n: usize| count(n as u64);
+        let behind = input.at + entries.len();
+        let shown = format!(
+            "Steps {}–{} of {}",
+            number(input.at + 1),
+            number(behind),
+            number(input.n_steps)
+        );
+        let way = |at: usize| format!("?trace{}&at={at}", input.looking.query());
+        Self {
+            head: Head {
+                faults: input.faults.into_iter().map(Text::from).collect(),
+                ..Head::new(&input.trace, base, &input.looking, ("trace", ""))
+            },
+            shown,
+            hidden: hidden(input.n_hidden),
+            ways: Ways {
+                before: (0 < input.at)
+                    .then(|| ("Earlier steps", way(input.at.saturating_sub(LOG)))),
+                behind: (behind < input.n_steps).then(|| ("Later steps", way(behind))),
+            },
+            entries,
+            shell: input.shell,
+        }
+    }
+}

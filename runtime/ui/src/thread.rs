@@ -1,0 +1,199 @@
+//! A trace as a conversation: what is new in each of its generations.
+
+use askama::Template;
+use perpend_domain::observation::{Level, Observation};
+use perpend_domain::trace::Trace;
+
+use crate::aspect::{Head, Looking};
+use crate::content::{Addresses, Block, Spoken, Told, told};
+use crate::facts::total_tokens;
+use crate::format::{count, duration};
+use crate::rows::{nonzero, nonzero_dollars};
+use crate::shell::encode;
+use crate::ways::Ways;
+use crate::words::{kind_word, many};
+use crate::{Shell, Text};
+
+/// Calls on a page.
+pub const CALLS: usize = 20;
+/// Calls inside more agents are indented like these.
+const MAX_DEPTH: u32 = 6;
+
+/// A generation, or another step that failed, with its content.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The step.
+    pub step: Observation,
+    /// How many agents it runs in.
+    pub depth: u32,
+    /// Whether it asks a model.
+    pub is_generation: bool,
+}
+
+/// What a window of the conversation is made from.
+#[derive(Debug)]
+pub struct ThreadInput {
+    /// Around the page.
+    pub shell: Shell,
+    /// The trace, without content.
+    pub trace: Trace,
+    /// The calls of the window, after some that only say what was said before it.
+    pub calls: Vec<Call>,
+    /// How many of them stand before the window.
+    pub n_before: usize,
+    /// The place of the first call of the window.
+    pub at: usize,
+    /// Calls of the whole trace.
+    pub n_calls: usize,
+    /// How the trace is looked at.
+    pub looking: Looking,
+    /// What in the address cannot be read.
+    pub faults: Vec<String>,
+}
+
+/// A window of the conversation.
+#[derive(Debug, Template)]
+#[template(path = "thread.html")]
+pub struct ThreadPage {
+    shell: Shell,
+    head: Head,
+    entries: Vec<Entry>,
+    shown: String,
+    ways: Ways,
+}
+
+#[derive(Debug)]
+struct Entry {
+    href: String,
+    kind: &'static str,
+    name: Text,
+    indent: u32,
+    facts: Vec<String>,
+    mark: Option<(&'static str, &'static str)>,
+    message: Option<Text>,
+    /// Messages that an earlier call had, that call's name and address.
+    same: Option<(String, Text, String)>,
+    is_large: bool,
+    new: Block,
+    answer: Block,
+}
+
+impl ThreadPage {
+    /// Lays the page out.
+    #[must_use]
+    pub fn new(input: ThreadInput) -> Self {
+        let base = input.shell.base();
+        let trace = encode(input.trace.id.as_str());
+        let address = |step: &Observation| {
+            format!(
+                "{base}/traces/{trace}?observation={}",
+                encode(step.id.as_str())
+            )
+        };
+        let spoken = input.calls.iter().map(|call| spoken(call, base, &trace));
+        let spoken: Vec<Spoken> = spoken.collect();
+        let is_large: Vec<bool> = spoken.iter().map(|spoken| spoken.is_large).collect();
+        let told = told(spoken, input.n_before);
+        let window = input.calls.iter().zip(is_large).skip(input.n_before);
+        let entries = window.zip(told).map(|((call, is_large), told)| {
+            let Told { same, new, answer } = told;
+            let same = same.and_then(|(n, other)| {
+                let other = &input.calls.get(other)?.step;
+                let n = format!("same {} as", many(n as u64, "message"));
+                Some((n, Text::from(other.name.as_str()), address(other)))
+            });
+            Entry {
+                href: address(&call.step),
+                same,
+                is_large,
+                new,
+                answer,
+                ..Entry::of(call)
+            }
+        });
+        let entries: Vec<Entry> = entries.collect();
+        let number = |n: usize| count(n as u64);
+        let shown = format!(
+            "Calls {}–{} of {}",
+            number(input.at + 1),
+            number(input.at + entries.len()),
+            number(input.n_calls)
+        );
+        let way = |at: usize| format!("?trace{}&at={at}", input.looking.query());
+        let behind = input.at + entries.len();
+        let faults = input.faults.iter().map(|fault| Text::from(fault.as_str()));
+        Self {
+            head: Head {
+                faults: faults.collect(),
+                ..Head::new(&input.trace, base, &input.looking, ("trace", ""))
+            },
+            shown,
+            ways: Ways {
+                before: (0 < input.at)
+                    .then(|| ("Earlier calls", way(input.at.saturating_sub(CALLS)))),
+                behind: (behind < input.n_calls).then(|| ("Later calls", way(behind))),
+            },
+            entries,
+            shell: input.shell,
+        }
+    }
+}
+
+fn spoken(call: &Call, base: &str, trace: &str) -> Spoken {
+    if !call.is_generation {
+        return Spoken::default();
+    }
+    let step = &call.step;
+    let id = encode(step.id.as_str());
+    let at = |part: &str| Addresses {
+        value: format!("{base}/traces/{trace}/observations/{id}/raw/{part}"),
+        media: format!("{base}/media"),
+    };
+    let (asked, answered) = (at("input"), at("output"));
+    let content = &step.content;
+    Spoken::new(
+        (content.input.as_ref(), &asked),
+        (content.output.as_ref(), &answered),
+    )
+}
+
+impl Entry {
+    fn of(call: &Call) -> Self {
+        let step = &call.step;
+        let took = step.end.map_or_else(
+            || "has not ended".to_owned(),
+            |end| duration(end.micros_since(step.start)),
+        );
+        let tokens = nonzero(Some(total_tokens(&step.usage)));
+        let cost = step
+            .cost
+            .get("total")
+            .or_else(|| step.computed_cost.get("total"));
+        let facts = [
+            step.model.clone().unwrap_or_default(),
+            took,
+            match tokens.is_empty() {
+                true => tokens,
+                false => format!("{tokens} tokens"),
+            },
+            nonzero_dollars(cost.copied()),
+        ];
+        Self {
+            href: String::new(),
+            kind: kind_word(step.kind),
+            name: Text::from(step.name.as_str()),
+            indent: call.depth.min(MAX_DEPTH),
+            facts: facts.into_iter().filter(|fact| !fact.is_empty()).collect(),
+            mark: match step.level {
+                Level::Error => Some(("error", "bad")),
+                Level::Warning => Some(("warning", "waiting")),
+                Level::Default | Level::Debug => None,
+            },
+            message: step.status_message.as_deref().map(Text::from),
+            same: None,
+            is_large: false,
+            new: Block::Absent,
+            answer: Block::Absent,
+        }
+    }
+}

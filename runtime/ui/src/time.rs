@@ -1,0 +1,109 @@
+//! What a trace's timeline shows beside its rows: the part of the axis that is looked at, and the critical path.
+
+use crate::Text;
+use crate::aspect::Looking;
+use crate::critical::{Path, path};
+use crate::format::duration;
+use crate::rows::{RowsInput, Window, folds_pairs};
+use crate::shell::encode;
+
+/// Steps of the critical path that are named.
+const NAMED: usize = 3;
+
+#[derive(Debug)]
+pub(crate) struct TimePart {
+    /// What the form for the part repeats of the address: names and values.
+    pub(crate) kept: Vec<(&'static str, String)>,
+    /// Milliseconds from the start of the trace.
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// Back to the whole axis.
+    pub(crate) whole: Option<String>,
+    /// To the time of the selected step.
+    pub(crate) of_step: Option<String>,
+    /// The length of the critical path, and how many steps it has.
+    pub(crate) summary: Option<String>,
+    pub(crate) longest: Vec<Longest>,
+}
+
+/// A step that the end of the trace waited long for.
+#[derive(Debug)]
+pub(crate) struct Longest {
+    pub(crate) name: Text,
+    pub(crate) href: String,
+    pub(crate) own: String,
+}
+
+impl TimePart {
+    pub(crate) fn new(input: &RowsInput<'_>, window: &Window) -> Self {
+        let outline = input.view.outline();
+        let (start, end) = outline.period().unwrap_or_default();
+        let ms = |micros: i64| (micros as f64) / 1e3;
+        let (from, to) = input
+            .looking
+            .zoom
+            .unwrap_or_else(|| (0.0, ms(end.micros_since(start))));
+        let at = |selection: &str, zoom: Option<(f64, f64)>| {
+            let looking = Looking {
+                zoom,
+                ..input.looking.clone()
+            };
+            format!("?{selection}{}{}", window.folds, looking.query())
+        };
+        let step = input.selected.map(|at| &outline.rows()[at]);
+        let of_step = step.map(|step| {
+            let ended = step.end.unwrap_or(end);
+            let zoom = (
+                ms(step.start.micros_since(start)),
+                ms(ended.micros_since(start)),
+            );
+            at(&window.selection, Some(zoom).filter(|(from, to)| from < to))
+        });
+        let path = path(outline);
+        let longest = longest(&path).into_iter().map(|(row, own_us)| {
+            let entry = &outline.rows()[row];
+            Longest {
+                name: Text::from(outline.name(entry)),
+                href: at(
+                    &format!("observation={}", encode(entry.id())),
+                    input.looking.zoom,
+                ),
+                own: duration(own_us),
+            }
+        });
+        let whole = Looking {
+            zoom: None,
+            ..input.looking.clone()
+        };
+        let selected = match step {
+            Some(step) => ("observation", step.id()),
+            None => ("trace", ""),
+        };
+        let folds = folds_pairs(input.folds);
+        let kept = [selected].into_iter().chain(folds);
+        let kept = kept.map(|(name, value)| (name, value.to_owned()));
+        Self {
+            longest: longest.collect(),
+            summary: (!path.is_empty()).then(|| {
+                format!(
+                    "{} on {}",
+                    duration(path.values().sum()),
+                    crate::words::many(path.len() as u64, "step")
+                )
+            }),
+            kept: kept.chain(whole.pairs()).collect(),
+            from: from.to_string(),
+            to: to.to_string(),
+            whole: input.looking.zoom.map(|_| at(&window.selection, None)),
+            of_step,
+        }
+    }
+}
+
+/// The rows with the most time of their own.
+fn longest(path: &Path) -> Vec<(usize, i64)> {
+    let mut rows: Vec<(usize, i64)> = path.iter().map(|(row, us)| (*row, *us)).collect();
+    rows.sort_by_key(|(row, us)| (std::cmp::Reverse(*us), *row));
+    rows.truncate(NAMED);
+    rows
+}

@@ -1,0 +1,174 @@
+//! The views of a trace beside the tree.
+
+use perpend_domain::observation::{Level, Observation, ObservationKind};
+use perpend_domain::payload::Payload;
+use serde_json::json;
+
+use crate::pages_tests::{HOSTILE, Shown, checked, outline, shell, trace, trace_page};
+use crate::timeline::tests::observation;
+use crate::*;
+
+fn looking(aspect: Aspect) -> Looking {
+    Looking {
+        aspect,
+        ..Looking::default()
+    }
+}
+
+fn generation(id: &str, start_ms: i64, said: &[&str], answer: &str) -> Observation {
+    let mut step = observation(id, None, start_ms, 10);
+    step.kind = ObservationKind::Generation;
+    let said = said
+        .iter()
+        .map(|text| json!({ "role": "user", "content": text }));
+    step.content.input = Some(Payload::from_value(said.collect()));
+    step.content.output = Some(Payload::Text(answer.to_owned()));
+    step
+}
+
+fn thread(calls: Vec<Call>, n_before: usize, n_calls: usize) -> ThreadPage {
+    ThreadPage::new(ThreadInput {
+        shell: shell(),
+        trace: trace(HOSTILE),
+        at: n_before,
+        calls,
+        n_before,
+        n_calls,
+        looking: looking(Aspect::Thread),
+        faults: vec![HOSTILE.to_owned()],
+    })
+}
+
+fn call(step: Observation) -> Call {
+    Call {
+        is_generation: step.kind == ObservationKind::Generation,
+        step,
+        depth: 1,
+    }
+}
+
+#[test]
+fn a_thread_tells_each_message_once_and_says_which_call_told_the_others() {
+    let mut failed = observation("t", None, 15, 5);
+    failed.kind = ObservationKind::Tool;
+    failed.level = Level::Error;
+    failed.status_message = Some(HOSTILE.to_owned());
+    let calls = vec![
+        call(generation("a", 0, &["one"], "yes")),
+        call(failed),
+        call(generation("b", 20, &["one", "two"], HOSTILE)),
+    ];
+    let html = checked(&thread(calls, 0, 30));
+    assert_eq!(html.matches("<pre>one</pre>").count(), 1, "{html}");
+    assert_eq!(html.matches("<pre>two</pre>").count(), 1);
+    assert!(
+        html.contains("same 1 message as <a href=\"/project/"),
+        "{html}"
+    );
+    assert!(
+        html.contains("Calls 1–3 of 30")
+            && html.contains("rel=\"next\" href=\"?trace&v=thread&at=3\"")
+    );
+    assert!(html.contains("class=\"turn in1\""));
+    checked(&thread(Vec::new(), 0, 0));
+}
+
+#[test]
+fn a_call_with_more_than_is_shown_says_so() {
+    let long = "x".repeat(3 << 20);
+    let html = checked(&thread(
+        vec![call(generation("a", 0, &[&long], "yes"))],
+        0,
+        1,
+    ));
+    assert!(html.contains("More than 2 MB were said") && html.len() < 100_000);
+}
+
+#[test]
+fn a_log_shows_how_steps_begin_and_where_it_goes_on() {
+    let step = |id, ms| observation(id, None, ms, 7);
+    let begins = || [Some(Text::from(HOSTILE)), None];
+    let view = LogPage::new(LogInput {
+        shell: shell(),
+        trace: trace(HOSTILE),
+        start: step("a", 0).start,
+        steps: vec![(step("a", 0), begins()), (step(HOSTILE, 40), begins())],
+        at: 100,
+        n_steps: 300,
+        n_hidden: 12,
+        looking: Looking {
+            min: Some(Level::Default),
+            ..looking(Aspect::Log)
+        },
+        faults: Vec::new(),
+    });
+    let html = checked(&view);
+    assert!(html.contains("Steps 101–102 of 300") && html.contains("+40 ms"));
+    assert!(html.contains("12 steps below this level not shown"));
+    assert!(html.contains("?trace&v=log&min=DEFAULT&at=102"), "{html}");
+    assert!(html.contains("?trace&v=log&min=DEFAULT&at=0"));
+}
+
+#[test]
+fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
+    let steps = [
+        observation("root", None, 0, 1_000),
+        observation("waited-for", Some("root"), 100, 800),
+        observation("beside", Some("root"), 100, 300),
+    ];
+    let outline = outline(&steps);
+    let shown = Shown {
+        selected: Some(steps[1].clone()),
+        looking: Looking {
+            zoom: Some((250.0, 500.5)),
+            ..looking(Aspect::Time)
+        },
+        ..Shown::default()
+    };
+    let html = checked(&trace_page(&outline, shown));
+    assert_eq!(html.matches("span critical\"").count(), 2, "{html}");
+    assert!(html.contains("1.00 s on 2 steps"), "{html}");
+    assert!(
+        html.contains("<span class=\"first\">250</span>")
+            && html.contains("<span class=\"last\">500 ms</span>")
+    );
+    assert!(
+        html.contains("?observation=waited-for&v=time\"") && html.contains("&v=time&t0=100&t1=900")
+    );
+    assert!(html.contains("name=\"observation\" value=\"waited-for\""));
+    // What is outside of it has no bar.
+    assert_eq!(html.matches("width=\"0\"").count(), 0);
+    let outside = Shown {
+        looking: Looking {
+            zoom: Some((950.0, 990.0)),
+            ..looking(Aspect::Time)
+        },
+        ..Shown::default()
+    };
+    let html = checked(&trace_page(&outline, outside));
+    assert_eq!(html.matches("width=\"0\"").count(), 2, "{html}");
+}
+
+#[test]
+fn steps_below_a_level_are_counted_where_they_would_stand() {
+    let mut failed = observation("failed", Some("inner"), 3, 1);
+    failed.level = Level::Error;
+    let steps = [
+        observation("root", None, 0, 10),
+        observation("inner", Some("root"), 1, 8),
+        failed,
+        observation("fine", Some("root"), 2, 1),
+    ];
+    let outline = outline(&steps);
+    let mut shown = Shown {
+        looking: Looking {
+            min: Some(Level::Error),
+            ..Looking::default()
+        },
+        ..Shown::default()
+    };
+    shown.folds.min = Some(Level::Error);
+    let html = checked(&trace_page(&outline, shown));
+    assert!(html.contains("1 step below this level not shown"), "{html}");
+    assert!(html.contains("?observation=failed&min=ERROR") && !html.contains("?observation=fine"));
+}
