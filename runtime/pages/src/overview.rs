@@ -4,14 +4,14 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::evaluation::ExecutionState;
-use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, Order, TRACES, Test, find};
-use perpend_domain::metrics::{Aggregation, Group, Metric, Question, View};
+use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
 use perpend_domain::time::Timestamp;
 use perpend_ui::{Figure, OverviewPage, RangeLink, Section, Text, Waiting, change, encode};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::charts::{self, Sums};
 use crate::state::App;
 use crate::viewer::Viewer;
 use crate::{lines, read, setup};
@@ -78,6 +78,7 @@ pub(super) async fn show(
         shell: viewer.shell(Section::Overview),
         ranges: Vec::new(),
         figures: Vec::new(),
+        charts: Vec::new(),
         waiting: Vec::new(),
         failed: Vec::new(),
         setup: None,
@@ -96,7 +97,10 @@ pub(super) async fn show(
             is_shown: range.from == shown.from,
         })
         .collect();
-    view.figures = figures(&app, &viewer, shown.minutes).await?;
+    let to = app.web.clock.now();
+    let range = (to.plus_millis(-shown.minutes * 60_000), to);
+    view.figures = figures(&app, &viewer, range).await?;
+    view.charts = charts::of(&app, &viewer, range).await?;
     view.waiting = waiting(&app, &viewer).await?;
     let mut errors = passing("errorCount", Test::Number(Order::AtLeast, 1.0));
     errors.conditions.push(read::without_own(TRACES));
@@ -112,58 +116,14 @@ fn passing(column: &str, test: Test) -> Filter {
     }
 }
 
-/// What was recorded in some time.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sums {
-    traces: f64,
-    observations: f64,
-    errors: f64,
-    tokens: f64,
-    cost: f64,
-}
-
-async fn sums(app: &App, viewer: &Viewer, from: Timestamp, to: Timestamp) -> Result<Sums, Problem> {
-    let view = View::Observations;
-    let metric = |name, aggregation| {
-        let measure = view.measure(name)?;
-        Some(Metric {
-            measure,
-            aggregation,
-        })
-    };
-    let metrics = [
-        metric("count", Aggregation::Count),
-        metric("totalTokens", Aggregation::Sum),
-        metric("totalCost", Aggregation::Sum),
-    ];
-    let question = Question {
-        view,
-        with_booleans: false,
-        dimensions: view.dimension("level").into_iter().collect(),
-        metrics: metrics.into_iter().flatten().collect(),
-        filter: Filter {
-            conditions: vec![read::without_own(OBSERVATIONS)],
-        },
-        from,
-        to,
-        granularity: None,
-        top: None,
-    };
-    let groups = app
-        .store
-        .telemetry
-        .metrics(&viewer.project, &question)
-        .await?;
-    let mut sums = Sums::default();
-    for group in &groups {
-        let value = |at: usize| number(group, &question, at);
-        sums.observations += value(0);
-        sums.tokens += value(1);
-        sums.cost += value(2);
-        if group.dimensions.first().and_then(Option::as_deref) == Some("ERROR") {
-            sums.errors += value(0);
-        }
-    }
+/// What was recorded in some time, and in how many traces.
+async fn sums(
+    app: &App,
+    viewer: &Viewer,
+    (from, to): (Timestamp, Timestamp),
+) -> Result<(Sums, f64), Problem> {
+    let all = charts::sums(app, viewer, (from, to), None).await?;
+    let sums = all.into_values().next().unwrap_or_default();
     let mut in_range = passing("timestamp", Test::Time(Order::AtLeast, from));
     in_range.conditions.extend([
         Condition {
@@ -173,22 +133,17 @@ async fn sums(app: &App, viewer: &Viewer, from: Timestamp, to: Timestamp) -> Res
         read::without_own(TRACES),
     ]);
     let found = read::traces(app, &viewer.project, in_range, 1, 1).await?;
-    sums.traces = found.n_total as f64;
-    Ok(sums)
+    Ok((sums, found.n_total as f64))
 }
 
-fn number(group: &Group, question: &Question, at: usize) -> f64 {
-    let value = group.values.get(at).zip(question.metrics.get(at));
-    let value = value.and_then(|(value, metric)| value.result(metric, 0).as_f64());
-    value.unwrap_or_default()
-}
-
-async fn figures(app: &App, viewer: &Viewer, minutes: i64) -> Result<Vec<Figure>, Problem> {
-    let to = app.web.clock.now();
-    let millis = minutes * 60_000;
-    let (from, before) = (to.plus_millis(-millis), to.plus_millis(-2 * millis));
-    let now = sums(app, viewer, from, to).await?;
-    let old = sums(app, viewer, before, from).await?;
+async fn figures(
+    app: &App,
+    viewer: &Viewer,
+    (from, to): (Timestamp, Timestamp),
+) -> Result<Vec<Figure>, Problem> {
+    let before = from.plus_millis(from.as_millis() - to.as_millis());
+    let (now, n_traces) = sums(app, viewer, (from, to)).await?;
+    let (old, n_before) = sums(app, viewer, (before, from)).await?;
     let figure = |label, value: fn(Sums) -> f64, shown: String, rows| Figure {
         label,
         value: shown,
@@ -201,7 +156,12 @@ async fn figures(app: &App, viewer: &Viewer, minutes: i64) -> Result<Vec<Figure>
         Some(format!("/traces?q={}", encode(&q)))
     };
     Ok(vec![
-        figure("Traces", |sums| sums.traces, count(now.traces), since("")),
+        Figure {
+            label: "Traces",
+            value: count(n_traces),
+            change: change(n_traces, n_before),
+            rows: since(""),
+        },
         figure(
             "Observations",
             |sums| sums.observations,

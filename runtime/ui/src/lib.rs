@@ -15,6 +15,7 @@
 
 mod aspect;
 pub mod assets;
+mod charts;
 mod content;
 mod critical;
 mod datasets;
@@ -48,6 +49,7 @@ mod words;
 pub use askama::{Error, Template};
 
 pub use aspect::{Aspect, Looking};
+pub use charts::{Bar, Chart};
 pub use content::{Addresses, Block, InlineMedium, inline_type};
 pub use datasets::DatasetPage;
 pub use facts::total_tokens;

@@ -4,7 +4,7 @@ use askama::Template;
 
 use crate::setup::Setup;
 use crate::traces::TraceLine;
-use crate::{Shell, Text};
+use crate::{Chart, Shell, Text};
 
 /// The first page of a project.
 #[derive(Clone, Debug, Template)]
@@ -16,6 +16,8 @@ pub struct OverviewPage {
     pub ranges: Vec<RangeLink>,
     /// What was recorded in the range.
     pub figures: Vec<Figure>,
+    /// The same over time.
+    pub charts: Vec<Chart>,
     /// What does not go on by itself.
     pub waiting: Vec<Waiting>,
     /// The latest traces with errors, in any time.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use perpend_domain::ids::TraceId;
+use perpend_domain::metrics::Granularity;
 use perpend_domain::observation::{Level, Observation, ObservationKind};
 use perpend_domain::outline::{Folds, Mark, Outline};
 use perpend_domain::payload::Payload;
@@ -449,6 +450,16 @@ fn what_is_found_in_a_trace_is_inert() {
 
 #[test]
 fn the_overview_and_datasets_are_inert() {
+    let bar = |value, bad| Bar {
+        at: Timestamp::from_millis(0),
+        value,
+        bad,
+        is_partial: bad > 0.0,
+        href: HOSTILE.to_owned(),
+    };
+    let bars = [bar(4.0, 1.0), bar(0.0, 0.0)];
+    let shown = |value: f64| value.to_string();
+    let chart = Chart::new("Observations", Granularity::Day, &bars, shown);
     let overview = checked(&OverviewPage {
         shell: shell(),
         ranges: Vec::new(),
@@ -458,6 +469,7 @@ fn the_overview_and_datasets_are_inert() {
             change: change(3.0, 2.0),
             rows: Some("/traces".to_owned()),
         }],
+        charts: vec![chart],
         waiting: vec![Waiting {
             name: text(HOSTILE),
             state: "paused",
@@ -467,6 +479,8 @@ fn the_overview_and_datasets_are_inert() {
         setup: None,
     });
     assert!(overview.contains("+50 %"));
+    assert_eq!(overview.matches("<rect").count(), 2, "{overview}");
+    assert!(overview.contains("4, 1 with errors") && overview.contains("not over yet"));
     checked(&DatasetPage {
         shell: shell(),
         kind: "Dataset",

@@ -1,0 +1,136 @@
+//! The charts of the overview: what was recorded over time.
+
+use std::collections::BTreeMap;
+
+use perpend_domain::filter::{Filter, OBSERVATIONS};
+use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
+use perpend_domain::time::Timestamp;
+use perpend_ui::{Bar, Chart, encode};
+use perpend_web::problem::Problem;
+
+use crate::read;
+use crate::state::App;
+use crate::viewer::Viewer;
+
+/// What was recorded in some time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sums {
+    pub(super) observations: f64,
+    pub(super) errors: f64,
+    pub(super) tokens: f64,
+    pub(super) cost: f64,
+}
+
+/// The sums of each bucket; of the whole time under its start where there are no buckets.
+pub(super) async fn sums(
+    app: &App,
+    viewer: &Viewer,
+    (from, to): (Timestamp, Timestamp),
+    granularity: Option<Granularity>,
+) -> Result<BTreeMap<Timestamp, Sums>, Problem> {
+    let view = View::Observations;
+    let metric = |name, aggregation| {
+        let measure = view.measure(name)?;
+        Some(Metric {
+            measure,
+            aggregation,
+        })
+    };
+    let metrics = [
+        metric("count", Aggregation::Count),
+        metric("totalTokens", Aggregation::Sum),
+        metric("totalCost", Aggregation::Sum),
+    ];
+    let question = Question {
+        view,
+        with_booleans: false,
+        dimensions: view.dimension("level").into_iter().collect(),
+        metrics: metrics.into_iter().flatten().collect(),
+        filter: Filter {
+            conditions: vec![read::without_own(OBSERVATIONS)],
+        },
+        from,
+        to,
+        granularity,
+        top: None,
+    };
+    let telemetry = &app.store.telemetry;
+    let groups = telemetry.metrics(&viewer.project, &question).await?;
+    let mut all: BTreeMap<Timestamp, Sums> = BTreeMap::new();
+    for group in &groups {
+        let sums = all.entry(group.at.unwrap_or(from)).or_default();
+        let value = |at: usize| number(group, &question, at);
+        sums.observations += value(0);
+        sums.tokens += value(1);
+        sums.cost += value(2);
+        if group.dimensions.first().and_then(Option::as_deref) == Some("ERROR") {
+            sums.errors += value(0);
+        }
+    }
+    Ok(all)
+}
+
+fn number(group: &Group, question: &Question, at: usize) -> f64 {
+    let value = group.values.get(at).zip(question.metrics.get(at));
+    let value = value.and_then(|(value, metric)| value.result(metric, 0).as_f64());
+    value.unwrap_or_default()
+}
+
+/// Observations, tokens and cost over a time.
+pub(super) async fn of(
+    app: &App,
+    viewer: &Viewer,
+    (from, to): (Timestamp, Timestamp),
+) -> Result<Vec<Chart>, Problem> {
+    let granularity = Granularity::for_range(from, to);
+    let mut at = granularity.start(from);
+    let all = sums(app, viewer, (at, to), Some(granularity)).await?;
+    let base = viewer.base();
+    let mut buckets = Vec::new();
+    while at < to {
+        let next = granularity.next(at);
+        let q = format!("timestamp:>=\"{at}\" timestamp:<\"{next}\"");
+        let sums = all.get(&at).copied().unwrap_or_default();
+        buckets.push((
+            at,
+            sums,
+            to < next,
+            format!("{base}/traces?q={}", encode(&q)),
+        ));
+        at = next;
+    }
+    let bars = |value: fn(Sums) -> (f64, f64)| {
+        let bar = |(at, sums, is_partial, href): &(Timestamp, Sums, bool, String)| {
+            let (value, bad) = value(*sums);
+            Bar {
+                at: *at,
+                value,
+                bad,
+                is_partial: *is_partial,
+                href: href.clone(),
+            }
+        };
+        buckets.iter().map(bar).collect::<Vec<_>>()
+    };
+    let whole = |value: f64| perpend_ui::count(value as u64);
+    Ok(vec![
+        Chart::new(
+            "Observations",
+            granularity,
+            &bars(|sums| (sums.observations, sums.errors)),
+            whole,
+        ),
+        Chart::new(
+            "Tokens",
+            granularity,
+            &bars(|sums| (sums.tokens, 0.0)),
+            whole,
+        ),
+        Chart::new(
+            "Cost",
+            granularity,
+            &bars(|sums| (sums.cost, 0.0)),
+            perpend_ui::dollars,
+        ),
+    ])
+}

@@ -1,0 +1,134 @@
+//! Bars over time. The numbers stand in a table below the drawing, and each bar leads to the rows behind it.
+
+use perpend_domain::metrics::Granularity;
+use perpend_domain::time::Timestamp;
+
+use crate::format::clock;
+
+/// Height of the drawing, in its own units.
+const HEIGHT: f64 = 40.0;
+
+/// What was measured in one stretch of time.
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// Its start.
+    pub at: Timestamp,
+    /// How much.
+    pub value: f64,
+    /// How much of that is bad.
+    pub bad: f64,
+    /// It has not ended yet.
+    pub is_partial: bool,
+    /// Where the rows behind it are.
+    pub href: String,
+}
+
+/// A measure over time.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    pub(crate) title: &'static str,
+    /// How long a bar is: `hour`.
+    pub(crate) bucket: &'static str,
+    pub(crate) most: String,
+    pub(crate) first: String,
+    pub(crate) last: String,
+    pub(crate) bars: Vec<Drawn>,
+    pub(crate) has_bad: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Drawn {
+    pub(crate) x: usize,
+    pub(crate) y: f64,
+    pub(crate) height: f64,
+    pub(crate) bad_y: f64,
+    pub(crate) bad_height: f64,
+    pub(crate) at: String,
+    pub(crate) value: String,
+    pub(crate) bad: String,
+    pub(crate) is_partial: bool,
+    pub(crate) href: String,
+}
+
+impl Chart {
+    /// Of bars in the order of time; `shown` writes a value with its unit.
+    #[must_use]
+    pub fn new(
+        title: &'static str,
+        granularity: Granularity,
+        bars: &[Bar],
+        shown: fn(f64) -> String,
+    ) -> Self {
+        let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+        let height = |value: f64| match 0.0 < most {
+            true => (value / most * HEIGHT * 10.0).round() / 10.0,
+            false => 0.0,
+        };
+        let time = |bar: Option<&Bar>| bar.map_or_else(String::new, |bar| clock(bar.at));
+        let drawn = bars.iter().enumerate().map(|(x, bar)| {
+            let (all, bad) = (height(bar.value), height(bar.bad));
+            Drawn {
+                x,
+                y: HEIGHT - all,
+                height: all,
+                bad_y: HEIGHT - bad,
+                bad_height: bad,
+                at: clock(bar.at),
+                value: shown(bar.value),
+                bad: shown(bar.bad),
+                is_partial: bar.is_partial,
+                href: bar.href.clone(),
+            }
+        });
+        Self {
+            title,
+            bucket: granularity.as_str(),
+            most: shown(most),
+            first: time(bars.first()),
+            last: time(bars.last()),
+            bars: drawn.collect(),
+            has_bad: bars.iter().any(|bar| 0.0 < bar.bad),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bars.iter().all(|bar| bar.height <= 0.0)
+    }
+
+    pub(crate) fn caption(&self) -> String {
+        let errors = if self.has_bad { ", errors marked" } else { "" };
+        format!("{} by {}{errors}, UTC", self.title, self.bucket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_bar_fills_the_drawing_and_an_empty_one_has_no_height() {
+        let bar = |value, bad| Bar {
+            at: Timestamp::from_millis(0),
+            value,
+            bad,
+            is_partial: false,
+            href: String::new(),
+        };
+        let shown = |value: f64| value.to_string();
+        let chart = Chart::new(
+            "Steps",
+            Granularity::Hour,
+            &[bar(0.0, 0.0), bar(8.0, 2.0)],
+            shown,
+        );
+        let heights: Vec<_> = chart
+            .bars
+            .iter()
+            .map(|bar| (bar.y, bar.height, bar.bad_height))
+            .collect();
+        assert_eq!(heights, [(40.0, 0.0, 0.0), (0.0, 40.0, 10.0)]);
+        assert_eq!((chart.most.as_str(), chart.is_empty()), ("8", false));
+        let none = Chart::new("Steps", Granularity::Hour, &[bar(0.0, 0.0)], shown);
+        assert!(none.is_empty());
+    }
+}
