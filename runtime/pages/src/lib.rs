@@ -24,6 +24,7 @@ mod raw;
 mod read;
 mod reference;
 mod rules;
+mod search;
 mod session;
 mod setup;
 mod short;
@@ -126,6 +127,10 @@ pub fn routes() -> (Router<App>, Described) {
         DatasetRead,
     );
     routes.page(BySession, run, datasets::run);
+    let search = Page::get("/project/{project}/search", TraceRead);
+    routes.page(BySession, search, search::show);
+    let hits = Page::get("/project/{project}/_/search", TraceRead);
+    routes.page(BySession, hits, search::fragment);
     let rules = Page::get("/project/{project}/rules", EvaluatorRead);
     routes.page(BySession, rules, rules::show);
     for short in [

@@ -49,6 +49,7 @@ fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
         Text::from(names.get(id).copied().unwrap_or(id.as_str()))
     });
     RuleRow {
+        id: Text::from(rule.id.as_str()),
         name: Text::from(rule.name.as_str()),
         target: rule.target.as_str(),
         state,
@@ -71,6 +72,7 @@ fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
 fn evaluator_row(evaluator: &Evaluator) -> EvaluatorRow {
     let version = &evaluator.version;
     EvaluatorRow {
+        id: Text::from(evaluator.id.as_str()),
         name: Text::from(evaluator.name.as_str()),
         version: version.number,
         plugin: Text::from(format!(

@@ -3,6 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use perpend_domain::access::Scope;
 use perpend_domain::ids::ProjectId;
 use perpend_ui::{Opened, Section, Shell};
 use perpend_web::auth::{Act, act_of_session};
@@ -14,6 +15,8 @@ use crate::App;
 #[derive(Clone, Debug)]
 pub(super) struct Viewer {
     pub(super) project: ProjectId,
+    /// What they may see.
+    pub(super) scope: Scope,
     name: String,
 }
 
@@ -36,6 +39,7 @@ pub(super) async fn viewer(app: &App, act: Act) -> Result<Option<Viewer>, Proble
     let found = app.store.catalog.project(&act.project).await?;
     Ok(found.map(|found| Viewer {
         project: act.project,
+        scope: act.scope,
         name: found.name,
     }))
 }

@@ -12,6 +12,7 @@
 
 mod apply;
 mod block;
+mod by_id;
 mod cells;
 mod changed;
 mod contents;

@@ -38,7 +38,7 @@ perpend_sql::record! {
 }
 
 /// The column that groups, and the one whose different values are counted in each.
-const fn columns(by: GroupedBy) -> (&'static str, &'static str) {
+pub(super) const fn columns(by: GroupedBy) -> (&'static str, &'static str) {
     match by {
         GroupedBy::Session => ("session_id", "user_id"),
         GroupedBy::User => ("user_id", "session_id"),

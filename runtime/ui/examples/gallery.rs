@@ -410,6 +410,7 @@ fn bone(step: &Observation) -> Bone {
 
 fn rules() -> RulesPage {
     let rule = |name: &str, state, tone, reason: Option<&str>| RuleRow {
+        id: name.into(),
         name: name.into(),
         target: "observation",
         state,
@@ -434,6 +435,7 @@ fn rules() -> RulesPage {
             ),
         ],
         evaluators: vec![EvaluatorRow {
+            id: "policy".into(),
             name: "Names the policy".into(),
             version: 3,
             plugin: "perpend/text 0.1.0".into(),

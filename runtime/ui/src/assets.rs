@@ -22,7 +22,7 @@ pub struct Asset {
     pub path: String,
 }
 
-static ASSETS: LazyLock<[Asset; 5]> = LazyLock::new(|| {
+static ASSETS: LazyLock<[Asset; 6]> = LazyLock::new(|| {
     let asset = |name: &'static str, content_type, bytes: &'static [u8]| {
         let digest = Digest::of(bytes).to_string();
         Asset {
@@ -52,6 +52,11 @@ static ASSETS: LazyLock<[Asset; 5]> = LazyLock::new(|| {
             "trace.js",
             "text/javascript; charset=utf-8",
             include_bytes!("../assets/trace.js"),
+        ),
+        asset(
+            "palette.js",
+            "text/javascript; charset=utf-8",
+            include_bytes!("../assets/palette.js"),
         ),
         asset(
             "mark.svg",

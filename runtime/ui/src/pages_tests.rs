@@ -512,6 +512,7 @@ fn the_other_pages_are_inert() {
     let rules = RulesPage {
         shell: shell(),
         rules: vec![RuleRow {
+            id: text(HOSTILE),
             name: text(HOSTILE),
             target: "observation",
             state: "paused",
@@ -522,6 +523,7 @@ fn the_other_pages_are_inert() {
             evaluators: vec![text(HOSTILE)],
         }],
         evaluators: vec![EvaluatorRow {
+            id: text(HOSTILE),
             name: text(HOSTILE),
             version: 1,
             plugin: text(HOSTILE),
@@ -563,6 +565,37 @@ fn the_other_pages_are_inert() {
         })
         .contains("No rules yet")
     );
+}
+
+#[test]
+fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
+    let hit = Found {
+        title: text(HOSTILE),
+        note: text(HOSTILE),
+        href: format!("/project/p/traces/{}", encode(HOSTILE)),
+    };
+    let answer = SearchAnswer {
+        groups: vec![FoundGroup::new("Sessions", vec![hit; 9])],
+        notes: vec!["Older ones were not searched."],
+        further: Some("/project/p/search?q=x&below=7".to_owned()),
+        has_help: true,
+    };
+    let page = |answer: &SearchAnswer| {
+        checked(&SearchPage {
+            shell: shell(),
+            q: HOSTILE.to_owned(),
+            answer: answer.clone(),
+        })
+    };
+    let html = page(&answer);
+    assert_eq!(html.matches("<a class=\"name\"").count(), FoundGroup::LIMIT);
+    for part in ["The first 8", "Older ones", "&below=7", "Exact ids only"] {
+        assert!(html.contains(part), "{part} in {html}");
+    }
+    let hits = checked(&SearchFragment { answer });
+    assert_eq!(hits.matches("role=\"option\"").count(), FoundGroup::LIMIT);
+    assert!(!hits.contains("<html"));
+    assert!(page(&SearchAnswer::default()).contains("Nothing found"));
 }
 
 #[test]

@@ -27,6 +27,8 @@ impl RulesPage {
 /// One rule.
 #[derive(Clone, Debug)]
 pub struct RuleRow {
+    /// Its id: a link may lead to its row.
+    pub id: Text,
     /// Its name.
     pub name: Text,
     /// `observation`, `experiment`, `trace` or `session`.
@@ -48,6 +50,8 @@ pub struct RuleRow {
 /// One evaluator.
 #[derive(Clone, Debug)]
 pub struct EvaluatorRow {
+    /// Its id: a link may lead to its row.
+    pub id: Text,
     /// Its name.
     pub name: Text,
     /// Number of the newest version.

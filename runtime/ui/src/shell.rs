@@ -86,6 +86,8 @@ pub enum Section {
     Rules,
     /// The reference of the API.
     Reference,
+    /// What is found by an id or a name.
+    Search,
 }
 
 /// One entry of the rail.
@@ -161,6 +163,15 @@ impl Shell {
 
     pub(crate) fn is_reference(&self) -> bool {
         self.section == Section::Reference
+    }
+
+    /// Name and address of the pages that one can go to from anywhere.
+    #[must_use]
+    pub fn places(&self) -> Vec<(&'static str, String)> {
+        let entries = GROUPS.iter().flat_map(|group| group.entries);
+        let own = entries.map(|entry| (entry.label, self.href(entry)));
+        own.chain([("API reference", "/api/reference".to_owned())])
+            .collect()
     }
 }
 

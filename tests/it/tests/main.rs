@@ -40,6 +40,7 @@ mod older;
 mod organizations;
 mod otlp;
 mod pages;
+mod pages_shell;
 mod plugins;
 mod prompts;
 mod readers;

@@ -8,13 +8,13 @@ use perpend_server::client::Client;
 use serde_json::{Value, json};
 
 /// A visitor with a session, as a browser sends it.
-struct Visitor {
-    client: Client,
-    base: String,
+pub(crate) struct Visitor {
+    pub(crate) client: Client,
+    pub(crate) base: String,
 }
 
 impl Visitor {
-    async fn of(app: &TestApp) -> Self {
+    pub(crate) async fn of(app: &TestApp) -> Self {
         let headers = [("content-type", "application/x-www-form-urlencoded")];
         let form = format!("token={}", app.app.web.login_token);
         let visitor = app.anonymous();
@@ -31,14 +31,14 @@ impl Visitor {
     }
 
     /// A page of the project.
-    async fn page(&self, path: &str) -> String {
+    pub(crate) async fn page(&self, path: &str) -> String {
         let address = format!("{}{path}", self.base);
         let answer = self.client.get(&address).await.unwrap();
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
         answer.text()
     }
 
-    async fn leads_to(&self, path: &str) -> String {
+    pub(crate) async fn leads_to(&self, path: &str) -> String {
         let answer = self.client.get(path).await.unwrap();
         assert_eq!(answer.status, 303, "{path}");
         answer.headers["location"].to_str().unwrap().to_owned()

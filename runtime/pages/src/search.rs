@@ -1,0 +1,423 @@
+//! `GET P/search?q=` and `GET P/_/search?q=`: what has this id, or a name that begins so.
+//!
+//! Everything asked of the store is one row of an index or bounded; what was not searched is said. The forms send
+//! `go=1`: where one thing alone has exactly this id, the answer leads to it. A link without `go` always shows what
+//! was found.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use perpend_catalog::NamedKind;
+use perpend_domain::access::Permission::{
+    self, DatasetRead, EvaluatorRead, ExperimentRead, PromptRead, ScoreRead,
+};
+use perpend_domain::evaluation::Target;
+use perpend_domain::ids::{EvaluatorId, ExecutionId, ObservationId, RuleId, ScoreId, TraceId};
+use perpend_domain::score::Subject;
+use perpend_domain::telemetry::GroupedBy;
+use perpend_ui::{
+    Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage, Section, Text, encode, href,
+};
+use perpend_web::problem::Problem;
+use serde::Deserialize;
+
+use crate::answer::page;
+use crate::state::App;
+use crate::viewer::Viewer;
+
+/// Longer than any id that is stored.
+const MAX_CHARS: usize = 800;
+/// Asked for of each kind: one more than is shown, which tells that there are more.
+const WANTED: usize = FoundGroup::LIMIT + 1;
+const OLDER_NAMES: &str =
+    "Evaluators, rules, prompts and datasets: the newest 1,000 of each were searched by name.";
+const OLDER_TRACES: &str =
+    "Observations: those of the newest 200,000 traces were searched, older ones were not.";
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    q: String,
+    go: String,
+    below: String,
+}
+
+/// What a text asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted<'q> {
+    All(&'q str),
+    Pages(&'q str),
+    Ids(&'q str),
+    Help,
+}
+
+impl<'q> Wanted<'q> {
+    fn of(q: &'q str) -> Self {
+        if let Some(rest) = q.strip_prefix('>') {
+            Self::Pages(rest.trim())
+        } else if let Some(rest) = q.strip_prefix('#') {
+            Self::Ids(rest.trim())
+        } else if q.starts_with('?') {
+            Self::Help
+        } else {
+            Self::All(q)
+        }
+    }
+}
+
+/// A search in one project.
+struct Search<'a> {
+    app: &'a App,
+    viewer: &'a Viewer,
+    base: String,
+}
+
+fn found(title: &str, note: &str, href: String) -> Found {
+    Found {
+        title: Text::from(title),
+        note: Text::from(note),
+        href,
+    }
+}
+
+/// `GET P/search?q=`
+pub(super) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let asked = read(asked)?;
+    let below = match asked.below.as_str() {
+        "" => None,
+        number => {
+            let number: Option<i64> = number.parse().ok().filter(|n| 0 < *n);
+            let message = "is the number of a trace, as the link to older traces has it";
+            Some(number.ok_or_else(|| Problem::query("below", message))?)
+        }
+    };
+    let q = asked.q.trim();
+    let search = Search::new(&app, &viewer);
+    let mut exact = Vec::new();
+    let answer = search.answer(q, below, true, &mut exact).await?;
+    if let ("1", [one]) = (asked.go.as_str(), exact.as_slice()) {
+        return Ok(Redirect::to(&one.href).into_response());
+    }
+    let view = SearchPage {
+        shell: viewer.shell(Section::Search),
+        q: q.to_owned(),
+        answer,
+    };
+    page(StatusCode::OK, &view)
+}
+
+/// `GET P/_/search?q=`
+pub(super) async fn fragment(
+    State(app): State<App>,
+    viewer: Viewer,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let asked = read(asked)?;
+    let q = asked.q.trim();
+    let search = Search::new(&app, &viewer);
+    // Observations are looked for at each change only where the text looks like an id of one.
+    let with_steps = matches!(q.trim_start_matches('#').len(), 16 | 36)
+        && q.trim_start_matches('#')
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let answer = search.answer(q, None, with_steps, &mut Vec::new()).await?;
+    page(StatusCode::OK, &SearchFragment { answer })
+}
+
+fn read(asked: Result<Query<Asked>, QueryRejection>) -> Result<Asked, Problem> {
+    let Query(asked) = asked.map_err(|error| Problem::query("", error.body_text()))?;
+    if MAX_CHARS < asked.q.chars().count() {
+        return Err(Problem::query("q", "has at most 800 characters"));
+    }
+    Ok(asked)
+}
+
+impl<'a> Search<'a> {
+    fn new(app: &'a App, viewer: &'a Viewer) -> Self {
+        Self {
+            app,
+            viewer,
+            base: viewer.base(),
+        }
+    }
+
+    /// What is found, and what has exactly this id.
+    async fn answer(
+        &self,
+        q: &str,
+        below: Option<i64>,
+        with_steps: bool,
+        exact: &mut Vec<Found>,
+    ) -> Result<SearchAnswer, Problem> {
+        let mut answer = SearchAnswer::default();
+        match Wanted::of(q) {
+            Wanted::Help => answer.has_help = true,
+            Wanted::Pages(text) => self.add_pages(text, &mut answer),
+            Wanted::Ids(text) => {
+                let groups = self.groups(text).await?;
+                *exact = self.exact(text, &groups).await?;
+                self.add_exact(text, below, with_steps, exact, &mut answer)
+                    .await?;
+            }
+            Wanted::All("") => self.add_pages("", &mut answer),
+            Wanted::All(text) => {
+                let groups = self.groups(text).await?;
+                *exact = self.exact(text, &groups).await?;
+                self.add_exact(text, below, with_steps, exact, &mut answer)
+                    .await?;
+                for (label, by, ids) in groups {
+                    let hits = ids.iter().map(|id| found(id, "", href(&self.base, by, id)));
+                    answer.groups.push(FoundGroup::new(label, hits.collect()));
+                }
+                self.add_names(text, &mut answer).await?;
+                self.add_pages(text, &mut answer);
+            }
+        }
+        answer.groups.retain(|group| !group.hits.is_empty());
+        Ok(answer)
+    }
+
+    /// Sessions and users whose ids begin so.
+    async fn groups(
+        &self,
+        text: &str,
+    ) -> Result<[(&'static str, GroupedBy, Vec<String>); 2], Problem> {
+        let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
+        let [session, user] = [GroupedBy::Session, GroupedBy::User];
+        let sessions = telemetry.groups_beginning(project, session, text, WANTED);
+        let sessions = sessions.await?;
+        let users = telemetry.groups_beginning(project, user, text, WANTED);
+        let users = users.await?;
+        Ok([("Sessions", session, sessions), ("Users", user, users)])
+    }
+
+    /// What has exactly this id, without observations.
+    async fn exact(
+        &self,
+        id: &str,
+        groups: &[(&'static str, GroupedBy, Vec<String>)],
+    ) -> Result<Vec<Found>, Problem> {
+        let (store, project, base) = (&self.app.store, &self.viewer.project, &self.base);
+        let mut hits = Vec::new();
+        if let Ok(trace) = TraceId::new(id) {
+            if let Some(stored) = store.telemetry.trace(project, &trace, false).await? {
+                let name = stored.trace.name.as_deref().unwrap_or("Unnamed trace");
+                hits.push(found(name, "trace", self.trace_href(&trace, None)));
+            }
+        }
+        for ((_, by, ids), kind) in groups.iter().zip(["session", "user"]) {
+            if ids.first().is_some_and(|first| first == id) {
+                hits.push(found(id, kind, href(base, *by, id)));
+            }
+        }
+        if self.may(DatasetRead) {
+            if let Some(dataset) = store.catalog.dataset_by_id(project, id).await? {
+                let dataset = dataset.dataset;
+                hits.push(found(
+                    &dataset.name,
+                    "dataset",
+                    self.dataset_href(&dataset.id),
+                ));
+            }
+        }
+        if self.may(ExperimentRead) {
+            hits.extend(self.run(id).await?);
+        }
+        hits.extend(self.score(id).await?);
+        hits.extend(self.set_up(id).await?);
+        Ok(hits)
+    }
+
+    async fn run(&self, id: &str) -> Result<Option<Found>, Problem> {
+        let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
+        let run = telemetry.dataset_runs_by_id(project, &[id]).await?.pop();
+        Ok(run.map(|run| {
+            let dataset = self.dataset_href(&run.dataset_id);
+            found(
+                &run.name,
+                "run",
+                format!("{dataset}/runs/{}", encode(&run.id)),
+            )
+        }))
+    }
+
+    /// The page of what a score is about.
+    async fn score(&self, id: &str) -> Result<Option<Found>, Problem> {
+        let Some(id) = ScoreId::new(id).ok().filter(|_| self.may(ScoreRead)) else {
+            return Ok(None);
+        };
+        let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
+        let Some(score) = telemetry.score(project, &id).await? else {
+            return Ok(None);
+        };
+        let href = match &score.written.subject {
+            Subject::Trace(trace) => self.trace_href(trace, None),
+            Subject::Observation(trace, step) => self.trace_href(trace, Some(step)),
+            Subject::Session(session) => href(&self.base, GroupedBy::Session, session),
+            Subject::Experiment(run) => match self.run(run).await? {
+                Some(run) => run.href,
+                // Recorded by spans alone: there is no page of it.
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(found(&score.written.name, "score", href)))
+    }
+
+    /// Evaluator, rule or execution of this id.
+    async fn set_up(&self, id: &str) -> Result<Vec<Found>, Problem> {
+        let (store, project) = (&self.app.store, &self.viewer.project);
+        let mut hits = Vec::new();
+        if !self.may(EvaluatorRead) {
+            return Ok(hits);
+        }
+        if let Ok(id) = EvaluatorId::new(id) {
+            let evaluator = store.catalog.evaluator(project, &id).await?;
+            hits.extend(evaluator.map(|one| {
+                found(
+                    &one.name,
+                    "evaluator",
+                    self.row_href("evaluator", one.id.as_str()),
+                )
+            }));
+        }
+        if let Ok(id) = RuleId::new(id) {
+            let rule = store.catalog.rule(project, &id).await?;
+            hits.extend(
+                rule.map(|one| found(&one.name, "rule", self.row_href("rule", one.id.as_str()))),
+            );
+        }
+        if let Ok(id) = ExecutionId::new(id) {
+            if let Some(execution) = store.ledger.execution(project, &id).await? {
+                let href = match &execution.made.target {
+                    Target::Trace(trace) => self.trace_href(trace, None),
+                    Target::Observation(trace, step) => self.trace_href(trace, Some(step)),
+                    Target::Session(session) => {
+                        href(&self.base, GroupedBy::Session, session.as_str())
+                    }
+                };
+                hits.push(found(id.as_str(), "what an execution is about", href));
+            }
+        }
+        Ok(hits)
+    }
+
+    /// What has exactly this id, with the observations where nothing else has it.
+    async fn add_exact(
+        &self,
+        text: &str,
+        below: Option<i64>,
+        with_steps: bool,
+        exact: &mut Vec<Found>,
+        answer: &mut SearchAnswer,
+    ) -> Result<(), Problem> {
+        let step = ObservationId::new(text).ok();
+        if let Some(step) = step.filter(|_| exact.is_empty() && with_steps) {
+            let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
+            let limit = u32::try_from(WANTED).unwrap_or(u32::MAX);
+            let steps = telemetry.steps_by_id(project, &step, below, limit).await?;
+            let hits = steps.found.iter().map(|(trace, name)| {
+                let note = format!("observation of trace {trace}");
+                found(name, &note, self.trace_href(trace, Some(&step)))
+            });
+            exact.extend(hits);
+            if let (true, Some(below)) = (exact.is_empty(), steps.below) {
+                answer.notes.push(OLDER_TRACES);
+                let q = encode(text);
+                answer.further = Some(format!("{}/search?q={q}&below={below}", self.base));
+            }
+        }
+        let group = FoundGroup::new("Exactly this id", exact.clone());
+        answer.groups.push(group);
+        Ok(())
+    }
+
+    /// What people set up, by the beginning of its name.
+    async fn add_names(&self, text: &str, answer: &mut SearchAnswer) -> Result<(), Problem> {
+        let (catalog, project) = (&self.app.store.catalog, &self.viewer.project);
+        let kinds: [(&str, NamedKind, Permission); 4] = [
+            ("Evaluators", NamedKind::Evaluator, EvaluatorRead),
+            ("Rules", NamedKind::Rule, EvaluatorRead),
+            ("Datasets", NamedKind::Dataset, DatasetRead),
+            ("Prompts", NamedKind::Prompt, PromptRead),
+        ];
+        for (label, kind, permission) in kinds {
+            if !self.may(permission) {
+                continue;
+            }
+            let names = catalog.names_beginning(project, kind, text, WANTED).await?;
+            let hits = names.found.iter().map(|(id, name)| {
+                let href = match kind {
+                    NamedKind::Evaluator => self.row_href("evaluator", id),
+                    NamedKind::Rule => self.row_href("rule", id),
+                    NamedKind::Dataset => self.dataset_href(id),
+                    NamedKind::Prompt => "/api/reference#group-prompts".to_owned(),
+                };
+                let note = match kind {
+                    NamedKind::Prompt => "read over the API",
+                    _ => "",
+                };
+                found(name, note, href)
+            });
+            answer.groups.push(FoundGroup::new(label, hits.collect()));
+            if names.is_cut && !answer.notes.contains(&OLDER_NAMES) {
+                answer.notes.push(OLDER_NAMES);
+            }
+        }
+        Ok(())
+    }
+
+    /// Pages whose name holds the text.
+    fn add_pages(&self, text: &str, answer: &mut SearchAnswer) {
+        let text = text.to_lowercase();
+        let places = self.viewer.shell(Section::Search).places();
+        let hits = places
+            .into_iter()
+            .filter(|(label, _)| label.to_lowercase().contains(&text))
+            .map(|(label, href)| found(label, "", href));
+        answer.groups.push(FoundGroup::new("Pages", hits.collect()));
+    }
+
+    fn may(&self, permission: Permission) -> bool {
+        self.viewer.scope.holds(permission)
+    }
+
+    fn trace_href(&self, trace: &TraceId, step: Option<&ObservationId>) -> String {
+        let trace = format!("{}/traces/{}", self.base, encode(trace.as_str()));
+        match step {
+            Some(step) => format!("{trace}?observation={}", encode(step.as_str())),
+            None => trace,
+        }
+    }
+
+    fn dataset_href(&self, id: &str) -> String {
+        format!("{}/datasets/{}", self.base, encode(id))
+    }
+
+    fn row_href(&self, kind: &str, id: &str) -> String {
+        format!("{}/rules#{kind}-{}", self.base, encode(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_character_says_what_is_wanted() {
+        for (q, wanted) in [
+            ("> traces", Wanted::Pages("traces")),
+            (">", Wanted::Pages("")),
+            ("#0af7", Wanted::Ids("0af7")),
+            ("?", Wanted::Help),
+            ("tone > 1", Wanted::All("tone > 1")),
+            ("", Wanted::All("")),
+        ] {
+            assert_eq!(Wanted::of(q), wanted);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What people look for by an id alone: an observation without its trace, and sessions and users by how their ids begin.
+
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::telemetry::GroupedBy;
+
+use super::trace_groups::columns;
+use crate::{Error, Telemetry};
+use perpend_sql::{Arg, checked, query_scalar};
+
+/// Traces whose observations are looked through at a time: no index has the ids of observations alone, because
+/// at line rate one more index in random order would cost more than this search.
+const TRACES_AT_A_TIME: i64 = 200_000;
+/// Ids looked at beyond those that are wanted, where the order of the database mixes others among them.
+const PASSED_BY: usize = 64;
+const LAST_TRACE: &str = "SELECT COALESCE(MAX(number), 0) FROM traces";
+
+/// The observations with an id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StepsById {
+    /// The trace and the name of each, newest first.
+    pub found: Vec<(TraceId, String)>,
+    /// Where to go on: traces with smaller numbers were not searched.
+    pub below: Option<i64>,
+}
+
+perpend_sql::record! {
+    struct StepRow {
+        trace_id: String,
+        name: String,
+    }
+}
+
+fn steps_sql(is_postgres: bool) -> String {
+    let among = match is_postgres {
+        true => "o.trace > $2 AND o.trace <= $3 AND o.id = $4",
+        false => {
+            "o.seq IN (SELECT n.seq FROM observations n INDEXED BY observations_by_trace \
+              WHERE n.trace > $2 AND n.trace <= $3 AND n.id = $4)"
+        }
+    };
+    format!(
+        "SELECT t.trace_id, o.name FROM observations o JOIN traces t ON t.number = o.trace \
+          WHERE t.tenant = $1 AND {among} ORDER BY +t.number DESC LIMIT $5"
+    )
+}
+
+pub(super) fn beginning_sql(by: GroupedBy, is_first: bool) -> String {
+    let (column, _) = columns(by);
+    let behind = if is_first { ">=" } else { ">" };
+    format!(
+        "SELECT t.{column} FROM traces t WHERE t.tenant = $1 AND t.{column} {behind} $2 \
+          ORDER BY t.{column} LIMIT 1"
+    )
+}
+
+impl Telemetry {
+    /// The observations of a project with this id, in whichever traces: those of the latest ones, or of the latest
+    /// below a number. At most `limit`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn steps_by_id(
+        &self,
+        project: &ProjectId,
+        id: &ObservationId,
+        below: Option<i64>,
+        limit: u32,
+    ) -> Result<StepsById, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(StepsById::default());
+        };
+        let last = match below {
+            Some(below) => below.saturating_sub(1),
+            None => query_scalar(LAST_TRACE).fetch_one(&self.pool).await?,
+        };
+        let before = last.saturating_sub(TRACES_AT_A_TIME);
+        let args: [Arg<'_>; 5] = [
+            tenant.into(),
+            before.into(),
+            last.into(),
+            id.as_str().into(),
+            i64::from(limit).into(),
+        ];
+        let sql = steps_sql(self.pool.is_postgres());
+        let rows: Vec<StepRow> = self.pool.select(&sql, &args).await?;
+        let found = rows
+            .into_iter()
+            .map(|row| Ok((checked("trace", &row.trace_id)?, row.name)));
+        Ok(StepsById {
+            found: found.collect::<Result<_, Error>>()?,
+            below: (0 < before).then_some(before + 1),
+        })
+    }
+
+    /// Ids of sessions or users that begin with a text, in their order; the text itself first, where it is one.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn groups_beginning(
+        &self,
+        project: &ProjectId,
+        by: GroupedBy,
+        start: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, Error> {
+        let mut found: Vec<String> = Vec::new();
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(found);
+        };
+        if start.is_empty() {
+            return Ok(found);
+        }
+        // From one id to the next: a session of a thousand traces costs what one of one trace costs.
+        let mut last = start.to_owned();
+        for step in 0..limit + PASSED_BY {
+            let sql = beginning_sql(by, step == 0);
+            let args: [Arg<'_>; 2] = [tenant.into(), last.as_str().into()];
+            let rows: Vec<(String,)> = self.pool.select(&sql, &args).await?;
+            let Some((id,)) = rows.into_iter().next() else {
+                break;
+            };
+            match id.starts_with(start) {
+                true => found.push(id.clone()),
+                // SQLite compares bytes: whatever begins alike stands together.
+                false if !self.pool.is_postgres() => break,
+                false => {}
+            }
+            if limit <= found.len() {
+                break;
+            }
+            last = id;
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,99 @@
+// The palette: a field over the page that finds ids, names and pages. Without this script the field in the bar leads
+// to the same answer as a page. Markup comes from the server alone.
+
+const dialog = document.getElementById("palette");
+const field = dialog.querySelector("[role=combobox]");
+const list = document.getElementById("hits");
+// The server is asked when somebody stops typing for so long.
+const PAUSE = 80;
+
+let asking = null;
+let waiting = 0;
+
+const options = () => Array.from(list.querySelectorAll("[role=option]"));
+const marked = () => list.querySelector("[aria-selected=true]");
+
+function mark(option) {
+  marked()?.removeAttribute("aria-selected");
+  if (!option) {
+    field.removeAttribute("aria-activedescendant");
+    return;
+  }
+  option.setAttribute("aria-selected", "true");
+  field.setAttribute("aria-activedescendant", option.id);
+  option.scrollIntoView({ block: "nearest" });
+}
+
+/** Asks what the field finds. An answer that a newer question has overtaken is dropped. */
+async function ask() {
+  asking?.abort();
+  const mine = new AbortController();
+  asking = mine;
+  const address = `${dialog.dataset.from}?q=${encodeURIComponent(field.value)}`;
+  const answer = await fetch(address, { headers: { accept: "text/html" }, signal: mine.signal }).catch(() => null);
+  // A session that has run out is the business of the page that Enter leads to.
+  const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => "") : "";
+  if (asking !== mine) return;
+  list.innerHTML = html;
+  field.setAttribute("aria-expanded", String(options().length > 0));
+  mark(null);
+}
+
+function open() {
+  if (dialog.open) return;
+  dialog.showModal();
+  field.select();
+  ask();
+}
+
+function step(by) {
+  const all = options();
+  if (all.length === 0) return;
+  const at = all.indexOf(marked());
+  // Behind the last and before the first the field alone is marked.
+  const to = at < 0 ? (by > 0 ? 0 : all.length - 1) : at + by;
+  mark(all[to] ?? null);
+}
+
+field.addEventListener("input", () => {
+  clearTimeout(waiting);
+  mark(null);
+  waiting = setTimeout(ask, PAUSE);
+});
+
+field.addEventListener("keydown", (event) => {
+  if (event.isComposing) return;
+  switch (event.key) {
+    case "ArrowDown": step(1); break;
+    case "ArrowUp": step(-1); break;
+    case "Enter": {
+      const option = marked();
+      // Nothing marked: the form is sent, and the server leads to the one thing with this id.
+      if (!option) return;
+      location.href = option.href;
+      dialog.close();
+      break;
+    }
+    default: return;
+  }
+  event.preventDefault();
+});
+
+dialog.addEventListener("click", (event) => {
+  // Beside the palette, or on a link that may lead to a place on this very page.
+  if (event.target === dialog || event.target.closest("a")) dialog.close();
+});
+
+dialog.addEventListener("close", () => {
+  asking?.abort();
+  asking = null;
+  clearTimeout(waiting);
+});
+
+addEventListener("keydown", (event) => {
+  const isOurs = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k";
+  if (!isOurs) return;
+  event.preventDefault();
+  if (dialog.open) dialog.close();
+  else if (!document.querySelector("dialog[open]")) open();
+});

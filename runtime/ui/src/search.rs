@@ -1,0 +1,93 @@
+//! What is found by an id or a name: a page, and the same as the list under the field of the palette.
+
+use askama::Template;
+
+use crate::{Shell, Text};
+
+/// The answer as a page.
+#[derive(Clone, Debug, Template)]
+#[template(path = "search.html")]
+pub struct SearchPage {
+    /// Around the page.
+    pub shell: Shell,
+    /// As typed.
+    pub q: String,
+    /// What was found.
+    pub answer: SearchAnswer,
+}
+
+/// The answer as the options of the palette.
+#[derive(Clone, Debug, Template)]
+#[template(path = "hits.html")]
+pub struct SearchFragment {
+    /// What was found.
+    pub answer: SearchAnswer,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct SearchAnswer {
+    /// Those with hits.
+    pub groups: Vec<FoundGroup>,
+    /// What was not searched, a sentence each.
+    pub notes: Vec<&'static str>,
+    /// Where a search that stopped goes on.
+    pub further: Option<String>,
+    /// The first characters that narrow a search are explained.
+    pub has_help: bool,
+}
+
+/// Hits of one kind.
+#[derive(Clone, Debug)]
+pub struct FoundGroup {
+    /// `Sessions`.
+    pub label: &'static str,
+    /// At most [`FoundGroup::LIMIT`].
+    pub hits: Vec<Found>,
+    /// There are more.
+    pub has_more: bool,
+}
+
+/// A thing, and where it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its name or its id.
+    pub title: Text,
+    /// What it is or where it stands, when the group does not say so.
+    pub note: Text,
+    /// The address of its page.
+    pub href: String,
+}
+
+impl FoundGroup {
+    /// Hits that are shown of one kind.
+    pub const LIMIT: usize = 8;
+
+    /// Of as many hits as were found.
+    #[must_use]
+    pub fn new(label: &'static str, mut hits: Vec<Found>) -> Self {
+        let has_more = Self::LIMIT < hits.len();
+        hits.truncate(Self::LIMIT);
+        Self {
+            label,
+            hits,
+            has_more,
+        }
+    }
+}
+
+impl SearchAnswer {
+    /// Hits in all.
+    #[must_use]
+    pub fn n_hits(&self) -> usize {
+        self.groups.iter().map(|group| group.hits.len()).sum()
+    }
+
+    fn said(&self) -> String {
+        match self.n_hits() {
+            0 => "Nothing found".to_owned(),
+            1 => "1 found".to_owned(),
+            n => format!("{n} found"),
+        }
+    }
+}
