@@ -12,6 +12,8 @@ mod charts;
 mod datasets;
 mod explain;
 mod find;
+mod fragment;
+mod frame;
 mod groups;
 mod lines;
 mod list;
@@ -33,29 +35,25 @@ mod trace;
 mod viewer;
 mod views;
 
-use std::sync::{Arc, OnceLock};
-
 use axum::Router;
-use axum::extract::{OriginalUri, Request};
-use axum::http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
-};
+use axum::extract::OriginalUri;
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use axum::middleware::{Next, from_fn};
-use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::middleware::from_fn;
+use axum::response::{IntoResponse, Redirect, Response};
 use percent_encoding::percent_decode_str;
 use perpend_domain::access::Permission::{self, DatasetRead, EvaluatorRead, TraceRead};
-use perpend_ui::{ErrorPage, Section, Shell, Text, assets};
+use perpend_ui::{Section, assets};
 use perpend_web::Web;
 use perpend_web::auth::{Needs, Way, act_of_session};
 use perpend_web::problem::{Code, Problem};
-use perpend_web::request_id::REQUEST_ID;
 use perpend_web::routes::{Described, Page, Routes};
 
+use crate::frame::Frame;
 use crate::viewer::{Viewer, viewer};
 
+pub use frame::{as_page, not_found};
 pub use state::{App, NewApp};
 
 /// The address to print at start: opening it logs in.
@@ -219,86 +217,4 @@ async fn asset(OriginalUri(address): OriginalUri) -> Result<Response, Problem> {
 pub fn wants_page(headers: &HeaderMap) -> bool {
     let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     accepted.is_some_and(|accepted| accepted.contains("text/html"))
-}
-
-/// What stands around the page, once it is known who looks: an error is shown in it too.
-#[derive(Clone, Debug, Default)]
-struct Frame(Arc<OnceLock<Shell>>);
-
-/// Layer: gives a [`Problem`] the form of a page, and every answer the headers that keep it inert.
-pub async fn as_page(mut request: Request, next: Next) -> Response {
-    let id = request.headers().get(REQUEST_ID).cloned();
-    let frame = Frame::default();
-    request.extensions_mut().insert(frame.clone());
-    let mut response = next.run(request).await;
-    if let Some(problem) = response.extensions().get::<Problem>().cloned() {
-        let shell = frame.0.get().cloned().unwrap_or_default();
-        response = error_page(&problem, shell, id.as_ref());
-    }
-    keep_inert(response)
-}
-
-/// Puts in the headers that keep a page from running or loading what is not ours.
-fn keep_inert(mut response: Response) -> Response {
-    let headers = response.headers_mut();
-    let fixed: [(HeaderName, &'static str); 4] = [
-        (CONTENT_SECURITY_POLICY, assets::CONTENT_SECURITY_POLICY),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // Addresses of this server, the one with the token above all, are nobody else's business.
-        (REFERRER_POLICY, "no-referrer"),
-        (
-            HeaderName::from_static("cross-origin-opener-policy"),
-            "same-origin",
-        ),
-    ];
-    for (name, value) in fixed {
-        headers
-            .entry(name)
-            .or_insert(HeaderValue::from_static(value));
-    }
-    headers
-        .entry(CACHE_CONTROL)
-        .or_insert(HeaderValue::from_static("private, no-store"));
-    response
-}
-
-/// The page for an address that there is none at.
-#[must_use]
-pub fn not_found(request_id: Option<&HeaderValue>) -> Response {
-    keep_inert(error_page(
-        &Problem::not_found("page"),
-        Shell::default(),
-        request_id,
-    ))
-}
-
-fn error_page(problem: &Problem, shell: Shell, request_id: Option<&HeaderValue>) -> Response {
-    let status = problem.code().status();
-    let (title, message) = match problem.code() {
-        Code::NotFound => (
-            "Not found",
-            "There is nothing at this address, or it belongs to another project.".to_owned(),
-        ),
-        Code::Internal => (
-            "Something broke here",
-            "The page could not be made. Nothing that was sent to this server is lost.".to_owned(),
-        ),
-        code => (code.title(), problem.message().to_owned()),
-    };
-    let id = request_id.and_then(|id| id.to_str().ok()).map(Text::from);
-    let view = ErrorPage {
-        shell,
-        status: status.as_u16(),
-        title,
-        message: Text::from(message),
-        request_id: id.filter(|_| status.is_server_error()),
-    };
-    let html = perpend_ui::render(&view).unwrap_or_else(|_| title.to_owned());
-    let mut response = (status, Html(html)).into_response();
-    problem.set_headers(&mut response);
-    // A challenge would make browsers ask for a password in a window of their own.
-    response
-        .headers_mut()
-        .remove(axum::http::header::WWW_AUTHENTICATE);
-    response
 }

@@ -2,7 +2,7 @@
 
 use axum::extract::{Query, Request, State};
 use axum::http::header::{AUTHORIZATION, SET_COOKIE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +18,7 @@ use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::fragment;
 use crate::state::App;
 use crate::viewer::somebody;
 
@@ -58,11 +59,7 @@ impl LoginForm {
 /// The login form's address for a visitor of `wanted`.
 pub(super) fn address(wanted: &Uri) -> String {
     let wanted = wanted.path_and_query().map_or(START, |path| path.as_str());
-    // The pane of a step is no page of its own.
-    let wanted = match wanted.split_once("/detail?") {
-        Some((path, query)) => format!("{}?{query}", path.replacen("/_/", "/", 1)),
-        None => wanted.to_owned(),
-    };
+    let wanted = fragment::page_of(wanted).unwrap_or_else(|| wanted.to_owned());
     if wanted == START {
         return "/login".to_owned();
     }
@@ -156,10 +153,14 @@ pub(super) async fn logout(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     same_site(&headers)?;
-    Ok(with_cookie(
-        Redirect::to("/login"),
-        &app.web.sessions().await?.no_cookie(),
-    ))
+    let cookie = app.web.sessions().await?.no_cookie();
+    let mut response = with_cookie(Redirect::to("/login"), &cookie);
+    // Pages that the browser keeps are those of who has left.
+    response.headers_mut().insert(
+        HeaderName::from_static("clear-site-data"),
+        HeaderValue::from_static("\"cache\", \"storage\""),
+    );
+    Ok(response)
 }
 
 /// Browsers say where a form was sent from; other clients say nothing and carry no cookie of ours.

@@ -8,6 +8,7 @@ use axum::http::Method;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use perpend_it::{TestApp, Trace};
+use perpend_server::client::Answer;
 use perpend_ui::encode;
 use serde_json::{Value, json};
 
@@ -152,6 +153,137 @@ async fn names_are_found_by_their_beginning_and_a_prefix_narrows_the_search() {
         let answer = visitor.client.get(&address).await.unwrap();
         assert_eq!(answer.status, 400, "{wrong}");
         assert!(answer.text().contains(named), "{}", answer.text());
+    }
+    app.stop().await.unwrap();
+}
+
+fn header<'a>(answer: &'a Answer, name: &str) -> &'a str {
+    let value = answer.headers.get(name);
+    value.map_or("", |value| value.to_str().unwrap())
+}
+
+async fn asked(visitor: &Visitor, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let address = format!("{}{path}", visitor.base);
+    let answer = visitor.client.send(Method::GET, &address, headers, "");
+    answer.await.unwrap()
+}
+
+#[tokio::test]
+async fn a_page_is_sent_again_only_when_it_changed_and_a_secret_is_never_kept() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(1, "ticket").generation("answer", "Thank you.");
+    app.ingest(&trace).await.unwrap();
+    let first = asked(&visitor, "/traces", &[]).await;
+    assert_eq!(header(&first, "cache-control"), "private, no-cache");
+    let tag = header(&first, "etag").to_owned();
+    assert!(tag.starts_with('"') && tag.len() == 34, "{tag}");
+    let gzip = ("accept-encoding", "gzip");
+    let small = asked(&visitor, "/traces", &[gzip]).await;
+    assert_eq!(header(&small, "etag"), format!("W/{tag}"), "other bytes");
+    for known in [tag.clone(), format!("W/{tag}"), format!("\"x\", {tag}")] {
+        let again = asked(&visitor, "/traces", &[gzip, ("if-none-match", &known)]).await;
+        assert_eq!(
+            (again.status.as_u16(), again.body.len()),
+            (304, 0),
+            "{known}"
+        );
+        assert!(header(&again, "etag").ends_with(&tag), "{known}");
+        assert_eq!(header(&again, "cache-control"), "private, no-cache");
+        assert!(header(&again, "content-security-policy").contains("media-src 'self'"));
+    }
+    app.ingest(&Trace::new(2, "another")).await.unwrap();
+    let changed = asked(&visitor, "/traces", &[("if-none-match", &tag)]).await;
+    assert_eq!(changed.status, 200);
+    assert!(header(&changed, "etag") != tag && changed.text().contains("another"));
+
+    for path in ["/login", "/login?token=wrong"] {
+        let answer = app.anonymous().get(path).await.unwrap();
+        assert_eq!(header(&answer, "cache-control"), "no-store", "{path}");
+        assert_eq!(header(&answer, "etag"), "", "{path}");
+    }
+    for path in ["/traces/none", "/search?q=x&below=y"] {
+        let answer = asked(&visitor, path, &[]).await;
+        assert_eq!(
+            header(&answer, "cache-control"),
+            "private, no-store",
+            "{path}"
+        );
+    }
+    let raw = asked(&visitor, &format!("/traces/{}/raw/metadata", trace.id), &[]).await;
+    assert_eq!(raw.status, 200);
+    assert_eq!(header(&raw, "cache-control"), "private, no-store");
+    let policy = header(&first, "permissions-policy");
+    assert!(
+        policy.contains("camera=()") && policy.contains("geolocation=()"),
+        "{policy}"
+    );
+    let out = visitor
+        .client
+        .send(Method::POST, "/logout", &[], "")
+        .await
+        .unwrap();
+    assert_eq!(header(&out, "clear-site-data"), "\"cache\", \"storage\"");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn every_page_answers_head_with_the_headers_of_the_page() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(1, "ticket").attribute("langfuse.session.id", "s");
+    app.ingest(&trace).await.unwrap();
+    let of_trace = format!("/traces/{}", trace.id);
+    let paths = [
+        "",
+        "/traces",
+        &of_trace,
+        "/sessions",
+        "/sessions/s",
+        "/users",
+        "/rules",
+        "/search?q=s",
+    ];
+    let own = paths.map(|path| format!("{}{path}", visitor.base));
+    let others = ["/login", "/api/reference"].map(str::to_owned);
+    for path in own.iter().chain(&others) {
+        let page = visitor.client.get(path).await.unwrap();
+        assert_eq!(page.status, 200, "{path}");
+        let head = visitor
+            .client
+            .send(Method::HEAD, path, &[], "")
+            .await
+            .unwrap();
+        assert_eq!((head.status, head.body.len()), (page.status, 0), "{path}");
+        for name in ["etag", "content-type", "content-length", "cache-control"] {
+            assert_eq!(header(&head, name), header(&page, name), "{name} of {path}");
+        }
+    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_opens_a_part_of_a_page_is_led_to_the_page() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(1, "ticket");
+    app.ingest(&trace).await.unwrap();
+    for (part, page) in [
+        (
+            format!("/_/traces/{}/detail?trace", trace.id),
+            format!("/traces/{}?trace", trace.id),
+        ),
+        ("/_/search?q=x".to_owned(), "/search?q=x".to_owned()),
+    ] {
+        let opened = asked(&visitor, &part, &[("sec-fetch-dest", "document")]).await;
+        assert_eq!(opened.status, 303, "{part}");
+        assert_eq!(
+            header(&opened, "location"),
+            format!("{}{page}", visitor.base)
+        );
+        let fetched = asked(&visitor, &part, &[("sec-fetch-dest", "empty")]).await;
+        assert_eq!(fetched.status, 200, "{part}");
+        assert!(!fetched.text().contains("<html"), "{part}");
     }
     app.stop().await.unwrap();
 }

@@ -1,0 +1,46 @@
+//! Parts of pages have addresses of their own, below `P/_/`: whoever opens one is led to the page that it is a part of.
+
+/// The page at whose address a visitor sees what a fragment shows a part of; none for what is no fragment.
+pub(super) fn page_of(address: &str) -> Option<String> {
+    let (base, rest) = address.split_once("/_/")?;
+    let project = base.strip_prefix("/project/")?;
+    if project.contains(['/', '?']) {
+        return None;
+    }
+    let (path, query) = match rest.split_once('?') {
+        Some((path, query)) => (path, format!("?{query}")),
+        None => (rest, String::new()),
+    };
+    let mut segments = path.split('/');
+    Some(match (segments.next(), segments.next()) {
+        (Some(list @ ("traces" | "sessions")), Some(id)) => format!("{base}/{list}/{id}{query}"),
+        (Some("search"), None) => format!("{base}/search{query}"),
+        _ => base.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_leads_to_its_page_and_a_page_to_nothing_else() {
+        for (part, page) in [
+            ("traces/t/detail?observation=o", "/traces/t?observation=o"),
+            ("traces/t%2F/rows?trace&at=7", "/traces/t%2F?trace&at=7"),
+            ("search?q=a%2Fb", "/search?q=a%2Fb"),
+            ("news?since=1", ""),
+        ] {
+            let page = format!("/project/p{page}");
+            assert_eq!(page_of(&format!("/project/p/_/{part}")), Some(page));
+        }
+        for page in [
+            "/project/p/traces/t",
+            "/project/p/sessions/_/",
+            "/assets/_/x",
+            "/_/x",
+        ] {
+            assert_eq!(page_of(page), None, "{page}");
+        }
+    }
+}
