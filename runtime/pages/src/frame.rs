@@ -19,7 +19,7 @@ use perpend_ui::{ErrorPage, Shell, Text, assets};
 use perpend_web::problem::{Code, Problem};
 use perpend_web::request_id::REQUEST_ID;
 
-use crate::fragment;
+use crate::{fragment, sent};
 
 /// What stands around the page, once it is known who looks: an error is shown in it too.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,7 @@ pub async fn as_page(mut request: Request, next: Next) -> Response {
     let known = request.headers().get_all(IF_NONE_MATCH).iter().cloned();
     let known: Vec<HeaderValue> = known.collect();
     let frame = Frame::default();
+    let of_sender = sent::shell(request.headers());
     request.extensions_mut().insert(frame.clone());
     if *request.method() == Method::HEAD {
         // Its headers are those of the page, so the page is made; the server sends them alone.
@@ -41,7 +42,7 @@ pub async fn as_page(mut request: Request, next: Next) -> Response {
     }
     let mut response = next.run(request).await;
     if let Some(problem) = response.extensions().get::<Problem>().cloned() {
-        let shell = frame.0.get().cloned().unwrap_or_default();
+        let shell = frame.0.get().cloned().unwrap_or(of_sender);
         response = error_page(&problem, shell, id.as_ref());
     } else if is_kept(&response) {
         response = tagged(response, &known).await;

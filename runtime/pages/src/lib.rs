@@ -22,11 +22,13 @@ mod look;
 mod media;
 mod outlines;
 mod overview;
+mod preferences;
 mod raw;
 mod read;
 mod reference;
 mod rules;
 mod search;
+mod sent;
 mod session;
 mod setup;
 mod short;
@@ -145,6 +147,10 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, rules, short::to_project);
     let by_client = Page::get("/trace/{trace}", TraceRead);
     routes.page(BySession, by_client, short::by_client);
+    let form = Page::get("/preferences", Needs::Nobody);
+    routes.page(BySession, form, preferences::show);
+    let chosen = Page::post("/preferences", Needs::Nobody);
+    routes.page(BySession, chosen, preferences::submit);
     let reference = Page::get("/api/reference", Needs::Nobody);
     routes.page(BySession, reference, reference::show);
     routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), asset);
@@ -164,7 +170,9 @@ impl Way<App> for BySession {
         any: &[Permission],
     ) -> Result<(), Response> {
         let viewer = match act_of_session(&app.web, &parts.headers).await {
-            Ok(Some(act)) if any.iter().any(|one| act.scope.holds(*one)) => viewer(app, act).await,
+            Ok(Some(act)) if any.iter().any(|one| act.scope.holds(*one)) => {
+                viewer(app, act, &parts.headers).await
+            }
             Ok(Some(_)) => {
                 let message = "the key pair of this session does not open this page";
                 Err(Problem::new(Code::AccessDenied, message))

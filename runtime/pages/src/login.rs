@@ -18,9 +18,9 @@ use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
 use crate::answer::page;
-use crate::fragment;
 use crate::state::App;
 use crate::viewer::somebody;
+use crate::{fragment, sent};
 
 const START: &str = "/";
 /// Largest form. It is read before anything is known of its sender.
@@ -104,6 +104,7 @@ pub(super) async fn form(
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
         let view = LoginPage {
+            shell: sent::shell(&headers),
             next: query.next,
             ..LoginPage::default()
         };
@@ -116,7 +117,7 @@ pub(super) async fn form(
     if somebody(&app, &headers).await?.is_some() {
         return Ok(Redirect::to(destination(&query.next)).into_response());
     }
-    refuse(WRONG_TOKEN, query.next, String::new())
+    refuse(&headers, WRONG_TOKEN, query.next, String::new())
 }
 
 /// `POST /login`
@@ -126,13 +127,13 @@ pub(super) async fn submit(
     headers: HeaderMap,
     request: Request,
 ) -> Result<Response, Problem> {
-    same_site(&headers)?;
+    sent::same_site(&headers)?;
     let body = admission::read(&app.web, request, MAX_FORM_BYTES).await?;
     let form = LoginForm::parse(&body.bytes);
     if !form.token.is_empty() {
         return match auth::check_login_token(&app.web, client, &form.token)? {
             true => enter(&app, &app.home_project, Begun::Token, &form.next).await,
-            false => refuse(WRONG_TOKEN, form.next, form.public_key),
+            false => refuse(&headers, WRONG_TOKEN, form.next, form.public_key),
         };
     }
     match by_pair(&app, client, &form).await {
@@ -141,7 +142,7 @@ pub(super) async fn submit(
             enter(&app, &project, begun, &form.next).await
         }
         Err(problem) if problem.code() == Code::AuthenticationFailed => {
-            refuse(WRONG_PAIR, form.next, form.public_key)
+            refuse(&headers, WRONG_PAIR, form.next, form.public_key)
         }
         Err(problem) => Err(problem),
     }
@@ -152,7 +153,7 @@ pub(super) async fn logout(
     State(app): State<App>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    same_site(&headers)?;
+    sent::same_site(&headers)?;
     let cookie = app.web.sessions().await?.no_cookie();
     let mut response = with_cookie(Redirect::to("/login"), &cookie);
     // Pages that the browser keeps are those of who has left.
@@ -161,17 +162,6 @@ pub(super) async fn logout(
         HeaderValue::from_static("\"cache\", \"storage\""),
     );
     Ok(response)
-}
-
-/// Browsers say where a form was sent from; other clients say nothing and carry no cookie of ours.
-fn same_site(headers: &HeaderMap) -> Result<(), Problem> {
-    match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
-        None | Some(b"same-origin" | b"none") => Ok(()),
-        Some(_) => Err(Problem::new(
-            Code::AccessDenied,
-            "this form was sent from another site",
-        )),
-    }
 }
 
 /// A key pair, checked by the very code that checks it for the API.
@@ -210,8 +200,14 @@ fn with_cookie(redirect: Redirect, cookie: &str) -> Response {
     response
 }
 
-fn refuse(problem: &'static str, next: String, public_key: String) -> Result<Response, Problem> {
+fn refuse(
+    headers: &HeaderMap,
+    problem: &'static str,
+    next: String,
+    public_key: String,
+) -> Result<Response, Problem> {
     let view = LoginPage {
+        shell: sent::shell(headers),
         problem: Some(problem),
         next,
         public_key,

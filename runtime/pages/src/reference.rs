@@ -3,10 +3,11 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_ui::{ReferencePage, Section, Shell};
+use perpend_ui::{ReferencePage, Section};
 use perpend_web::problem::Problem;
 
 use crate::answer::page;
+use crate::sent;
 use crate::state::App;
 use crate::viewer::somebody;
 
@@ -14,7 +15,7 @@ pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> Result<R
     let viewer = somebody(&app, &headers).await?;
     let shell = match viewer {
         Some(viewer) => viewer.shell(Section::Reference),
-        None => Shell::default(),
+        None => sent::shell(&headers),
     };
     let view = ReferencePage {
         shell,

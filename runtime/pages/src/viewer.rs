@@ -5,11 +5,12 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use perpend_domain::access::Scope;
 use perpend_domain::ids::ProjectId;
-use perpend_ui::{Opened, Section, Shell};
+use perpend_ui::{Opened, Preferences, Section, Shell};
 use perpend_web::auth::{Act, act_of_session};
 use perpend_web::problem::Problem;
 
-use crate::App;
+use crate::sent;
+use crate::state::App;
 
 /// Who looks at a page, and the project that it shows.
 #[derive(Clone, Debug)]
@@ -18,6 +19,7 @@ pub(super) struct Viewer {
     /// What they may see.
     pub(super) scope: Scope,
     name: String,
+    preferences: Preferences,
 }
 
 impl Viewer {
@@ -30,24 +32,30 @@ impl Viewer {
         Shell {
             project: Some(Opened::new(self.project.as_str(), &self.name)),
             section,
+            preferences: self.preferences,
         }
     }
 }
 
 /// The viewer whose act it is, while the project exists.
-pub(super) async fn viewer(app: &App, act: Act) -> Result<Option<Viewer>, Problem> {
+pub(super) async fn viewer(
+    app: &App,
+    act: Act,
+    headers: &HeaderMap,
+) -> Result<Option<Viewer>, Problem> {
     let found = app.store.catalog.project(&act.project).await?;
     Ok(found.map(|found| Viewer {
         project: act.project,
         scope: act.scope,
         name: found.name,
+        preferences: sent::preferences(headers),
     }))
 }
 
 /// The viewer with a session, for pages that anybody may see.
 pub(super) async fn somebody(app: &App, headers: &HeaderMap) -> Result<Option<Viewer>, Problem> {
     match act_of_session(&app.web, headers).await? {
-        Some(act) => viewer(app, act).await,
+        Some(act) => viewer(app, act, headers).await,
         None => Ok(None),
     }
 }

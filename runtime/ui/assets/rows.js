@@ -53,7 +53,7 @@ function view() {
 
 /** Only rows take part in the order of Tab: one of them, and not what is in it. */
 function prepare(rows) {
-  for (const row of rows) {
+  for (const row of document.documentElement.dataset.keys === "off" ? [] : rows) {
     row.tabIndex = -1;
     for (const link of row.querySelectorAll("a")) link.tabIndex = -1;
   }
@@ -401,7 +401,7 @@ else grid.scrollTop = first * height();
 lastTop = grid.scrollTop;
 fill();
 grid.addEventListener("click", onClick);
-document.addEventListener("keydown", onKey);
+if (document.documentElement.dataset.keys !== "off") document.addEventListener("keydown", onKey);
 grid.addEventListener("scroll", () => requestAnimationFrame(fill), { passive: true });
 addEventListener("resize", () => { layout(); fill(); });
 addEventListener("popstate", onBack);

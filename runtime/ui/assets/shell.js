@@ -1,5 +1,8 @@
-// On every page: single keys, and waiting for what is not there yet. Without this script the same is reached by links.
+// On every page: single keys, times in the reader's zone, and waiting for what is not there yet. Without this
+// script the same is reached by links, and times are UTC.
 "use strict";
+
+const preferred = document.documentElement.dataset;
 
 // A key means nothing special while somebody types, or with a modifier.
 function isTyping(event) {
@@ -27,6 +30,13 @@ function step(by) {
   links[Math.min(Math.max(next, 0), links.length - 1)].focus();
   return true;
 }
+
+function onClick(event) {
+  const button = event.target instanceof Element ? event.target.closest("[data-opens]") : null;
+  if (button) document.getElementById(button.dataset.opens)?.showModal();
+}
+
+// Keys
 
 let isAfterG = false;
 
@@ -64,6 +74,31 @@ function onShellKey(event) {
   if (isDone) event.preventDefault();
 }
 
+// Times: the server writes UTC. Only the text of what is there changes, and UTC stays one look away.
+
+const two = (n) => String(n).padStart(2, "0");
+
+function localTime(time) {
+  const at = new Date(time.dateTime);
+  if (Number.isNaN(at.getTime()) || time.title) return;
+  const said = time.textContent.trim();
+  time.title = said.endsWith("UTC") ? said : `${said} UTC`;
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  const clock = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  const parts = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(at);
+  const zone = parts.find((part) => part.type === "timeZoneName")?.value ?? "";
+  time.textContent = said.endsWith("UTC") ? `${day} ${clock} ${zone}` : `${day} ${clock}`;
+}
+
+function localTimes(root) {
+  if (!(root instanceof Element)) return;
+  for (const time of root.querySelectorAll("time[datetime]")) localTime(time);
+  for (const head of root.querySelectorAll("th")) {
+    const text = head.textContent;
+    if (text.endsWith(", UTC")) head.textContent = text.replace("UTC", "local time");
+  }
+}
+
 // The page asks for itself until there is something to show.
 async function wait() {
   if (!document.hidden) {
@@ -77,5 +112,14 @@ async function wait() {
   setTimeout(wait, 1500);
 }
 
-addEventListener("keydown", onShellKey);
+if (preferred.keys !== "off") addEventListener("keydown", onShellKey);
+document.addEventListener("click", onClick);
+for (const button of document.querySelectorAll("[data-opens]")) button.hidden = false;
+if (preferred.zone === "browser") {
+  localTimes(document.body);
+  // Parts of pages are fetched later.
+  new MutationObserver((changes) => {
+    for (const change of changes) change.addedNodes.forEach(localTimes);
+  }).observe(document.body, { childList: true, subtree: true });
+}
 if (document.querySelector("[data-wait]")) setTimeout(wait, 1500);

@@ -70,6 +70,7 @@ fn shell(section: Section) -> Shell {
     Shell {
         project: Some(Opened::new("support-bot", "support-bot")),
         section,
+        ..Shell::default()
     }
 }
 

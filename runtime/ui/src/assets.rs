@@ -28,6 +28,9 @@ pub struct Asset {
     pub path: String,
 }
 
+/// What the colours of the dark theme begin with in the style sheet.
+const DARK: &str = "@media (prefers-color-scheme: dark) {\n";
+
 static ASSETS: LazyLock<[Asset; 6]> = LazyLock::new(|| {
     let asset = |name: &'static str, content_type, bytes: &'static [u8]| {
         let digest = Digest::of(bytes).to_string();
@@ -44,6 +47,7 @@ static ASSETS: LazyLock<[Asset; 6]> = LazyLock::new(|| {
             "text/css; charset=utf-8",
             include_bytes!("../assets/app.css"),
         ),
+        asset("dark.css", "text/css; charset=utf-8", dark().as_bytes()),
         asset(
             "rows.js",
             "text/javascript; charset=utf-8",
@@ -72,6 +76,13 @@ static ASSETS: LazyLock<[Asset; 6]> = LazyLock::new(|| {
     ]
 });
 
+/// The colours of the dark theme alone, for whoever wants them on a light system.
+fn dark() -> &'static str {
+    let css = include_str!("../assets/app.css");
+    let (_, rest) = css.split_once(DARK).unwrap_or_default();
+    rest.split_once("\n}\n").unwrap_or_default().0
+}
+
 /// The file at a path, such as `/assets/0123456789abcdef-app.css`.
 #[must_use]
 pub fn find(path: &str) -> Option<&'static Asset> {
@@ -98,6 +109,16 @@ mod tests {
             Some("text/css; charset=utf-8")
         );
         assert!(find("/assets/app.css").is_none());
+    }
+
+    #[test]
+    fn the_dark_theme_alone_is_one_rule_with_all_its_colours() {
+        assert!(dark().trim_start().starts_with(":root") && dark().trim_end().ends_with('}'));
+        assert_eq!(dark().matches('{').count(), 1);
+        let n_colours = |css: &str| css.matches("--").count();
+        let (light, _) = include_str!("../assets/app.css").split_once(DARK).unwrap();
+        // The font is the one that is no colour.
+        assert!(n_colours(dark()) + 2 > n_colours(light), "{}", dark());
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod markup;
 mod overview;
 #[cfg(test)]
 mod pages_tests;
+mod preferences;
 mod reference;
 mod rows;
 mod rules;
@@ -60,6 +61,7 @@ pub use groups::{GroupLine, GroupsPage, UserPage};
 pub use log::{LOG, LogInput, LogPage};
 pub use markup::{Html, Text};
 pub use overview::{Figure, OverviewPage, RangeLink, Waiting, change};
+pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use reference::{Reference, ReferencePage};
 pub use rows::{RowsInput, RowsPage, WINDOW};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};

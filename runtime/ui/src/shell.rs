@@ -5,6 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use perpend_domain::telemetry::GroupedBy;
 
 use crate::Text;
+use crate::preferences::Preferences;
 
 /// The frame of a page.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +14,8 @@ pub struct Shell {
     pub project: Option<Opened>,
     /// The entry of the rail to mark.
     pub section: Section,
+    /// How the reader wants it.
+    pub preferences: Preferences,
 }
 
 /// The project that is looked at.
@@ -170,8 +173,12 @@ impl Shell {
     pub fn places(&self) -> Vec<(&'static str, String)> {
         let entries = GROUPS.iter().flat_map(|group| group.entries);
         let own = entries.map(|entry| (entry.label, self.href(entry)));
-        own.chain([("API reference", "/api/reference".to_owned())])
-            .collect()
+        let others = [
+            ("API reference", "/api/reference"),
+            ("Preferences", "/preferences"),
+        ];
+        let others = others.map(|(label, href)| (label, href.to_owned()));
+        own.chain(others).collect()
     }
 }
 

@@ -245,7 +245,7 @@ async fn every_page_answers_head_with_the_headers_of_the_page() {
         "/search?q=s",
     ];
     let own = paths.map(|path| format!("{}{path}", visitor.base));
-    let others = ["/login", "/api/reference"].map(str::to_owned);
+    let others = ["/login", "/preferences", "/api/reference"].map(str::to_owned);
     for path in own.iter().chain(&others) {
         let page = visitor.client.get(path).await.unwrap();
         assert_eq!(page.status, 200, "{path}");
@@ -285,5 +285,60 @@ async fn whoever_opens_a_part_of_a_page_is_led_to_the_page() {
         assert_eq!(fetched.status, 200, "{part}");
         assert!(!fetched.text().contains("<html"), "{part}");
     }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn preferences_are_set_by_a_form_and_hold_for_one_browser() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let form = ("content-type", "application/x-www-form-urlencoded");
+    let send = async |headers: &[(&str, &str)], body: &str| {
+        let headers = [&[form], headers].concat();
+        let sent = visitor
+            .client
+            .send(Method::POST, "/preferences", &headers, body.to_owned());
+        sent.await.unwrap()
+    };
+    let usual = visitor.page("/traces").await;
+    assert!(usual.contains("<html lang=\"en\">"), "{usual}");
+    let chosen = "keys=off&theme=dark&density=compact&zone=browser";
+    let saved = send(&[("sec-fetch-site", "same-origin")], chosen).await;
+    assert_eq!(saved.status, 303);
+    assert_eq!(header(&saved, "location"), "/preferences?saved=1");
+    let cookie = header(&saved, "set-cookie").to_owned();
+    assert!(
+        cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax"),
+        "{cookie}"
+    );
+    let cookie = cookie.split(';').next().unwrap();
+    // A browser without a session: the login form is dark too.
+    let browser = app.anonymous().with_header("cookie", cookie);
+    for path in ["/login", "/preferences", "/api/reference"] {
+        let page = browser.get(path).await.unwrap().text();
+        for part in [
+            "data-keys=\"off\"",
+            "data-theme=\"dark\"",
+            "-dark.css\"",
+            "data-density=\"compact\"",
+            "data-zone=\"browser\"",
+        ] {
+            assert!(page.contains(part), "{part} in {path}: {page}");
+        }
+    }
+    let form = browser.get("/preferences").await.unwrap().text();
+    assert!(form.contains("value=\"dark\" checked"), "{form}");
+    let back = send(&[], "keys=on&theme=system").await;
+    assert!(
+        header(&back, "set-cookie").contains("Max-Age=0"),
+        "all as usual: no cookie"
+    );
+    let foreign = send(&[("sec-fetch-site", "cross-site")], chosen).await;
+    assert_eq!(foreign.status, 403);
+    let wrong = send(&[], "theme=pink").await;
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.text().contains("theme") && wrong.text().contains("system, light, dark"));
+    let large = send(&[], &"x".repeat(2_000)).await;
+    assert_eq!(large.status, 413);
     app.stop().await.unwrap();
 }
