@@ -153,6 +153,8 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, chosen, preferences::submit);
     let reference = Page::get("/api/reference", Needs::Nobody);
     routes.page(BySession, reference, reference::show);
+    let group = Page::get("/api/reference/{group}", Needs::Nobody);
+    routes.page(BySession, group, reference::group);
     routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), asset);
     let (pages, described) = routes.into_parts();
     (pages.layer(from_fn(as_page)), described)

@@ -1,25 +1,90 @@
-//! `GET /api/reference`: the API's own description, as a page. Anybody may read it, like the document.
+//! `GET /api/reference` and `GET /api/reference/{group}`: the API's own description, as pages. Anybody may read them, like
+//! the document.
 
-use axum::extract::State;
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_ui::{ReferencePage, Section};
-use perpend_web::problem::Problem;
+use perpend_ui::{Fault, ReferencePage, Section, Shell, When};
+use perpend_web::problem::{Code, Problem};
+use serde::Deserialize;
 
 use crate::answer::page;
-use crate::sent;
 use crate::state::App;
-use crate::viewer::somebody;
+use crate::{sent, viewer};
 
-pub(super) async fn show(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
-    let viewer = somebody(&app, &headers).await?;
-    let shell = match viewer {
-        Some(viewer) => viewer.shell(Section::Reference),
-        None => sent::shell(&headers),
-    };
+/// The longest search, characters.
+const MAX_CHARS: usize = 200;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    q: String,
+}
+
+/// `GET /api/reference`
+pub(super) async fn show(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    if MAX_CHARS < asked.q.chars().count() {
+        return Err(Problem::query("q", "has at most 200 characters"));
+    }
     let view = ReferencePage {
-        shell,
-        reference: app.reference(),
+        shell: shell(&app, &headers).await?,
+        reference: app.reference(faults),
+        q: asked.q.trim().to_owned(),
     };
     page(StatusCode::OK, &view)
+}
+
+/// `GET /api/reference/{group}`
+pub(super) async fn group(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Path(group): Path<String>,
+) -> Result<Response, Problem> {
+    let shell = shell(&app, &headers).await?;
+    let view = app.reference(faults).group(&group, shell);
+    page(
+        StatusCode::OK,
+        &view.ok_or_else(|| Problem::not_found("group"))?,
+    )
+}
+
+async fn shell(app: &App, headers: &HeaderMap) -> Result<Shell, Problem> {
+    Ok(match viewer::somebody(app, headers).await? {
+        Some(viewer) => viewer.shell(Section::Reference),
+        None => sent::shell(headers),
+    })
+}
+
+/// What operations answer by what they take. Codes that only the rules of one resource give are those of `docs/errors.md`.
+fn faults() -> Vec<Fault> {
+    let known = Code::ALL.iter().filter_map(|code| {
+        let when = match code {
+            Code::InvalidQuery => When::Query,
+            Code::InvalidFilter => When::Filter,
+            Code::InvalidBody
+            | Code::TooLarge
+            | Code::BodyTooSlow
+            | Code::UnsupportedMediaType
+            | Code::Unprocessable => When::Body,
+            Code::AuthenticationFailed
+            | Code::AccessDenied
+            | Code::TooManyAttempts
+            | Code::RateLimited => When::Key,
+            Code::NotFound => When::Named,
+            Code::Conflict => When::Change,
+            Code::Internal | Code::Unavailable => When::Always,
+            _ => return None,
+        };
+        Some(Fault {
+            code: code.as_str(),
+            status: code.status().as_u16(),
+            title: code.title(),
+            when,
+        })
+    });
+    known.collect()
 }

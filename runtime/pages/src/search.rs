@@ -355,7 +355,7 @@ impl<'a> Search<'a> {
                     NamedKind::Evaluator => self.row_href("evaluator", id),
                     NamedKind::Rule => self.row_href("rule", id),
                     NamedKind::Dataset => self.dataset_href(id),
-                    NamedKind::Prompt => "/api/reference#group-prompts".to_owned(),
+                    NamedKind::Prompt => "/api/reference/prompts".to_owned(),
                 };
                 let note = match kind {
                     NamedKind::Prompt => "read over the API",

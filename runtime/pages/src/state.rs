@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use perpend_domain::ids::ProjectId;
 use perpend_scheduler::Scheduler;
 use perpend_store::Store;
-use perpend_ui::Reference;
+use perpend_ui::{Fault, Reference};
 use perpend_web::{Room, Web};
 use serde_json::Value;
 
@@ -50,12 +50,12 @@ impl App {
         }))
     }
 
-    /// What the page about the API shows; made for the first who looks.
-    pub(crate) fn reference(&self) -> &Reference {
+    /// What the pages about the API show; made for the first who looks, with the errors that operations answer.
+    pub(crate) fn reference(&self, faults: fn() -> Vec<Fault>) -> &Reference {
         let parts = &self.0;
         parts
             .reference
-            .get_or_init(|| Reference::of(&(parts.given.document)()))
+            .get_or_init(|| Reference::of(&(parts.given.document)(), faults()))
     }
 }
 

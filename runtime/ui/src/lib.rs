@@ -62,7 +62,7 @@ pub use log::{LOG, LogInput, LogPage};
 pub use markup::{Html, Text};
 pub use overview::{Figure, OverviewPage, RangeLink, Waiting, change};
 pub use preferences::{Preferences, PreferencesPage, Theme};
-pub use reference::{Reference, ReferencePage};
+pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, When};
 pub use rows::{RowsInput, RowsPage, WINDOW};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use scores::{Chip, Origin, ScoreView, Tone, Verdict};

@@ -551,13 +551,27 @@ fn the_other_pages_are_inert() {
         } } },
         "components": { "schemas": { HOSTILE: { "oneOf": [schema, { "type": "array", "items": schema }] } } },
     });
-    let reference = Reference::of(&document);
+    let fault = Fault {
+        code: "conflict",
+        status: 409,
+        title: "It collides",
+        when: When::Always,
+    };
+    let reference = Reference::of(&document, vec![fault]);
     assert_eq!(reference.n_operations(), 1);
     for reference in [&reference, &Reference::default()] {
         checked(&ReferencePage {
             shell: shell(),
             reference,
+            q: HOSTILE.to_owned(),
         });
+        for path in reference.paths() {
+            let html = checked(&reference.group(path, shell()).unwrap());
+            assert!(
+                html.contains("error-conflict") && html.contains("$HOST"),
+                "{html}"
+            );
+        }
     }
     assert!(
         checked(&RulesPage {

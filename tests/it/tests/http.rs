@@ -1,5 +1,7 @@
 //! What holds for all of the API as HTTP: other origins, conditional requests, the reference.
 
+use std::collections::BTreeMap;
+
 use axum::http::Method;
 use perpend_it::{KEYS, TestApp};
 use perpend_server::client::{Answer, Client};
@@ -150,10 +152,20 @@ async fn the_reference_shows_every_operation_of_the_document_and_loads_nothing_f
         "all of it is ours"
     );
     let document = app.anonymous().get("/api/openapi.json").await?.json();
+    let mut groups = BTreeMap::new();
     let mut n_operations = 0;
     for (path, item) in document["paths"].as_object().into_iter().flatten() {
         for (method, operation) in item.as_object().into_iter().flatten() {
             let shown = format!("<b>{}</b> {path}</code>", method.to_uppercase());
+            assert!(html.contains(&shown), "{shown}");
+            let tag = operation["tags"][0].as_str().unwrap_or_default();
+            if !groups.contains_key(tag) {
+                let address = format!("/api/reference/{tag}");
+                let group = app.anonymous().get(&address).await?;
+                assert_eq!(group.status, 200, "{address}");
+                groups.insert(tag.to_owned(), group.text());
+            }
+            let html = &groups[tag];
             assert!(html.contains(&shown), "{shown}");
             let parameters = operation["parameters"].as_array().into_iter().flatten();
             for parameter in parameters.filter_map(|one| one["name"].as_str()) {
@@ -162,8 +174,6 @@ async fn the_reference_shows_every_operation_of_the_document_and_loads_nothing_f
                     "{parameter}"
                 );
             }
-            let tag = operation["tags"][0].as_str().unwrap_or_default();
-            assert!(html.contains(&format!("id=\"group-{tag}\"")), "{tag}");
             assert!(
                 !matches!(tag, "v1" | "v2" | "v3" | "unstable"),
                 "{path}: {tag}"
@@ -174,14 +184,8 @@ async fn the_reference_shows_every_operation_of_the_document_and_loads_nothing_f
     assert!(n_operations > 100, "{n_operations}");
     let schemas = document["components"]["schemas"].as_object();
     for name in schemas.into_iter().flatten().map(|(name, _)| name) {
-        assert!(html.contains(&format!("id=\"type-{name}\"")), "{name}");
-    }
-    for target in html.split("href=\"#").skip(1) {
-        let target = target.split('"').next().unwrap_or_default();
-        assert!(
-            target == "main" || html.contains(&format!("id=\"{target}\"")),
-            "{target}"
-        );
+        let shown = format!("id=\"type-{name}\"");
+        assert!(groups.values().any(|html| html.contains(&shown)), "{name}");
     }
     app.stop().await
 }

@@ -342,3 +342,56 @@ async fn preferences_are_set_by_a_form_and_hold_for_one_browser() {
     assert_eq!(large.status, 413);
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn the_reference_has_a_small_page_for_each_group_and_finds_operations_by_words() {
+    let app = TestApp::new().await.unwrap();
+    let anybody = app.anonymous();
+    let index = anybody.get("/api/reference").await.unwrap().text();
+    let groups = index.split("<h2><a href=\"/api/reference/").skip(1);
+    let groups: Vec<&str> = groups.filter_map(|rest| rest.split('"').next()).collect();
+    assert!(30 < groups.len(), "{groups:?}");
+    for group in &groups {
+        let address = format!("/api/reference/{group}");
+        let page = anybody.get(&address).await.unwrap();
+        assert_eq!(page.status, 200, "{group}");
+        let html = page.text();
+        let n = n_compressed(&html);
+        assert!(n <= 45 << 10, "{group}: {n}");
+        // Whatever a link of the page leads to on the page is there.
+        for target in html.split("href=\"#").skip(1) {
+            let target = target.split('"').next().unwrap();
+            assert!(
+                html.contains(&format!("id=\"{target}\"")),
+                "{group}: {target}"
+            );
+        }
+        assert!(
+            html.contains("$HOST") && html.contains("internal_error"),
+            "{group}"
+        );
+    }
+    assert!(n_compressed(&index) <= 45 << 10, "{}", n_compressed(&index));
+    let found = anybody
+        .get("/api/reference?q=POST+Queue")
+        .await
+        .unwrap()
+        .text();
+    assert!(
+        found.contains("Make an annotation queue") && !found.contains("List prompts"),
+        "{found}"
+    );
+    let none = anybody
+        .get("/api/reference?q=%3Cb%3E")
+        .await
+        .unwrap()
+        .text();
+    assert!(none.contains("No operation has all these words"), "{none}");
+    let long = format!("/api/reference?q={}", "x".repeat(201));
+    assert_eq!(anybody.get(&long).await.unwrap().status, 400);
+    assert_eq!(
+        anybody.get("/api/reference/none").await.unwrap().status,
+        404
+    );
+    app.stop().await.unwrap();
+}

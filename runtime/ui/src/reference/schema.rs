@@ -1,106 +1,48 @@
-//! The reference of the API: an OpenAPI document as tables.
+//! JSON Schema as names of types and rows of fields.
 //!
 //! The document is data like any other: what is missing in it or has an unexpected form is left out, and
 //! nesting is followed to a fixed depth.
 
-use std::collections::BTreeMap;
-
-use askama::Template;
-use perpend_domain::access::{Permission, Scope};
 use serde_json::Value;
 
-use crate::{Shell, Text};
+use crate::Text;
 
 /// Objects in objects are unfolded so deep.
 const MAX_DEPTH: usize = 5;
 
-/// Every operation, grouped, and the types they share.
-#[derive(Clone, Debug, Template)]
-#[template(path = "reference.html")]
-pub struct ReferencePage<'r> {
-    /// Around the page.
-    pub shell: Shell,
-    /// What it shows.
-    pub reference: &'r Reference,
-}
-
-/// An OpenAPI document, ready to be shown.
-#[derive(Clone, Debug, Default)]
-pub struct Reference {
-    /// Of the server.
-    pub version: Text,
-    groups: Vec<Group>,
-    types: Vec<Named>,
-}
-
-/// The operations with one tag.
-#[derive(Clone, Debug)]
-struct Group {
-    name: Text,
-    anchor: String,
-    operations: Vec<Operation>,
-}
-
-#[derive(Clone, Debug)]
-struct Operation {
-    anchor: String,
-    method: Text,
-    path: Text,
-    summary: Text,
-    access: Text,
-    parameters: Vec<Field>,
-    body: Vec<Shape>,
-    answers: Vec<Answer>,
-}
-
-#[derive(Clone, Debug)]
-struct Answer {
-    status: Text,
-    text: Text,
-    shapes: Vec<Shape>,
-}
-
-/// A type that others name.
-#[derive(Clone, Debug)]
-struct Named {
-    name: Text,
-    anchor: String,
-    shapes: Vec<Shape>,
-}
-
 /// One form that a value may have.
 #[derive(Clone, Debug, Default)]
-struct Shape {
+pub(super) struct Shape {
     /// What it is for.
-    text: Text,
-    kind: Vec<Piece>,
+    pub(super) text: Text,
+    pub(super) kind: Vec<Piece>,
     /// Of an object.
-    fields: Vec<Field>,
+    pub(super) fields: Vec<Field>,
 }
 
 #[derive(Clone, Debug)]
-struct Field {
-    name: Text,
+pub(super) struct Field {
+    pub(super) name: Text,
     /// `path`, `query`, or nothing.
-    place: Text,
-    kind: Vec<Piece>,
-    is_required: bool,
-    text: Text,
+    pub(super) place: Text,
+    pub(super) kind: Vec<Piece>,
+    pub(super) is_required: bool,
+    pub(super) text: Text,
 }
 
 /// A part of the name of a type; with a target when it is described elsewhere on the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Piece {
-    text: Text,
-    target: Option<String>,
+pub(super) struct Piece {
+    pub(super) text: Text,
+    pub(super) target: Option<String>,
 }
 
-fn text(value: &Value) -> Text {
+pub(super) fn text(value: &Value) -> Text {
     Text::from(value.as_str().unwrap_or_default())
 }
 
 /// Letters, digits and dashes.
-fn anchor(parts: &[&str]) -> String {
+pub(super) fn anchor(parts: &[&str]) -> String {
     let mut anchor = parts.join("-");
     anchor = anchor.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     while anchor.contains("--") {
@@ -133,7 +75,7 @@ fn joined(all: &[Value], word: &str, depth: usize) -> Vec<Piece> {
 }
 
 /// The name of a type.
-fn kind(schema: &Value, depth: usize) -> Vec<Piece> {
+pub(super) fn kind(schema: &Value, depth: usize) -> Vec<Piece> {
     if let Some(target) = schema["$ref"].as_str() {
         let name = target.rsplit('/').next().unwrap_or(target);
         return vec![Piece {
@@ -210,7 +152,7 @@ fn fields(schema: &Value, way: &str, depth: usize, out: &mut Vec<Field>) {
 }
 
 /// The forms of a value: one, or those of a choice.
-fn shapes(schema: &Value) -> Vec<Shape> {
+pub(super) fn shapes(schema: &Value) -> Vec<Shape> {
     if let Some(all) = list(schema, &["oneOf", "anyOf"]) {
         return all.iter().map(shape).collect();
     }
@@ -233,96 +175,9 @@ fn shape(schema: &Value) -> Shape {
     }
 }
 
-/// The permission it needs, and which keys hold that.
-fn access(operation: &Value) -> Text {
-    let needs = operation["x-perpend-permission"]
-        .as_str()
-        .unwrap_or("nobody");
-    if needs == "nobody" {
-        return "no key needed".into();
-    }
-    let any = Permission::ALL
-        .iter()
-        .filter(|one| needs.split(" or ").any(|name| name == one.name()));
-    let any: Vec<_> = any.collect();
-    let holders = Scope::ALL
-        .iter()
-        .filter(|scope| any.iter().any(|one| scope.holds(**one)));
-    let holders: Vec<_> = holders.map(|scope| scope.title()).collect();
-    format!("{needs}: {}", holders.join(", ")).into()
-}
-
 /// The schema of a JSON body.
-fn content(described: &Value) -> &Value {
+pub(super) fn content(described: &Value) -> &Value {
     &described["content"]["application/json"]["schema"]
-}
-
-fn operation(path: &str, method: &str, described: &Value) -> Operation {
-    let parameters = described["parameters"].as_array().into_iter().flatten();
-    let parameters = parameters.map(|parameter| Field {
-        name: text(&parameter["name"]),
-        place: text(&parameter["in"]),
-        kind: kind(&parameter["schema"], 0),
-        is_required: parameter["required"] == true,
-        text: text(&parameter["description"]),
-    });
-    let answers = described["responses"].as_object().into_iter().flatten();
-    let answers = answers.map(|(status, answer)| Answer {
-        status: status.as_str().into(),
-        text: text(&answer["description"]),
-        shapes: shapes(content(answer)),
-    });
-    Operation {
-        anchor: anchor(&[method, path]),
-        method: method.to_uppercase().into(),
-        path: path.into(),
-        summary: text(&described["summary"]),
-        access: access(described),
-        parameters: parameters.collect(),
-        body: shapes(content(&described["requestBody"])),
-        answers: answers.collect(),
-    }
-}
-
-impl Reference {
-    /// Reads an OpenAPI document.
-    #[must_use]
-    pub fn of(document: &Value) -> Self {
-        const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
-        let mut groups: BTreeMap<&str, Vec<Operation>> = BTreeMap::new();
-        for (path, item) in document["paths"].as_object().into_iter().flatten() {
-            for method in METHODS {
-                let described = &item[method];
-                if described.is_object() {
-                    let tag = described["tags"][0].as_str().unwrap_or("other");
-                    let operations = groups.entry(tag).or_default();
-                    operations.push(operation(path, method, described));
-                }
-            }
-        }
-        let groups = groups.into_iter().map(|(name, operations)| Group {
-            name: name.into(),
-            anchor: anchor(&["group", name]),
-            operations,
-        });
-        let types = document["components"]["schemas"].as_object();
-        let types = types.into_iter().flatten().map(|(name, schema)| Named {
-            name: name.as_str().into(),
-            anchor: anchor(&["type", name]),
-            shapes: shapes(schema),
-        });
-        Self {
-            version: text(&document["info"]["version"]),
-            groups: groups.collect(),
-            types: types.collect(),
-        }
-    }
-
-    /// Operations in all.
-    #[must_use]
-    pub fn n_operations(&self) -> usize {
-        self.groups.iter().map(|group| group.operations.len()).sum()
-    }
 }
 
 #[cfg(test)]
