@@ -20,6 +20,7 @@ mod list;
 mod login;
 mod look;
 mod media;
+mod news;
 mod outlines;
 mod overview;
 mod preferences;
@@ -131,6 +132,8 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, search, search::show);
     let hits = Page::get("/project/{project}/_/search", TraceRead);
     routes.page(BySession, hits, search::fragment);
+    let news = Page::get("/project/{project}/_/news", TraceRead);
+    routes.page(BySession, news, news::show);
     let rules = Page::get("/project/{project}/rules", EvaluatorRead);
     routes.page(BySession, rules, rules::show);
     for short in [

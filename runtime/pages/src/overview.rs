@@ -81,6 +81,7 @@ pub(super) async fn show(
         charts: Vec::new(),
         waiting: Vec::new(),
         failed: Vec::new(),
+        newest: any.traces.first().map(|trace| trace.timestamp),
         setup: None,
     };
     if any.traces.is_empty() {

@@ -14,7 +14,7 @@ use perpend_web::problem::Problem;
 use crate::state::App;
 
 /// Environments that what this server, or an SDK, records of evaluations and experiments stands in.
-const OWN: [&str; 3] = [OWN_ENVIRONMENT, "perpend-playground", "sdk-experiment"];
+pub(super) const OWN: [&str; 3] = [OWN_ENVIRONMENT, "perpend-playground", "sdk-experiment"];
 
 /// For a trace that the project does not have.
 pub(super) fn unknown() -> Problem {

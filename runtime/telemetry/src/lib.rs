@@ -21,6 +21,7 @@ pub mod experiments;
 mod gathered;
 pub mod media;
 pub mod metrics;
+mod news;
 mod observation_list;
 mod prepare;
 mod queue;

@@ -59,6 +59,12 @@ function onShellKey(event) {
       if (isDone) open(link.href, "_blank", "noopener");
       break;
     }
+    case "n": {
+      const news = document.querySelector("#news a");
+      isDone = news !== null;
+      news?.click();
+      break;
+    }
     case ">": isDone = go("a[rel=next]"); break;
     case "<": isDone = go("a[rel=prev]"); break;
     case "f":

@@ -31,7 +31,7 @@ pub struct Asset {
 /// What the colours of the dark theme begin with in the style sheet.
 const DARK: &str = "@media (prefers-color-scheme: dark) {\n";
 
-static ASSETS: LazyLock<[Asset; 6]> = LazyLock::new(|| {
+static ASSETS: LazyLock<[Asset; 7]> = LazyLock::new(|| {
     let asset = |name: &'static str, content_type, bytes: &'static [u8]| {
         let digest = Digest::of(bytes).to_string();
         Asset {
@@ -48,6 +48,11 @@ static ASSETS: LazyLock<[Asset; 6]> = LazyLock::new(|| {
             include_bytes!("../assets/app.css"),
         ),
         asset("dark.css", "text/css; charset=utf-8", dark().as_bytes()),
+        asset(
+            "live.js",
+            "text/javascript; charset=utf-8",
+            include_bytes!("../assets/live.js"),
+        ),
         asset(
             "rows.js",
             "text/javascript; charset=utf-8",

@@ -25,6 +25,7 @@ mod format;
 mod groups;
 mod log;
 mod markup;
+mod news;
 mod overview;
 #[cfg(test)]
 mod pages_tests;
@@ -60,6 +61,7 @@ pub use format::{clock, count, dollars, duration};
 pub use groups::{GroupLine, GroupsPage, UserPage};
 pub use log::{LOG, LogInput, LogPage};
 pub use markup::{Html, Text};
+pub use news::NewsFragment;
 pub use overview::{Figure, OverviewPage, RangeLink, Waiting, change};
 pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, When};

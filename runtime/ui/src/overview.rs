@@ -1,6 +1,7 @@
 //! What was recorded lately, which rules and evaluators are paused or failing, and the latest errors.
 
 use askama::Template;
+use perpend_domain::time::Timestamp;
 
 use crate::setup::Setup;
 use crate::traces::TraceLine;
@@ -22,6 +23,8 @@ pub struct OverviewPage {
     pub waiting: Vec<Waiting>,
     /// The latest traces with errors, in any time.
     pub failed: Vec<TraceLine>,
+    /// When the newest trace started: later ones are told while the page is open.
+    pub newest: Option<Timestamp>,
     /// Nothing was recorded yet: how to change that.
     pub setup: Option<Setup>,
 }

@@ -463,6 +463,7 @@ fn the_overview_and_datasets_are_inert() {
     let chart = Chart::new("Observations", Granularity::Day, &bars, shown);
     let overview = checked(&OverviewPage {
         shell: shell(),
+        newest: Some(Timestamp::from_millis(0)),
         ranges: Vec::new(),
         figures: vec![Figure {
             label: "Traces",

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use axum::http::Method;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use perpend_it::{TestApp, Trace};
+use perpend_it::{OTLP, TestApp, Trace};
 use perpend_server::client::Answer;
 use perpend_ui::encode;
 use serde_json::{Value, json};
@@ -393,5 +393,53 @@ async fn the_reference_has_a_small_page_for_each_group_and_finds_operations_by_w
         anybody.get("/api/reference/none").await.unwrap().status,
         404
     );
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_came_since_is_counted_and_evaluations_do_not_count() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    app.ingest(&Trace::new(1, "ticket")).await.unwrap();
+    let address = |page: &str| {
+        let addresses = page.split("data-from=\"").skip(1);
+        let mut addresses = addresses.filter_map(|rest| rest.split('"').next());
+        let address = addresses.find(|address| address.contains("/_/news"));
+        let address = address.unwrap().to_owned();
+        address.strip_prefix(&visitor.base).unwrap().to_owned()
+    };
+    let (list, overview) = (visitor.page("/traces").await, visitor.page("").await);
+    let since = address(&list);
+    assert_eq!(address(&overview), since, "both show the newest trace");
+    assert_eq!(asked(&visitor, &since, &[]).await.text().trim(), "");
+    for (n, environment) in [(2, "production"), (3, "sdk-experiment"), (4, "staging")] {
+        let later = Trace::new(n, "later").attribute("deployment.environment", environment);
+        let mut body = later.to_json();
+        let span = &mut body["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+        for name in ["startTimeUnixNano", "endTimeUnixNano"] {
+            let sent: u64 = span[name].as_str().unwrap().parse().unwrap();
+            span[name] = json!((sent + n * 1_000_000_000).to_string());
+        }
+        let sent = app.client.json(Method::POST, OTLP, &body).await.unwrap();
+        assert_eq!(sent.status, 200, "{}", sent.text());
+    }
+    let news = asked(&visitor, &since, &[]).await.text();
+    assert!(
+        news.contains("2 new traces") && news.contains("<a href="),
+        "{news}"
+    );
+    for page in [
+        "/traces?q=level%3AERROR",
+        "/traces?sort=timestamp",
+        "/traces?page=2",
+    ] {
+        let page = visitor.page(page).await;
+        assert!(!page.contains("/_/news"), "{page}");
+    }
+    for wrong in ["/_/news", "/_/news?since=yesterday"] {
+        let answer = asked(&visitor, wrong, &[]).await;
+        assert_eq!(answer.status, 400, "{wrong}");
+        assert!(answer.text().contains("since"), "{}", answer.text());
+    }
     app.stop().await.unwrap();
 }

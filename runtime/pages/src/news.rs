@@ -1,0 +1,44 @@
+//! `GET P/_/news?since=`: how many traces are newer than the newest one that a page shows. A bar asks for it again and
+//! again, so it is one range of an index and bounded.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_domain::time::Timestamp;
+use perpend_ui::NewsFragment;
+use perpend_web::problem::Problem;
+use serde::Deserialize;
+
+use crate::answer::page;
+use crate::read;
+use crate::state::App;
+use crate::viewer::Viewer;
+
+/// Traces that are counted.
+const AT_MOST: u32 = 1_000;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    since: String,
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(asked) = asked.map_err(|error| Problem::query("", error.body_text()))?;
+    let since = Timestamp::parse(&asked.since)
+        .map_err(|error| Problem::query("since", error.to_string()))?;
+    let telemetry = &app.store.telemetry;
+    let counted = telemetry.traces_since(&viewer.project, since, &read::OWN, AT_MOST);
+    let (n, is_cut) = counted.await?;
+    let view = NewsFragment {
+        n,
+        is_cut,
+        base: viewer.base(),
+    };
+    page(StatusCode::OK, &view)
+}

@@ -1,0 +1,49 @@
+//! What came since a page was made.
+
+use askama::Template;
+
+use crate::format::count;
+
+/// A line that says so; nothing when nothing came.
+#[derive(Clone, Debug, Template)]
+#[template(
+    source = "{% if n > 0 %}<a href=\"{{ base }}/traces\">{{ self.said() }} · show</a>{% endif %}",
+    ext = "html"
+)]
+pub struct NewsFragment {
+    /// New traces.
+    pub n: u64,
+    /// There may be more.
+    pub is_cut: bool,
+    /// The address of the project.
+    pub base: String,
+}
+
+impl NewsFragment {
+    fn said(&self) -> String {
+        let more = if self.is_cut { "+" } else { "" };
+        match self.n {
+            1 => "1 new trace".to_owned(),
+            n => format!("{}{more} new traces", count(n)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_new_is_nothing_to_read_and_a_count_that_was_cut_says_so() {
+        let said = |n, is_cut| {
+            let base = "/project/p".to_owned();
+            NewsFragment { n, is_cut, base }.render().unwrap()
+        };
+        assert_eq!(said(0, false), "");
+        assert_eq!(
+            said(1, false),
+            "<a href=\"/project/p/traces\">1 new trace · show</a>"
+        );
+        assert!(said(1_000, true).contains("1,000+ new traces"));
+    }
+}
