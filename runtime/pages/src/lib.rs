@@ -190,12 +190,12 @@ impl Way<App> for BySession {
             .get::<OriginalUri>()
             .map_or(&parts.uri, |uri| &uri.0);
         match viewer {
-            Ok(Some(viewer)) if !is_of(&viewer, address.path()) => {
-                Err(Problem::not_found("page").into_response())
-            }
             Ok(Some(viewer)) => {
                 if let Some(frame) = parts.extensions.get::<Frame>() {
                     let _ = frame.0.set(viewer.shell(Section::Elsewhere));
+                }
+                if !is_of(&viewer, address.path()) {
+                    return Err(Problem::not_found("page").into_response());
                 }
                 parts.extensions.insert(viewer);
                 Ok(())
