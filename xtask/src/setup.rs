@@ -43,7 +43,7 @@ const NEEDED: &[Needed] = &[
         is_there: || Source::Python.lack().is_none(),
     },
     Needed {
-        what: "Node with npm: plug-ins in JavaScript and TypeScript, clients in JavaScript",
+        what: "Node with npm: plug-ins in JavaScript and TypeScript, clients in JavaScript, checks of the pages",
         packages: &["nodejs", "npm"],
         is_there: || Source::Node.lack().is_none(),
     },
@@ -135,7 +135,11 @@ pub(crate) fn toolchains() -> anyhow::Result<Variables> {
     let all_here = here.len() == Source::ALL.len();
     let must_run = [
         ("PERPEND_TEST_POSTGRES", has_postgres()),
-        ("PERPEND_TEST_BROWSER", has_browser()),
+        // axe-core, which checks the pages, comes from npm.
+        (
+            "PERPEND_TEST_BROWSER",
+            has_browser() && here.contains(&Source::Node),
+        ),
         ("PERPEND_TEST_GUESTS", all_here),
         ("PERPEND_TEST_SDK", all_here),
     ];

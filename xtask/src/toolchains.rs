@@ -1,5 +1,5 @@
-//! What is installed below `target`, at pinned versions: the toolchains of plug-ins in other languages (`guests`)
-//! and the clients that the server is tested with (`sdk`).
+//! What is installed below `target`, at pinned versions: the toolchains of plug-ins in other languages (`guests`),
+//! and the clients that the server is tested with and the checks of its pages (`sdk`).
 //!
 //! A mark in the folder says what was installed there, so that nothing is installed twice. It is removed first
 //! and written last: an installation that was cut off is done again.
@@ -45,11 +45,13 @@ const PYTHON_CLIENTS: &[&str] = &[
     "s3",
     "local-model",
 ];
-/// Clients in JavaScript, each with the folder of the lock file that pins every version, and how npm installs it: `ci`
+/// Clients and checks in JavaScript, each with the folder of the lock file that pins every version, and how npm installs it: `ci`
 /// refuses a lock file without the optional packages for other systems.
 const JAVASCRIPT_CLIENTS: &[(&str, &str, &str)] = &[
     ("javascript", "tests/sdk/javascript", "ci"),
     ("local-judge", "examples/local-judge", "install"),
+    // Checks the pages in the browser.
+    ("axe", "tests/browser", "ci"),
 ];
 
 /// Where packages come from.

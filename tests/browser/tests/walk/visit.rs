@@ -1,45 +1,63 @@
 //! A visitor's way: from the printed address to a score and what is behind it.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, ensure};
-use perpend_browser::{Browser, Server};
+use libtest_mimic::Trial;
+use perpend_browser::{Browser, Place, Server, Shared, Visitor};
 use serde_json::Value;
 
+pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
+    let walk = |name: &str, look: &'static str| {
+        shared.test(Place::Demo, name, async move |visitor: &Visitor| {
+            walk(visitor, look).await
+        })
+    };
+    vec![
+        walk(
+            "a_visitor_finds_the_scores_and_what_made_them_in_light_colours",
+            "light",
+        ),
+        walk(
+            "a_visitor_finds_the_scores_and_what_made_them_in_dark_colours",
+            "dark",
+        ),
+        shared.test(
+            Place::Fresh,
+            "a_page_that_waits_for_the_first_trace_shows_it_by_itself",
+            waits_for_the_first_trace,
+        ),
+    ]
+}
+
 /// One visitor with a window.
-struct Visitor<'a> {
-    server: &'a Server,
-    browser: Browser,
+struct Walk<'a> {
+    visitor: &'a Visitor,
+    browser: &'a Browser,
     look: &'static str,
 }
 
-impl Visitor<'_> {
+impl Walk<'_> {
     async fn open(&self, path: &str) -> Result<()> {
-        Ok(self
-            .browser
-            .client
-            .goto(&format!("{}{path}", self.server.origin))
-            .await?)
+        self.visitor.open(path).await
     }
 
     async fn picture(&self, name: &str) -> Result<()> {
         self.browser.picture(&format!("{name}-{}", self.look)).await
     }
 
-    /// Fails when the console has anything to say: a script error, a refusal of the security policy, a
-    /// file that did not load.
     async fn assert_quiet(&self) -> Result<()> {
-        let said = self.browser.console().await?;
-        ensure!(said.is_empty(), "the console says: {said:#?}");
-        Ok(())
+        self.visitor.assert_quiet().await
     }
 
     /// Without a session every page leads to the login form; the printed address logs in and leaves no
     /// token behind.
     async fn logs_in(&self) -> Result<()> {
-        let browser = &self.browser;
+        let browser = self.browser;
         self.open("/rules").await?;
         ensure!(browser.text("h1").await? == "Log in");
         self.picture("login").await?;
-        browser.client.goto(&self.server.login_url).await?;
+        browser.client.goto(&self.visitor.server.login_url).await?;
         let address = browser.client.current_url().await?;
         ensure!(
             address.path().starts_with("/project/") && address.query().is_none(),
@@ -58,11 +76,10 @@ impl Visitor<'_> {
 
     /// The list shows scores; the filter narrows it and stays filled in.
     async fn filters_the_list(&self) -> Result<()> {
-        let browser = &self.browser;
+        let browser = self.browser;
         ensure!(browser.text("h1").await? == "Overview");
         self.picture("overview").await?;
-        self.press("g").await?;
-        self.press("t").await?;
+        browser.press("gt").await?;
         browser
             .wait_for("document.querySelectorAll('.traces tbody tr').length > 2")
             .await?;
@@ -105,16 +122,9 @@ impl Visitor<'_> {
         self.open("/traces").await
     }
 
-    /// A key, as somebody presses it on the page.
-    async fn press(&self, key: &str) -> Result<()> {
-        let event = format!("new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}})");
-        let script = format!("document.body.dispatchEvent({event})");
-        self.browser.eval(&script).await.map(drop)
-    }
-
     /// A session is read turn by turn, with the picture in it; a text is found in a trace of 401 steps.
     async fn reads_a_session(&self) -> Result<()> {
-        let browser = &self.browser;
+        let browser = self.browser;
         self.open("/sessions").await?;
         self.picture("sessions").await?;
         self.open("/sessions/chat-noor").await?;
@@ -149,7 +159,7 @@ impl Visitor<'_> {
 
     /// A trace is a tree with a bar on the time axis for each step; the keyboard goes through it.
     async fn walks_a_tree(&self) -> Result<()> {
-        let browser = &self.browser;
+        let browser = self.browser;
         let scored = "Array.from(document.querySelectorAll('.traces tbody tr')).find((tr) => tr.querySelector('.chip'))";
         browser
             .eval(&format!("{scored}.querySelector('.name').click()"))
@@ -202,7 +212,7 @@ impl Visitor<'_> {
 
     /// The step with a score shows what made it, one without says why.
     async fn finds_scores_and_reasons(&self) -> Result<()> {
-        let browser = &self.browser;
+        let browser = self.browser;
         browser
             .eval("document.querySelector('.window .row .tag.score').closest('.row').click()")
             .await?;
@@ -233,7 +243,7 @@ impl Visitor<'_> {
 
     /// An address that leads nowhere is a page too; logging out ends the session.
     async fn leaves(&self) -> Result<()> {
-        let browser = &self.browser;
+        let browser = self.browser;
         self.open("/traces/none").await?;
         ensure!(browser.text("h1").await? == "Not found");
         self.picture("not-found").await?;
@@ -246,38 +256,24 @@ impl Visitor<'_> {
     }
 }
 
-async fn walk(server: &Server, look: &'static str) -> Result<()> {
-    let Some(browser) = Browser::open(look == "dark").await? else {
-        return Ok(());
-    };
-    let visitor = Visitor {
-        server,
-        browser,
+async fn walk(visitor: &Visitor, look: &'static str) -> Result<()> {
+    visitor.browser.prefer(look).await?;
+    let walk = Walk {
+        visitor,
+        browser: &visitor.browser,
         look,
     };
-    visitor.logs_in().await?;
-    visitor.filters_the_list().await?;
-    visitor.walks_a_tree().await?;
-    visitor.finds_scores_and_reasons().await?;
-    visitor.reads_a_session().await?;
-    visitor.leaves().await?;
-    visitor.browser.close().await
+    walk.logs_in().await?;
+    walk.filters_the_list().await?;
+    walk.walks_a_tree().await?;
+    walk.finds_scores_and_reasons().await?;
+    walk.reads_a_session().await?;
+    walk.leaves().await
 }
 
-#[tokio::test]
-async fn a_visitor_finds_the_scores_and_what_made_them() -> Result<()> {
-    let server = Server::demo()?;
-    walk(&server, "light").await?;
-    walk(&server, "dark").await
-}
-
-#[tokio::test]
-async fn a_page_that_waits_for_the_first_trace_shows_it_by_itself() -> Result<()> {
-    let server = Server::empty()?;
-    let Some(browser) = Browser::open(false).await? else {
-        return Ok(());
-    };
-    browser.client.goto(&server.login_url).await?;
+async fn waits_for_the_first_trace(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    visitor.log_in().await?;
     let is_waiting = "document.querySelector('[data-wait]') !== null";
     browser.wait_for(is_waiting).await?;
     let command = browser.text(".empty").await?;
@@ -294,5 +290,5 @@ async fn a_page_that_waits_for_the_first_trace_shows_it_by_itself() -> Result<()
         .await?;
     browser.wait_for(&format!("!({is_waiting})")).await?;
     ensure!(browser.text(".cards").await?.contains("Traces"));
-    browser.close().await
+    visitor.assert_quiet().await
 }

@@ -1,0 +1,56 @@
+//! axe-core in a page. It is for tests alone and comes with `cargo xtask check`, at the version and digest of the
+//! lock file beside this crate; `PERPEND_SDKS` names the folder where it is.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::browser::{Browser, REQUIRE, is_required};
+
+const SDKS: &str = "PERPEND_SDKS";
+const FILE: &str = "axe/node_modules/axe-core/axe.min.js";
+
+/// What WCAG 2.2 asks for at level AA. Its rule on the size of targets is off unless it is asked for.
+const RUN: &str = "return axe.run(document, {
+    runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'],
+    rules: { 'target-size': { enabled: true } },
+    resultTypes: ['violations'],
+}).then(({ violations }) => violations.flatMap(({ id, nodes }) => nodes.map((node) =>
+    `${id}: ${node.html.slice(0, 300)}: ${[...node.any, ...node.all, ...node.none].map((one) => one.message).join('; ')}`)));";
+
+/// The script; none where it is not installed.
+///
+/// # Errors
+/// When it is missing though nothing may be left out.
+pub fn script() -> Result<Option<&'static str>> {
+    static SCRIPT: OnceLock<Option<String>> = OnceLock::new();
+    let script = SCRIPT.get_or_init(|| {
+        let folder = PathBuf::from(std::env::var_os(SDKS)?);
+        std::fs::read_to_string(folder.join(FILE)).ok()
+    });
+    ensure!(
+        script.is_some() || !is_required(),
+        "axe-core is not installed ({SDKS}), and {REQUIRE}=require; `cargo xtask check --only tests` installs it"
+    );
+    Ok(script.as_deref())
+}
+
+/// What breaks a rule on the page that a browser shows, one line each.
+///
+/// # Errors
+/// When the script does not run.
+pub async fn violations(browser: &Browser, script: &str) -> Result<Vec<String>> {
+    let is_there = browser.eval("'axe' in window").await?;
+    if is_there != json!(true) {
+        browser.client.execute(script, Vec::new()).await?;
+    }
+    let found = browser.client.execute(RUN, Vec::new()).await?;
+    let lines = found.as_array().context("a list of violations")?;
+    let text = |line: &Value| {
+        line.as_str()
+            .map_or_else(|| line.to_string(), str::to_owned)
+    };
+    Ok(lines.iter().map(text).collect())
+}

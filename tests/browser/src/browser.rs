@@ -1,0 +1,287 @@
+//! A browser window, driven through chromedriver.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use fantoccini::actions::{InputSource, KeyAction, KeyActions};
+use fantoccini::wd::TimeoutConfiguration;
+use fantoccini::{Client, ClientBuilder, Locator};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::driver::{ConsoleLog, Protocol};
+use crate::patience::PATIENCE;
+use crate::process::Process;
+
+/// Set to `require`, a missing browser is a failure.
+pub(crate) const REQUIRE: &str = "PERPEND_TEST_BROWSER";
+
+/// Whether this run may leave nothing out.
+pub(crate) fn is_required() -> bool {
+    std::env::var_os(REQUIRE).is_some_and(|value| value == "require")
+}
+
+/// A browser window.
+#[derive(Debug)]
+pub struct Browser {
+    /// The driver's client.
+    pub client: Client,
+    _driver: Process,
+    _profile: TempDir,
+}
+
+impl Browser {
+    /// Whether there is a driver here.
+    ///
+    /// # Errors
+    /// When there is none though one is required.
+    pub fn is_installed() -> Result<bool> {
+        let mut command = Command::new("chromedriver");
+        let is_there = command.arg("--version").stdout(Stdio::null()).status();
+        let is_there = is_there.is_ok();
+        ensure!(
+            is_there || !is_required(),
+            "chromedriver is not installed, and {REQUIRE}=require"
+        );
+        Ok(is_there)
+    }
+
+    /// A window with an empty profile.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn open() -> Result<Self> {
+        let mut command = Command::new("chromedriver");
+        let driver = Process::start(command.arg("--port=0"), |line| {
+            line.contains("successfully on port ")
+        })?;
+        let port = driver.said.rsplit("on port ").next().unwrap_or_default();
+        let port = port.trim_end().trim_end_matches('.').to_owned();
+        let profile = tempfile::tempdir()?;
+        let args = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-dev-shm-usage",
+            "--hide-scrollbars",
+            "--window-size=1440,1000",
+        ];
+        let mut args: Vec<String> = args.map(str::to_owned).to_vec();
+        args.push(format!("--user-data-dir={}", profile.path().display()));
+        let capabilities = json!({
+            "browserName": "chrome",
+            "goog:chromeOptions": { "args": args },
+            "goog:loggingPrefs": { "browser": "ALL" },
+        });
+        let Value::Object(capabilities) = capabilities else {
+            bail!("capabilities are an object");
+        };
+        let mut builder = ClientBuilder::new(HttpConnector::new());
+        let address = format!("http://127.0.0.1:{port}");
+        let connecting = builder.capabilities(capabilities).connect(&address);
+        let client = connecting.await.context("a browser window")?;
+        let script = TimeoutConfiguration::new(Some(PATIENCE), Some(PATIENCE), None);
+        client.update_timeouts(script).await?;
+        Ok(Self {
+            client,
+            _driver: driver,
+            _profile: profile,
+        })
+    }
+
+    /// A command of the DevTools protocol.
+    ///
+    /// # Errors
+    /// When the browser refuses it.
+    pub async fn protocol(&self, command: &'static str, parameters: Value) -> Result<Value> {
+        let done = self.client.issue_cmd(Protocol(command, parameters)).await;
+        done.context(command)
+    }
+
+    /// The size of what pages see, in CSS pixels, whatever a window may be.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub async fn resize(&self, width: u32, height: u32) -> Result<()> {
+        let size =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        let command = "Emulation.setDeviceMetricsOverride";
+        self.protocol(command, size).await.map(drop)
+    }
+
+    /// The colours that a person prefers. They change at once: nothing moves on the way.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub async fn prefer(&self, scheme: &str) -> Result<()> {
+        let media = json!({ "features": [
+            { "name": "prefers-color-scheme", "value": scheme },
+            { "name": "prefers-reduced-motion", "value": "reduce" },
+        ] });
+        self.protocol("Emulation.setEmulatedMedia", media)
+            .await
+            .map(drop)
+    }
+
+    /// Whether pages may run scripts. What a test evaluates runs all the same.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub async fn allow_scripts(&self, is_allowed: bool) -> Result<()> {
+        let command = "Emulation.setScriptExecutionDisabled";
+        self.protocol(command, json!({ "value": !is_allowed }))
+            .await
+            .map(drop)
+    }
+
+    /// How long each request takes at least, in milliseconds.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub async fn slow_down(&self, latency: u32) -> Result<()> {
+        self.protocol("Network.enable", json!({})).await?;
+        let conditions = json!({
+            "offline": false, "latency": latency, "downloadThroughput": -1, "uploadThroughput": -1,
+        });
+        self.protocol("Network.emulateNetworkConditions", conditions)
+            .await
+            .map(drop)
+    }
+
+    /// As a fresh window: nobody is logged in, nothing is emulated, the console is empty.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub async fn reset(&self) -> Result<()> {
+        self.client.goto("about:blank").await?;
+        self.protocol("Network.clearBrowserCookies", json!({}))
+            .await?;
+        self.slow_down(0).await?;
+        self.allow_scripts(true).await?;
+        self.prefer("light").await?;
+        self.resize(1440, 1000).await?;
+        self.console().await.map(drop)
+    }
+
+    /// The text of the first element that fits a selector, as it is shown.
+    ///
+    /// # Errors
+    /// When there is no such element.
+    pub async fn text(&self, selector: &str) -> Result<String> {
+        let found = self.client.find(Locator::Css(selector)).await;
+        Ok(found.with_context(|| selector.to_owned())?.text().await?)
+    }
+
+    /// The value of a script expression; of a promise, what it becomes.
+    ///
+    /// # Errors
+    /// When the script fails.
+    pub async fn eval(&self, expression: &str) -> Result<Value> {
+        let result = self
+            .client
+            .execute(&format!("return {expression};"), Vec::new())
+            .await;
+        result.with_context(|| expression.to_owned())
+    }
+
+    /// Fails when a script expression is not true.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub async fn expect(&self, expression: &str) -> Result<()> {
+        let found = self.eval(expression).await?;
+        ensure!(found == Value::Bool(true), "{found}: {expression}");
+        Ok(())
+    }
+
+    /// Clicks on the first element that fits.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be clicked.
+    pub async fn click(&self, selector: &str) -> Result<()> {
+        let found = self.client.find(Locator::Css(selector)).await;
+        Ok(found.with_context(|| selector.to_owned())?.click().await?)
+    }
+
+    /// Types into the first element that fits, instead of what was there.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn fill(&self, selector: &str, text: &str) -> Result<()> {
+        let found = self.client.find(Locator::Css(selector)).await;
+        let found = found.with_context(|| selector.to_owned())?;
+        found.clear().await?;
+        Ok(found.send_keys(text).await?)
+    }
+
+    /// Presses keys one after the other, as a person does: without a pause, and wherever the focus is.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub async fn press(&self, keys: &str) -> Result<()> {
+        let mut actions = KeyActions::new("keyboard".to_owned());
+        for value in keys.chars() {
+            actions = actions.then(KeyAction::Down { value });
+            actions = actions.then(KeyAction::Up { value });
+        }
+        Ok(self.client.perform_actions(actions).await?)
+    }
+
+    /// Waits until the page is loaded and a script expression is true.
+    ///
+    /// # Errors
+    /// When it does not become true.
+    pub async fn wait_for(&self, expression: &str) -> Result<()> {
+        let loaded = format!("document.readyState === 'complete' && ({expression})");
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if self.eval(&loaded).await? == Value::Bool(true) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        bail!("did not become true: {expression}")
+    }
+
+    /// What the console has gathered since the last call: errors, refusals of the security policy.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub async fn console(&self) -> Result<Vec<String>> {
+        let entries = self.client.issue_cmd(ConsoleLog).await?;
+        let entries = entries.as_array().context("a list of entries")?;
+        Ok(entries
+            .iter()
+            .map(|entry| entry["message"].to_string())
+            .collect())
+    }
+
+    /// Writes what the window shows into the folder named by `PERPEND_TEST_SCREENSHOTS`, if it is set.
+    ///
+    /// # Errors
+    /// When the picture cannot be taken or written.
+    pub async fn picture(&self, name: &str) -> Result<()> {
+        if let Some(folder) = std::env::var_os("PERPEND_TEST_SCREENSHOTS") {
+            let png = self.client.screenshot().await?;
+            std::fs::create_dir_all(&folder)?;
+            std::fs::write(PathBuf::from(folder).join(format!("{name}.png")), png)?;
+        }
+        Ok(())
+    }
+
+    /// Closes the window.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub async fn close(self) -> Result<()> {
+        Ok(self.client.close().await?)
+    }
+}

@@ -1,0 +1,56 @@
+//! Child processes that end with the value that owns them.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+
+use anyhow::{Context, Result};
+
+use crate::patience::PATIENCE;
+
+/// A child process that is ended with this value.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    /// What it printed until it was ready.
+    pub(crate) said: String,
+}
+
+impl Process {
+    /// Starts a program and waits until it prints a line that `is_ready` takes.
+    pub(crate) fn start(command: &mut Command, is_ready: fn(&str) -> bool) -> Result<Self> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdout = child.stdout.take().context("standard output")?;
+        let (send, said) = mpsc::channel();
+        // Reads on to the end, so that the program never waits for a full pipe.
+        std::thread::spawn(move || {
+            let mut said = String::new();
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                said.push_str(&line);
+                said.push('\n');
+                if is_ready(&line) {
+                    let _ = send.send(std::mem::take(&mut said));
+                }
+            }
+        });
+        let said = said.recv_timeout(PATIENCE);
+        let mut process = Self {
+            child,
+            said: String::new(),
+        };
+        process.said = said.with_context(|| format!("{command:?} did not become ready"))?;
+        Ok(process)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // SIGTERM lets the server stop its workers; chromedriver its browser.
+        let pid = self.child.id().to_string();
+        let _ = Command::new("kill").args(["-TERM", &pid]).status();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,170 @@
+//! What the tests of one run share: servers, which take long to start, and browsers, one for each test that runs at
+//! the same time.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
+use tokio::runtime::Runtime;
+
+use crate::browser::Browser;
+use crate::server::Server;
+
+/// One visitor: a server and a window.
+#[derive(Debug)]
+pub struct Visitor {
+    /// What is looked at.
+    pub server: Arc<Server>,
+    /// What it is looked at with.
+    pub browser: Browser,
+}
+
+impl Visitor {
+    /// Goes to a path of the server.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub async fn open(&self, path: &str) -> Result<()> {
+        let address = format!("{}{path}", self.server.origin);
+        Ok(self.browser.client.goto(&address).await?)
+    }
+
+    /// Opens the address that the server printed.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub async fn log_in(&self) -> Result<()> {
+        Ok(self.browser.client.goto(&self.server.login_url).await?)
+    }
+
+    /// Fails when the console has anything to say: a script error, a refusal of the security policy, a file that
+    /// did not load.
+    ///
+    /// # Errors
+    /// When it is not empty.
+    pub async fn assert_quiet(&self) -> Result<()> {
+        let said = self.browser.console().await?;
+        ensure!(said.is_empty(), "the console says: {said:#?}");
+        Ok(())
+    }
+}
+
+/// A server that is started when it is first needed. One that did not start is not tried again.
+#[derive(Debug, Default)]
+struct Lazy(Mutex<Option<Result<Arc<Server>, String>>>);
+
+impl Lazy {
+    fn get(&self, start: fn() -> Result<Server>) -> Result<Arc<Server>> {
+        let mut held = lock(&self.0);
+        let started = held.get_or_insert_with(|| {
+            let started = start().map(Arc::new);
+            started.map_err(|error| format!("{error:#}"))
+        });
+        started.clone().map_err(anyhow::Error::msg)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a test looks at.
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    /// `perpend demo`, which no test changes.
+    Demo,
+    /// A server with what the tests themselves sent.
+    Own,
+    /// A server without anything, of this test alone.
+    Fresh,
+}
+
+/// The shared things.
+#[derive(Debug)]
+pub struct Shared {
+    runtime: Runtime,
+    demo: Lazy,
+    own: Lazy,
+    idle: Mutex<Vec<Browser>>,
+}
+
+impl Shared {
+    /// Nothing is started yet.
+    ///
+    /// # Errors
+    /// When there can be no threads.
+    pub fn new() -> Result<Arc<Self>> {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        Ok(Arc::new(Self {
+            runtime: runtime.worker_threads(2).enable_all().build()?,
+            demo: Lazy::default(),
+            own: Lazy::default(),
+            idle: Mutex::default(),
+        }))
+    }
+
+    /// A test with a visitor.
+    pub fn test(
+        self: &Arc<Self>,
+        place: Place,
+        name: &str,
+        story: impl AsyncFn(&Visitor) -> Result<()> + Send + 'static,
+    ) -> Trial {
+        let shared = Arc::clone(self);
+        Trial::ignorable_test(name, move || {
+            if !Browser::is_installed().map_err(failed)? {
+                let why = "not run: chromium and chromedriver are not installed";
+                return Ok(Completion::ignored_with(why));
+            }
+            shared.visit(place, story).map_err(failed)?;
+            Ok(Completion::Completed)
+        })
+    }
+
+    fn visit(
+        &self,
+        place: Place,
+        story: impl AsyncFn(&Visitor) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let server = match place {
+            Place::Demo => self.demo.get(Server::demo)?,
+            Place::Own => self.own.get(Server::empty)?,
+            Place::Fresh => Arc::new(Server::empty()?),
+        };
+        let idle = lock(&self.idle).pop();
+        self.runtime.block_on(async {
+            let browser = match idle {
+                Some(browser) => browser,
+                None => Browser::open().await?,
+            };
+            browser.reset().await?;
+            let visitor = Visitor { server, browser };
+            // The browser of a test that failed may be in any state; it ends here.
+            if let Err(error) = story(&visitor).await {
+                let address = visitor.browser.client.current_url().await;
+                let address = address.map_or_else(|error| error.to_string(), |url| url.to_string());
+                return Err(error).context(format!("at {address}"));
+            }
+            lock(&self.idle).push(visitor.browser);
+            Ok(())
+        })
+    }
+
+    /// Runs tests, and ends all that they shared.
+    ///
+    /// # Errors
+    /// When a browser cannot be closed.
+    pub fn run(self: Arc<Self>, tests: Vec<Trial>) -> Result<Conclusion> {
+        let conclusion = libtest_mimic::run(&Arguments::from_args(), tests);
+        for browser in lock(&self.idle).drain(..) {
+            self.runtime.block_on(browser.close())?;
+        }
+        // The tests are gone, and with them what held this.
+        drop(self);
+        Ok(conclusion)
+    }
+}
+
+fn failed(error: anyhow::Error) -> Failed {
+    format!("{error:#}").into()
+}

@@ -1,0 +1,130 @@
+//! WCAG 2.2 AA, as far as a program can tell; narrow windows.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use libtest_mimic::Trial;
+use perpend_browser::{Place, Shared, Visitor, axe};
+
+use crate::pages::{self, Page};
+
+/// The sizes of windows that pages are looked at in.
+const SIZES: [(u32, u32); 3] = [(1440, 1000), (768, 1024), (360, 780)];
+/// Violations in one message.
+const MAX_TOLD: usize = 40;
+const COLOURS: [&str; 2] = ["light", "dark"];
+
+pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
+    vec![
+        shared.test(
+            Place::Demo,
+            "axe_finds_no_violation_on_lists",
+            async |visitor: &Visitor| {
+                visitor.log_in().await?;
+                let pages = pages::of_demo(visitor).await?;
+                check(visitor, pages.into_iter().filter(|page| !is_trace(page))).await
+            },
+        ),
+        shared.test(
+            Place::Demo,
+            "axe_finds_no_violation_on_a_trace",
+            async |visitor: &Visitor| {
+                visitor.log_in().await?;
+                let pages = pages::of_demo(visitor).await?;
+                check(visitor, pages.into_iter().filter(is_trace)).await
+            },
+        ),
+        shared.test(
+            Place::Fresh,
+            "axe_finds_no_violation_where_nothing_is_recorded",
+            async |visitor: &Visitor| {
+                check(visitor, [("login", "/login".to_owned())]).await?;
+                visitor.log_in().await?;
+                let base = pages::base(visitor).await?;
+                let empty = [
+                    ("empty-overview", base.clone()),
+                    ("empty-sessions", format!("{base}/sessions")),
+                    ("empty-users", format!("{base}/users")),
+                    ("empty-rules", format!("{base}/rules")),
+                ];
+                check(visitor, empty).await?;
+                check(visitor, pages::of_dataset(visitor).await?).await
+            },
+        ),
+        shared.test(
+            Place::Demo,
+            "no_page_scrolls_sideways_in_a_narrow_window",
+            narrow,
+        ),
+    ]
+}
+
+fn is_trace((name, _): &Page) -> bool {
+    ["trace", "step", "large-trace", "find"].contains(name)
+}
+
+/// Looks at pages in all colours and sizes; what breaks a rule is told of all of them together.
+async fn check(visitor: &Visitor, pages: impl IntoIterator<Item = Page>) -> Result<()> {
+    let Some(script) = axe::script()? else {
+        perpend_it::left_out("axe-core is not installed");
+        return Ok(());
+    };
+    let browser = &visitor.browser;
+    let mut found = Vec::new();
+    for page in pages {
+        let (name, _) = page;
+        for (width, height) in SIZES {
+            browser.resize(width, height).await?;
+            // What a script laid out, it lays out for this size.
+            pages::open(visitor, &page).await?;
+            for colours in COLOURS {
+                browser.prefer(colours).await?;
+                browser
+                    .picture(&format!("{name}-{width}-{colours}"))
+                    .await?;
+                let lines = axe::violations(browser, script).await?;
+                found.extend(
+                    lines
+                        .into_iter()
+                        .map(|line| format!("{name}, {width} px, {colours}: {line}")),
+                );
+            }
+        }
+    }
+    let n_found = found.len();
+    found.truncate(MAX_TOLD);
+    ensure!(n_found == 0, "{n_found} violations:\n{}", found.join("\n"));
+    Ok(())
+}
+
+/// What is wider than the window, for a message: the innermost elements alone, and not those inside of a box
+/// that scrolls by itself.
+const WIDE: &str = "Array.from(document.querySelectorAll('main *, header *, nav *'))
+    .filter((one) => one.getBoundingClientRect().right > innerWidth + 1 && !one.closest('.scroll, .rail, pre, svg'))
+    .map((one) => one.outerHTML.slice(0, 120)).slice(-3).join(' ')";
+
+async fn narrow(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    let mut all = pages::of_demo(visitor).await?;
+    all.extend([("login", "/login".to_owned())]);
+    let mut found = Vec::new();
+    for (name, path) in all {
+        for width in [360, 320] {
+            browser.resize(width, 780).await?;
+            visitor.open(&path).await?;
+            browser.picture(&format!("{name}-{width}")).await?;
+            let over = browser
+                .eval("document.documentElement.scrollWidth - innerWidth")
+                .await?;
+            if over.as_i64() != Some(0) {
+                let wide = browser.eval(WIDE).await?;
+                found.push(format!(
+                    "{name} at {width} px is {over} px too wide: {wide}"
+                ));
+            }
+        }
+    }
+    ensure!(found.is_empty(), "{}", found.join("\n"));
+    Ok(())
+}

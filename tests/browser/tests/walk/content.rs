@@ -1,0 +1,256 @@
+//! What others wrote is shown as text, and what is not the visitor's is not shown.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use http::Method;
+use libtest_mimic::Trial;
+use perpend_browser::{Place, Server, Shared, Visitor};
+use serde_json::{Value, json};
+
+use crate::{data, pages};
+
+/// A picture of one pixel.
+const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+/// A sound of eight samples.
+const SOUND: &str = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAACAgICAgICAgA==";
+
+pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
+    vec![
+        shared.test(
+            Place::Own,
+            "a_conversation_with_unknown_keys_a_picture_and_a_sound_stays_one",
+            shows_messages,
+        ),
+        shared.test(
+            Place::Own,
+            "what_others_wrote_is_inert_text_and_no_request_leaves",
+            stays_inert,
+        ),
+        shared.test(
+            Place::Own,
+            "a_value_of_three_megabytes_is_begun_on_the_page_and_whole_when_downloaded",
+            begins_large_values,
+        ),
+        shared.test(
+            Place::Own,
+            "a_trace_of_another_project_is_as_unknown_as_one_that_is_not_there",
+            keeps_projects_apart,
+        ),
+    ]
+}
+
+async fn shows_messages(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let trace = data::trace_id(7_000);
+    let messages = json!([
+        { "role": "user", "content": "What is this?", "x_origin": { "screen": "checkout" } },
+        { "role": "user", "content": [
+            { "type": "text", "text": "A picture and a sound." },
+            { "type": "image_url", "image_url": { "url": format!("data:image/png;base64,{PICTURE}") } },
+            { "type": "input_audio", "input_audio": { "format": "wav", "data": SOUND } },
+        ] },
+        { "role": "assistant", "content": "A dot, and silence." },
+    ]);
+    let messages = messages.to_string();
+    let attributes = data::said(&messages, "done");
+    server
+        .send(&[data::span(&trace, 1, None, "messages", &attributes)])
+        .await?;
+    visitor.log_in().await?;
+    visitor
+        .open(&format!("/traces/{trace}?observation={}", data::span_id(1)))
+        .await?;
+    browser
+        .expect("document.querySelectorAll('#detail .message').length === 3 && document.querySelector('#detail .further:not([open])') !== null")
+        .await?;
+    let further = browser.text("#detail .further summary").await?;
+    ensure!(further.contains("x_origin"), "{further}");
+    browser
+        .eval("document.querySelector('#detail img').scrollIntoView()")
+        .await?;
+    browser
+        .wait_for("document.querySelector('#detail img').naturalWidth === 1 && document.querySelector('#detail img').complete")
+        .await?;
+    browser
+        .eval("document.querySelector('#detail audio').load()")
+        .await?;
+    browser
+        .eval("void (document.querySelector('#detail audio').preload = 'auto')")
+        .await?;
+    browser
+        .wait_for("document.querySelector('#detail audio').duration > 0")
+        .await?;
+    let text = browser
+        .eval("document.getElementById('detail').textContent")
+        .await?;
+    let text = text.as_str().context("text")?;
+    ensure!(
+        !text.contains(&PICTURE[..24]) && !text.contains(&SOUND[..24]),
+        "{text}"
+    );
+    visitor.assert_quiet().await
+}
+
+const HOSTILE: &str = "<script>window.wasHere = 1</script><img src=x onerror=\"window.wasHere = 1\">\
+    ![pixel](https://pixel.example/p.png) <iframe src=https://frame.example></iframe> \
+    <a href=\"javascript:window.wasHere=1\">press</a> file\u{202e}gpj.exe";
+
+async fn stays_inert(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let trace = data::trace_id(8_000);
+    let messages = json!([{ "role": "user", "content": HOSTILE, "name": HOSTILE }]).to_string();
+    let mut attributes = data::said(&messages, HOSTILE).to_vec();
+    attributes.extend([
+        ("user.id", HOSTILE),
+        ("session.id", HOSTILE),
+        ("perpend.observation.metadata.key", HOSTILE),
+    ]);
+    server
+        .send(&[data::span(&trace, 1, None, HOSTILE, &attributes)])
+        .await?;
+    visitor.log_in().await?;
+    let trace = format!("{}/traces/{trace}", pages::base(visitor).await?);
+    let step = format!("{trace}?observation={}", data::span_id(1));
+    let find = format!("{trace}/find?q=wasHere");
+    for path in [
+        &step,
+        &find,
+        "/traces?q=wasHere",
+        "/traces",
+        "/sessions",
+        "/users",
+    ] {
+        visitor.open(path).await?;
+        browser
+            .expect("!('wasHere' in window) && document.querySelectorAll('main script, main iframe, main [onerror], main a[href^=\"javascript:\"]').length === 0")
+            .await
+            .with_context(|| path.to_owned())?;
+        let elsewhere = browser
+            .eval("performance.getEntriesByType('resource').map(({ name }) => name).filter((name) => !name.startsWith(location.origin))")
+            .await?;
+        ensure!(elsewhere == json!([]), "{path}: {elsewhere}");
+        visitor
+            .assert_quiet()
+            .await
+            .with_context(|| path.to_owned())?;
+    }
+    visitor.open(&step).await?;
+    let pane = browser
+        .eval("document.getElementById('detail').textContent")
+        .await?;
+    let pane = pane.as_str().context("text")?;
+    for seen in [
+        "<script>window.wasHere = 1</script>",
+        "onerror=",
+        "https://pixel.example/p.png",
+    ] {
+        ensure!(pane.contains(seen), "{seen} is missing in {pane}");
+    }
+    // A character that turns the direction of text has a mark in its place.
+    browser
+        .expect("!document.body.textContent.includes('\\u202e')")
+        .await
+}
+
+async fn begins_large_values(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let trace = data::trace_id(9_000);
+    let items: Vec<Value> = (0..40_000)
+        .map(|n| json!({ "number": n, "text": "sixty characters of text, which stand here for what a tool says" }))
+        .collect();
+    let whole = Value::from(items).to_string();
+    ensure!(whole.len() > 3_000_000);
+    let attributes = data::said(&whole, "read");
+    server
+        .send(&[data::span(&trace, 1, None, "large value", &attributes)])
+        .await?;
+    visitor.log_in().await?;
+    visitor
+        .open(&format!("/traces/{trace}?observation={}", data::span_id(1)))
+        .await?;
+    browser
+        .expect("performance.getEntriesByType('navigation')[0].encodedBodySize < 45_000")
+        .await?;
+    browser.click("#detail .long > summary").await?;
+    let shown = browser.text("#detail").await?;
+    ensure!(
+        shown.contains("Only the beginning is shown"),
+        "{}",
+        shown.len()
+    );
+    let raw = browser
+        .eval("fetch(document.querySelector('#detail a.raw').href).then((answer) => answer.text()).then((text) => text.length)")
+        .await?;
+    ensure!(
+        raw.as_u64() >= Some(whole.len() as u64),
+        "{raw} of {}",
+        whole.len()
+    );
+    visitor.assert_quiet().await
+}
+
+/// Text and status of a page, without what is said of the one request.
+async fn answer(visitor: &Visitor, path: &str) -> Result<Value> {
+    let script =
+        format!("fetch('{path}').then(async (answer) => [answer.status, await answer.text()])");
+    visitor.browser.eval(&script).await
+}
+
+async fn keeps_projects_apart(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let (public, secret) = Server::ORGANIZATION_KEYS;
+    let organizer = server.client.clone().with_keys(public, secret);
+    let post = async |path: &str, body: Value| -> Result<Value> {
+        let answer = organizer.json(Method::POST, path, &body).await?;
+        ensure!(answer.status.is_success(), "{path}: {}", answer.text());
+        Ok(answer.json())
+    };
+    let project = post(
+        "/api/public/projects",
+        json!({ "name": "Other", "retention": 0 }),
+    )
+    .await?;
+    let project = project["id"].as_str().context("a project")?;
+    let keys = format!("/api/public/projects/{project}/apiKeys");
+    let keys = post(&keys, json!({ "note": "walk" })).await?;
+    let (public, secret) = (keys["publicKey"].as_str(), keys["secretKey"].as_str());
+    let other = server
+        .client
+        .clone()
+        .with_keys(public.context("a key")?, secret.context("a secret")?);
+    let trace = data::trace_id(10_000);
+    let span = data::span(&trace, 1, None, "of another project", &[]);
+    let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
+    let sent = other.json(Method::POST, perpend_it::OTLP, &body).await?;
+    ensure!(sent.status == 200, "{}", sent.text());
+
+    visitor.log_in().await?;
+    let there = format!("/project/{project}/traces/{trace}");
+    visitor.open(&there).await?;
+    ensure!(browser.text("h1").await? == "Not found");
+    browser
+        .expect("document.querySelector('.rail a') !== null")
+        .await?;
+    browser.console().await?;
+    let answers = [
+        answer(visitor, &there).await?,
+        answer(
+            visitor,
+            &format!("/project/{project}/traces/{}", data::trace_id(10_001)),
+        )
+        .await?,
+        answer(visitor, &format!("/project/nobody-has-this/traces/{trace}")).await?,
+    ];
+    ensure!(
+        answers[0][0] == 404 && answers.iter().all(|answer| *answer == answers[0]),
+        "{answers:#?}"
+    );
+    // The same of the viewer's own project, and without one.
+    visitor.open("/traces").await?;
+    let own = browser.eval("location.pathname").await?;
+    let own = own.as_str().context("a path")?;
+    let unknown = answer(visitor, &format!("{own}/{trace}")).await?;
+    ensure!(unknown == answers[0], "{unknown:#?} {:#?}", answers[0]);
+    Ok(())
+}

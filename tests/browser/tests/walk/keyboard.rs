@@ -1,0 +1,127 @@
+//! The keyboard alone: where the focus goes is seen.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use libtest_mimic::Trial;
+use perpend_browser::{Place, Shared, Visitor};
+use serde_json::Value;
+
+use crate::pages;
+
+const TAB: &str = "\u{e004}";
+/// Stops on one page. None has more, or the one that has is walked as far.
+const MAX_STOPS: usize = 400;
+/// Stops in one message.
+const MAX_TOLD: usize = 40;
+
+/// What has the focus, and what is wrong with how it is seen; null at the end of the page.
+const STOP: &str = "(() => {
+    const on = document.activeElement;
+    if (!on || on === document.body || on === document.documentElement) return null;
+    const all = Array.from(document.querySelectorAll('*'));
+    const wrong = [];
+    // A link over several lines has a frame for each, and may begin with an empty one.
+    const frame = Array.from(on.getClientRects()).find(({ width, height }) => width * height > 0) ?? on.getBoundingClientRect();
+    const [left, top] = [Math.max(frame.left, 0), Math.max(frame.top, 0)];
+    const [right, bottom] = [Math.min(frame.right, innerWidth), Math.min(frame.bottom, innerHeight)];
+    if (right - left < 1 || bottom - top < 1) wrong.push('is out of view');
+    else {
+        const hit = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+        if (!hit || !(on.contains(hit) || hit.contains(on))) wrong.push(`is covered by ${hit?.outerHTML.slice(0, 80)}`);
+    }
+    const style = getComputedStyle(on);
+    if (style.outlineStyle === 'none' || parseFloat(style.outlineWidth) < 1) wrong.push('has no outline');
+    return { at: all.indexOf(on), what: on.outerHTML.slice(0, 100), wrong };
+})()";
+
+pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
+    vec![
+        shared.test(
+            Place::Demo,
+            "tab_goes_through_every_page_and_the_focus_is_always_seen",
+            tabs,
+        ),
+        shared.test(
+            Place::Demo,
+            "the_list_of_keys_opens_takes_the_focus_and_closes",
+            lists_keys,
+        ),
+    ]
+}
+
+async fn tabs(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.open("/login").await?;
+    let mut found = walk(visitor, "login").await?;
+    visitor.log_in().await?;
+    for page in pages::of_demo(visitor).await? {
+        pages::open(visitor, &page).await?;
+        found.extend(walk(visitor, page.0).await?);
+    }
+    // In a low window, bars take most of the room.
+    browser.resize(640, 400).await?;
+    for (name, path) in pages::of_demo(visitor).await? {
+        if ["traces", "step"].contains(&name) {
+            visitor.open(&path).await?;
+            found.extend(walk(visitor, &format!("{name} in a low window")).await?);
+        }
+    }
+    let n_found = found.len();
+    found.truncate(MAX_TOLD);
+    ensure!(n_found == 0, "{n_found} stops:\n{}", found.join("\n"));
+    Ok(())
+}
+
+/// Presses Tab until the page is at its end; what is wrong.
+async fn walk(visitor: &Visitor, name: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    let mut last = None;
+    for _ in 0..MAX_STOPS {
+        visitor.browser.press(TAB).await?;
+        let stop = visitor.browser.eval(STOP).await?;
+        let Some(at) = stop["at"].as_u64() else {
+            break;
+        };
+        if !seen.insert(at) {
+            break;
+        }
+        if last > Some(at) {
+            found.push(format!("{name}: {} comes too late", stop["what"]));
+        }
+        last = Some(at);
+        let wrong = stop["wrong"].as_array().map_or(&[][..], Vec::as_slice);
+        let wrong = wrong.iter().filter_map(Value::as_str);
+        found.extend(wrong.map(|wrong| format!("{name}: {} {wrong}", stop["what"])));
+    }
+    if seen.len() < 2 {
+        found.push(format!("{name}: Tab stops {} times", seen.len()));
+    }
+    Ok(found)
+}
+
+async fn lists_keys(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    browser.press("?").await?;
+    browser
+        .wait_for("document.getElementById('keys').open")
+        .await?;
+    browser
+        .expect("document.getElementById('keys').contains(document.activeElement)")
+        .await?;
+    // Keys of the page mean nothing below it.
+    browser.press("gt").await?;
+    browser.press("\u{e00c}").await?;
+    browser
+        .wait_for("!document.getElementById('keys').open")
+        .await?;
+    ensure!(browser.text("h1").await? == "Overview");
+    browser.press("gs").await?;
+    browser
+        .wait_for("location.pathname.endsWith('/sessions')")
+        .await?;
+    visitor.assert_quiet().await
+}

@@ -1,0 +1,172 @@
+//! A trace of 50,000 observations: the page stays small whatever is looked at.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::Trial;
+use perpend_browser::{Place, Server, Shared, Visitor};
+use serde_json::{Value, json};
+
+use crate::data;
+
+const TRACE: u64 = 20_000;
+/// Rounds below the root, each with as many steps below it that are alike, and one of a name of its own.
+const ROUNDS: u64 = 500;
+const STEPS: u64 = 98;
+const N: u64 = 1 + ROUNDS * (STEPS + 2);
+/// Spans in a request.
+const PART: usize = 5_000;
+
+const N_ROWS: &str = "document.querySelectorAll('.grid [role=row]').length";
+const SIZE: &str = "performance.getEntriesByType('navigation')[0].encodedBodySize";
+/// Whether the selected row is within the part of the grid that is seen.
+const IN_VIEW: &str = "(() => {
+    const row = document.querySelector('.window [aria-selected=true]')?.getBoundingClientRect();
+    const grid = document.querySelector('.grid').getBoundingClientRect();
+    const head = document.querySelector('.grid .names').getBoundingClientRect();
+    return row !== undefined && row.top >= head.bottom - 1 && row.bottom <= grid.bottom + 1;
+})()";
+
+pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
+    vec![shared.test(
+        Place::Own,
+        "a_trace_of_fifty_thousand_observations_opens_small_and_is_walked_to_its_end",
+        walk,
+    )]
+}
+
+async fn send(server: &Server) -> Result<()> {
+    let trace = data::trace_id(TRACE);
+    let mut spans = vec![data::span(&trace, 1, None, "fifty thousand", &[])];
+    let kind = [("perpend.observation.type", "embedding")];
+    for round in 0..ROUNDS {
+        let first = 2 + round * (STEPS + 2);
+        spans.push(data::span(
+            &trace,
+            first,
+            Some(1),
+            &format!("round {round}"),
+            &[],
+        ));
+        let steps = first + 1..=first + STEPS;
+        spans.extend(steps.map(|n| data::span(&trace, n, Some(first), "embed chunk", &kind)));
+        let last = first + STEPS + 1;
+        let words = format!("what round {round} gave");
+        spans.push(data::span(
+            &trace,
+            last,
+            Some(first),
+            "summary",
+            &data::said("", &words),
+        ));
+    }
+    ensure!(spans.len() as u64 == N);
+    // From its end: a trace is shown whole whatever came first.
+    for part in spans.rchunks(PART) {
+        server.send(part).await?;
+    }
+    Ok(())
+}
+
+async fn check_small(visitor: &Visitor) -> Result<()> {
+    let n_rows = visitor.browser.eval(N_ROWS).await?;
+    ensure!(n_rows.as_u64() <= Some(600 + 2), "{n_rows} rows");
+    let bytes = visitor.browser.eval(SIZE).await?;
+    ensure!(bytes.as_u64() <= Some(60 << 10), "{bytes} bytes");
+    Ok(())
+}
+
+async fn heap(visitor: &Visitor) -> Result<f64> {
+    let browser = &visitor.browser;
+    browser.protocol("Performance.enable", json!({})).await?;
+    let metrics = browser
+        .protocol("Performance.getMetrics", json!({}))
+        .await?;
+    let metrics = metrics["metrics"].as_array().context("metrics")?;
+    let used = |metric: &&Value| metric["name"] == "JSHeapUsedSize";
+    let used = metrics.iter().find(used).context("no size of the heap")?;
+    used["value"].as_f64().context("a number")
+}
+
+async fn walk(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    send(server).await?;
+    visitor.log_in().await?;
+    let path = format!("/traces/{}", data::trace_id(TRACE));
+    visitor.open(&path).await?;
+    browser.wait_for(&format!("{N_ROWS} > 20")).await?;
+    check_small(visitor).await?;
+    browser.picture("fifty-thousand").await?;
+
+    // End leads to the last row, wherever the keyboard was.
+    let count = "Number(document.querySelector('.grid').getAttribute('aria-rowcount'))";
+    let focused = "Number(document.activeElement.getAttribute('aria-rowindex'))";
+    browser.press("j\u{e010}").await?;
+    browser.wait_for(&format!("{focused} === {count}")).await?;
+    check_small(visitor).await?;
+
+    // The map leads to the middle.
+    browser.click("#map svg").await?;
+    let middle = format!(
+        "(() => {{ const grid = document.querySelector('.grid').getBoundingClientRect(); \
+         const row = document.elementFromPoint(grid.left + grid.width / 2, grid.top + grid.height / 2).closest('.row'); \
+         return Math.abs(Number(row?.getAttribute('aria-rowindex')) - {count} / 2) < 60; }})()"
+    );
+    browser.wait_for(&middle).await?;
+    check_small(visitor).await?;
+
+    // A run of equal neighbours opens in place, and says how many there are.
+    let run = "document.querySelector('.window .row.run')";
+    browser
+        .expect(&format!("{run}.textContent.includes('98')"))
+        .await?;
+    let n_lines = browser.eval(count).await?;
+    browser
+        .eval(&format!(
+            "{run}.scrollIntoView({{ block: 'center' }}), {run}.click()"
+        ))
+        .await?;
+    browser
+        .wait_for(&format!("{count} === {n_lines} + {STEPS}"))
+        .await?;
+    check_small(visitor).await?;
+
+    // From top to bottom in strides: rows come, and go again.
+    for stride in 0..=20 {
+        let to = format!(
+            "(({{ scrollHeight }}) => scrollHeight * {stride} / 20)(document.querySelector('.grid'))"
+        );
+        browser
+            .eval(&format!(
+                "void (document.querySelector('.grid').scrollTop = {to})"
+            ))
+            .await?;
+        let covered = "(() => { const grid = document.querySelector('.grid').getBoundingClientRect(); \
+            const row = document.elementFromPoint(grid.left + grid.width / 2, grid.top + grid.height / 2); \
+            return row.closest('.window > .row') !== null; })()";
+        browser.wait_for(covered).await?;
+        check_small(visitor).await?;
+    }
+    let used = heap(visitor).await?;
+    ensure!(used < 60.0 * 1024.0 * 1024.0, "{used} bytes of script heap");
+
+    // A link to the last observation opens with it selected and in view, and the way to it open.
+    let last = data::span_id(N);
+    visitor.open(&format!("{path}?observation={last}")).await?;
+    browser.wait_for(IN_VIEW).await?;
+    let selected = "document.querySelector('.window [aria-selected=true]')";
+    browser
+        .expect(&format!(
+            "{selected}.dataset.step === '{last}' && {selected}.getAttribute('aria-level') === '4'"
+        ))
+        .await?;
+    ensure!(browser.text("#detail h2").await? == "summary");
+    ensure!(
+        browser
+            .text("#detail")
+            .await?
+            .contains("what round 499 gave")
+    );
+    check_small(visitor).await?;
+    visitor.assert_quiet().await
+}

@@ -1,0 +1,325 @@
+//! Lists: what is asked stands in the address, and the way back leads to where one was.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use fantoccini::Locator;
+use fantoccini::actions::{InputSource, MOUSE_BUTTON_LEFT, MouseActions, PointerAction};
+use libtest_mimic::Trial;
+use perpend_browser::{Place, Shared, Visitor};
+use serde_json::Value;
+
+use crate::data;
+
+const ENTER: &str = "\u{e007}";
+/// What a person sees of a list: rows, conditions and order.
+const SEEN: &str = "JSON.stringify([
+    Array.from(document.querySelectorAll('.traces .name'), (a) => new URL(a.href).pathname),
+    Array.from(document.querySelectorAll('.terms .chip'), (chip) => chip.textContent.trim()),
+    document.querySelector('[name=q]').value,
+    document.querySelector('[name=sort]').value])";
+
+pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
+    vec![
+        shared.test(
+            Place::Demo,
+            "the_printed_address_logs_in_and_leaves_no_token_behind",
+            enters,
+        ),
+        shared.test(
+            Place::Demo,
+            "keys_alone_lead_to_the_traces_with_errors",
+            filters_by_keys,
+        ),
+        shared.test(
+            Place::Demo,
+            "a_list_is_the_same_when_reloaded_and_in_a_second_window",
+            keeps_its_state,
+        ),
+        shared.test(
+            Place::Demo,
+            "an_unknown_column_is_marked_and_the_other_conditions_hold",
+            marks_what_is_wrong,
+        ),
+        shared.test(
+            Place::Demo,
+            "the_request_shown_as_api_gives_the_same_ids_in_the_same_order",
+            as_api,
+        ),
+        shared.test(
+            Place::Own,
+            "back_from_a_trace_leads_to_the_same_row_and_place",
+            comes_back,
+        ),
+        shared.test(
+            Place::Own,
+            "text_of_a_row_can_be_marked_and_a_user_opens_with_a_click",
+            marks_text,
+        ),
+        shared.test(
+            Place::Own,
+            "words_of_any_script_find_the_trace_that_holds_them",
+            finds_any_script,
+        ),
+        shared.test(
+            Place::Own,
+            "a_long_input_is_cut_in_the_list_which_stays_small",
+            cuts_long_inputs,
+        ),
+    ]
+}
+
+async fn enters(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    ensure!(browser.text("h1").await? == "Overview");
+    browser
+        .expect(
+            "location.search === '' && !location.href.includes('token') && document.cookie === ''",
+        )
+        .await?;
+    let token =
+        "performance.getEntriesByType('resource').some(({ name }) => name.includes('token'))";
+    browser.expect(&format!("!{token}")).await?;
+    visitor.assert_quiet().await
+}
+
+async fn filters_by_keys(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    browser.press("gt").await?;
+    browser
+        .wait_for("location.pathname.endsWith('/traces')")
+        .await?;
+    browser.press("/").await?;
+    browser.press("level:ERROR").await?;
+    browser.press(ENTER).await?;
+    browser
+        .wait_for("location.search.includes('q=level%3AERROR')")
+        .await?;
+    browser
+        .expect(
+            "document.querySelectorAll('.traces tbody tr').length > 0 \
+             && Array.from(document.querySelectorAll('.traces tbody tr')).every((row) => row.querySelector('.tag.bad'))",
+        )
+        .await?;
+    ensure!(browser.text(".terms .chip bdi").await? == "level:ERROR");
+    visitor.assert_quiet().await
+}
+
+async fn keeps_its_state(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    visitor.open("/traces").await?;
+    browser
+        .fill("[name=q]", "name:\"chat turn\" latency:>0.1")
+        .await?;
+    let slowest = browser.client.find(Locator::Css("[name=sort]")).await?;
+    slowest.select_by_index(1).await?;
+    browser.click(".filter button").await?;
+    browser
+        .wait_for("location.search.includes('sort=')")
+        .await?;
+    let seen = browser.eval(SEEN).await?;
+    browser.client.refresh().await?;
+    ensure!(browser.eval(SEEN).await? == seen);
+    let address = browser.client.current_url().await?;
+    let first = browser.client.window().await?;
+    let second = browser.client.new_window(false).await?;
+    browser.client.switch_to_window(second.handle).await?;
+    browser.client.goto(address.as_str()).await?;
+    let found = browser.eval(SEEN).await?;
+    browser.client.close_window().await?;
+    browser.client.switch_to_window(first).await?;
+    ensure!(found == seen, "{found} instead of {seen}");
+    Ok(())
+}
+
+async fn marks_what_is_wrong(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    visitor.open("/traces?q=level%3AERROR").await?;
+    let rows = "document.querySelectorAll('.traces tbody tr').length";
+    let n_rows = browser.eval(rows).await?;
+    browser
+        .fill("[name=q]", &format!("latncy:>2 level:ERROR{ENTER}"))
+        .await?;
+    browser
+        .wait_for("location.search.includes('latncy')")
+        .await?;
+    let said = browser.text("[role=alert]").await?;
+    ensure!(
+        said.contains("latncy:>2") && said.contains("latency"),
+        "{said}"
+    );
+    browser.expect(&format!("{rows} === {n_rows}")).await?;
+    browser
+        .expect("getComputedStyle(document.querySelector('.terms .bad bdi').parentElement).textDecorationStyle === 'wavy'")
+        .await?;
+    ensure!(browser.text(".terms .chip.bad bdi").await? == "latncy:>2");
+    visitor.assert_quiet().await
+}
+
+async fn as_api(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    visitor.log_in().await?;
+    visitor
+        .open("/traces?q=name%3A%22chat+turn%22+latency%3A%3E0.1&sort=latency")
+        .await?;
+    let ids =
+        "Array.from(document.querySelectorAll('.traces .name'), (a) => a.href.split('/').at(-1))";
+    let ids = browser.eval(ids).await?;
+    let shown = browser
+        .eval("document.querySelector('.filter pre.code').textContent")
+        .await?;
+    let shown = shown.as_str().context("a command")?;
+    // The parts of the command that a shell would hand to curl.
+    let (_, url) = shown.split_once('"').context("keys")?;
+    let (_, url) = url.split_once("-G \"").context("an address")?;
+    let (url, rest) = url.split_once('"').context("the end of the address")?;
+    let (_, filter) = rest.split_once("'filter=").context("a filter")?;
+    let filter = filter
+        .trim_end()
+        .trim_end_matches('\'')
+        .replace(r"'\''", "'");
+    let mut url = url::Url::parse(url)?;
+    url.query_pairs_mut().append_pair("filter", &filter);
+    ensure!(url.as_str().starts_with(&server.origin), "{url}");
+    let path = format!("{}?{}", url.path(), url.query().unwrap_or_default());
+    let answer = server.get(&path).await?;
+    let found: Vec<Value> = answer["data"]
+        .as_array()
+        .context("traces")?
+        .iter()
+        .map(|trace| trace["id"].clone())
+        .collect();
+    ensure!(
+        found.len() > 2 && Value::from(found.clone()) == ids,
+        "{found:?} {ids}"
+    );
+    Ok(())
+}
+
+async fn comes_back(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    server
+        .send(&data::many(3_000, 60, "way back", "kim"))
+        .await?;
+    visitor.log_in().await?;
+    visitor.open("/traces?q=name%3A%22way+back%22").await?;
+    browser.press(&"j".repeat(40)).await?;
+    let place = "JSON.stringify([scrollY, document.activeElement.href])";
+    browser
+        .wait_for("scrollY > 200 && document.activeElement.matches('.name')")
+        .await?;
+    let was = browser.eval(place).await?;
+    browser.press(ENTER).await?;
+    browser
+        .wait_for("document.querySelector('[role=treegrid]') !== null")
+        .await?;
+    browser.client.back().await?;
+    browser
+        .wait_for("document.querySelector('.traces') !== null && scrollY > 0")
+        .await?;
+    browser
+        .wait_for(&format!("{place} === {}", Value::from(was.as_str())))
+        .await?;
+    browser.press("j").await?;
+    browser
+        .expect(&format!(
+            "{place} !== {} && document.activeElement.matches('.name')",
+            Value::from(was.as_str())
+        ))
+        .await
+}
+
+/// The text of the cell is drawn over with the pressed pointer, from its edge to its edge.
+async fn marks_text(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    server
+        .send(&data::many(4_000, 3, "marked text", "robin"))
+        .await?;
+    visitor.log_in().await?;
+    visitor.open("/traces?q=name%3A%22marked+text%22").await?;
+    let edges = browser
+        .eval("(({ left, right, top }) => [left + 4, right - 4, top + 20])(document.querySelector('td.people').getBoundingClientRect())")
+        .await?;
+    let at = |n: usize| edges[n].as_f64().context("an edge");
+    let (left, right, top) = (at(0)?, at(1)?, at(2)?);
+    let to = |x: f64| PointerAction::MoveTo {
+        duration: None,
+        x,
+        y: top,
+    };
+    let button = MOUSE_BUTTON_LEFT;
+    let drag = MouseActions::new("mouse".to_owned())
+        .then(to(left))
+        .then(PointerAction::Down { button })
+        .then(to(right))
+        .then(PointerAction::Up { button });
+    browser.client.perform_actions(drag).await?;
+    browser
+        .expect("getSelection().toString().trim() === 'robin'")
+        .await?;
+    browser
+        .expect("location.pathname.endsWith('/traces')")
+        .await?;
+    browser.click("td.people a").await?;
+    browser
+        .wait_for("location.pathname.endsWith('/users/robin')")
+        .await?;
+    ensure!(browser.text("h1").await? == "robin");
+    Ok(())
+}
+
+async fn finds_any_script(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let trace = data::trace_id(5_000);
+    let said = data::said("他说你好，她说 مرحبا بك", "two greetings");
+    server
+        .send(&[data::span(&trace, 1, None, "greetings", &said)])
+        .await?;
+    visitor.log_in().await?;
+    for word in ["你好", "مرحبا"] {
+        visitor.open("/traces").await?;
+        browser.fill("[name=q]", &format!("{word}{ENTER}")).await?;
+        browser.wait_for("location.search.includes('q=')").await?;
+        let found = browser
+            .eval("Array.from(document.querySelectorAll('.traces .name'), (a) => a.href.split('/').at(-1))")
+            .await?;
+        ensure!(found == serde_json::json!([trace]), "{word}: {found}");
+        browser.click(".traces .name").await?;
+        browser
+            .wait_for("document.querySelector('.find input') !== null")
+            .await?;
+        browser
+            .fill(".find input", &format!("{word}{ENTER}"))
+            .await?;
+        browser
+            .wait_for("document.querySelector('mark') !== null")
+            .await?;
+        ensure!(browser.text("mark").await? == word);
+    }
+    visitor.assert_quiet().await
+}
+
+async fn cuts_long_inputs(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let trace = data::trace_id(6_000);
+    let long = format!("It begins here. {}", "a long story ".repeat(375_000 / 13));
+    let said = data::said(&long, "short");
+    server
+        .send(&[data::span(&trace, 1, None, "long input", &said)])
+        .await?;
+    visitor.log_in().await?;
+    visitor.open("/traces?q=name%3A%22long+input%22").await?;
+    let shown = browser.text(".beginning").await?;
+    ensure!(
+        shown.starts_with("It begins here.") && shown.len() < 2_000,
+        "{shown}"
+    );
+    browser
+        .expect("performance.getEntriesByType('navigation')[0].encodedBodySize < 45_000")
+        .await?;
+    visitor.assert_quiet().await
+}

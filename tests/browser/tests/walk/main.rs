@@ -1,0 +1,32 @@
+//! What the pages promise, in a real browser: each module proves one kind of promise.
+
+mod accessible;
+mod content;
+mod data;
+mod keyboard;
+mod large;
+mod lists;
+mod pages;
+mod plain;
+mod steps;
+mod visit;
+
+use std::process::ExitCode;
+
+use perpend_browser::Shared;
+
+fn main() -> anyhow::Result<ExitCode> {
+    let shared = Shared::new()?;
+    let of_each = [
+        accessible::all(&shared),
+        large::all(&shared),
+        visit::all(&shared),
+        plain::all(&shared),
+        keyboard::all(&shared),
+        lists::all(&shared),
+        steps::all(&shared),
+        content::all(&shared),
+    ];
+    let tests = of_each.into_iter().flatten().collect();
+    Ok(shared.run(tests)?.exit_code())
+}

@@ -1,0 +1,99 @@
+//! Each page that there is, and where it is on this server.
+
+use anyhow::{Context, Result};
+use perpend_browser::Visitor;
+use serde_json::{Value, json};
+
+/// A page: what it is called in messages and pictures, and its path.
+pub(crate) type Page = (&'static str, String);
+
+/// The path that an expression gives, such as the `pathname` of a link.
+pub(crate) async fn path_of(visitor: &Visitor, expression: &str) -> Result<String> {
+    let found = visitor.browser.eval(expression).await?;
+    let path = found.as_str().context("no path")?;
+    Ok(path.to_owned())
+}
+
+/// The path of the project of whoever is logged in.
+pub(crate) async fn base(visitor: &Visitor) -> Result<String> {
+    let link = "new URL(document.querySelector('.rail a').href).pathname";
+    path_of(visitor, link).await
+}
+
+/// Leaves of each kind of section of the API reference a few: the others are made by the same templates.
+pub(crate) async fn open(visitor: &Visitor, (name, path): &Page) -> Result<()> {
+    visitor.open(path).await?;
+    if *name == "reference" {
+        let drop = |all: &str, n: usize| {
+            format!(
+                "Array.from(document.querySelectorAll('{all}')).slice({n}).forEach((one) => one.remove())"
+            )
+        };
+        let browser = &visitor.browser;
+        browser.eval(&drop(".group:not(:last-of-type)", 2)).await?;
+        browser.eval(&drop(".operation", 12)).await?;
+        browser.eval(&drop(".group section", 12)).await?;
+        let open =
+            "document.querySelectorAll('.operation').forEach((one, at) => { one.open = at < 3; })";
+        browser.eval(open).await?;
+    }
+    Ok(())
+}
+
+/// The pages of the demonstration, for a visitor who is logged in.
+pub(crate) async fn of_demo(visitor: &Visitor) -> Result<Vec<Page>> {
+    let base = base(visitor).await?;
+    let first =
+        "(({ pathname }) => pathname)(new URL(document.querySelector('.traces .name').href))";
+    visitor
+        .open(&format!("{base}/traces?q=name%3A%22support+ticket%22"))
+        .await?;
+    let ticket = path_of(visitor, first).await?;
+    visitor.open(&ticket).await?;
+    let scored = "document.querySelector('.window .row .tag.score').closest('.row').dataset.step";
+    let scored = path_of(visitor, scored).await?;
+    let of_agent = format!("{base}/traces?q=name%3A%22compare+suppliers%22");
+    visitor.open(&of_agent).await?;
+    let agent = path_of(visitor, first).await?;
+    Ok(vec![
+        ("overview", base.clone()),
+        ("traces", format!("{base}/traces")),
+        (
+            "no-trace",
+            format!("{base}/traces?q=userId%3Anobody-at-all"),
+        ),
+        (
+            "bad-filter",
+            format!("{base}/traces?q=latncy%3A%3E2+level%3AERROR"),
+        ),
+        ("trace", ticket.clone()),
+        ("step", format!("{ticket}?observation={scored}")),
+        ("large-trace", agent.clone()),
+        ("find", format!("{agent}/find?q=supplier+18")),
+        ("sessions", format!("{base}/sessions")),
+        ("session", format!("{base}/sessions/chat-noor")),
+        ("users", format!("{base}/users")),
+        ("user", format!("{base}/users/noor")),
+        ("rules", format!("{base}/rules")),
+        ("reference", "/api/reference".to_owned()),
+        ("not-found", format!("{base}/traces/none")),
+    ])
+}
+
+/// A dataset with a run, on a server of the tests; both pages.
+pub(crate) async fn of_dataset(visitor: &Visitor) -> Result<Vec<Page>> {
+    let server = &visitor.server;
+    let dataset = json!({ "name": "questions", "description": "What people ask" });
+    let dataset = server.post("/api/public/v2/datasets", &dataset).await?;
+    let item = json!({ "datasetName": "questions", "input": "Where is it?" });
+    let item = server.post("/api/public/dataset-items", &item).await?;
+    let run = json!({
+        "runName": "first", "datasetItemId": item["id"], "traceId": "0123456789abcdef0123456789abcdef",
+    });
+    let run = server.post("/api/public/dataset-run-items", &run).await?;
+    let base = base(visitor).await?;
+    let id = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let dataset = format!("{base}/datasets/{}", id(&dataset["id"]));
+    let run = format!("{dataset}/runs/{}", id(&run["datasetRunId"]));
+    Ok(vec![("dataset", dataset), ("run", run)])
+}

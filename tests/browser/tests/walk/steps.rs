@@ -1,0 +1,243 @@
+//! The steps of a trace: what is marked, what is shown about it, and what assistive technology is told.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::Trial;
+use perpend_browser::{Place, Shared, Visitor};
+use serde_json::Value;
+
+const ENTER: &str = "\u{e007}";
+const MARKED: &str = "document.querySelector('.grid [aria-selected=true]')?.dataset.step";
+/// The id of the step that the pane shows.
+const SHOWN: &str = "document.querySelector('#detail .id').textContent";
+
+pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
+    vec![
+        shared.test(
+            Place::Demo,
+            "a_word_of_one_output_is_found_from_the_keyboard_with_its_step",
+            finds_a_word,
+        ),
+        shared.test(
+            Place::Demo,
+            "after_twenty_quick_keys_on_a_slow_network_the_pane_shows_the_marked_row",
+            passes_by_quickly,
+        ),
+        shared.test(
+            Place::Demo,
+            "a_step_without_a_score_names_each_rule_with_the_reason_that_the_api_gives",
+            explains,
+        ),
+        shared.test(
+            Place::Demo,
+            "a_score_shows_the_fingerprint_that_the_api_knows_it_by",
+            shows_fingerprints,
+        ),
+        shared.test(
+            Place::Demo,
+            "the_tree_tells_roles_levels_and_counts_and_a_selection_is_said_in_short",
+            tells_its_structure,
+        ),
+    ]
+}
+
+async fn open_agent(visitor: &Visitor) -> Result<()> {
+    visitor.log_in().await?;
+    visitor
+        .open("/traces?q=name%3A%22compare+suppliers%22")
+        .await?;
+    visitor.browser.click(".traces .name").await?;
+    let rows = "document.querySelectorAll('.window > .row').length > 20";
+    visitor.browser.wait_for(rows).await
+}
+
+async fn finds_a_word(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    open_agent(visitor).await?;
+    browser.press("f").await?;
+    browser.press("The cheaper one is in Faenza").await?;
+    browser.press(ENTER).await?;
+    browser
+        .wait_for("document.querySelector('.hits mark') !== null")
+        .await?;
+    ensure!(browser.text("main [role=status]").await? == "1 step");
+    browser
+        .expect("document.querySelectorAll('.hits mark').length === 1")
+        .await?;
+    browser.press("j").await?;
+    browser.press(ENTER).await?;
+    browser
+        .wait_for("location.search.includes('observation=')")
+        .await?;
+    ensure!(browser.text("#detail").await?.contains("Faenza"));
+    browser.wait_for(&format!("{MARKED} === {SHOWN}")).await?;
+    visitor.assert_quiet().await
+}
+
+async fn passes_by_quickly(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    open_agent(visitor).await?;
+    browser
+        .wait_for("document.querySelector('.grid [tabindex=\"0\"]') !== null")
+        .await?;
+    browser.slow_down(300).await?;
+    let before = browser.eval(MARKED).await?;
+    browser.press(&"j".repeat(20)).await?;
+    browser.wait_for(&format!("{MARKED} !== {before}")).await?;
+    let row = "Number(document.querySelector('.grid [aria-selected=true]').getAttribute('aria-rowindex'))";
+    browser.wait_for(&format!("{row} === 22")).await?;
+    let settled = format!(
+        "{MARKED} === {SHOWN} && !document.getElementById('detail').hasAttribute('aria-busy')"
+    );
+    browser.wait_for(&settled).await?;
+    browser.slow_down(0).await?;
+    // No older answer comes behind it, and the address names the same step.
+    browser
+        .expect(&format!(
+            "{settled} && location.search.includes('observation=' + {MARKED})"
+        ))
+        .await?;
+    visitor.assert_quiet().await
+}
+
+/// A step of the support agent that no rule scores.
+async fn open_bare(visitor: &Visitor) -> Result<(String, String)> {
+    visitor.log_in().await?;
+    visitor
+        .open("/traces?q=name%3A%22support+ticket%22")
+        .await?;
+    visitor.browser.click(".traces .name").await?;
+    visitor
+        .browser
+        .wait_for("document.querySelector('.window .row') !== null")
+        .await?;
+    let bare = "Array.from(document.querySelectorAll('.window .row')).find((row) => !row.querySelector('.tag.score')).dataset.step";
+    let ids = visitor
+        .browser
+        .eval(&format!("[location.pathname.split('/').at(-1), {bare}]"))
+        .await?;
+    let id = |n: usize| ids[n].as_str().map(str::to_owned).context("an id");
+    Ok((id(0)?, id(1)?))
+}
+
+async fn explains(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let (trace, step) = open_bare(visitor).await?;
+    visitor
+        .open(&format!("/traces/{trace}?observation={step}"))
+        .await?;
+    let told = browser
+        .eval(
+            "Array.from(document.querySelectorAll('#detail .verdict'), (one) => \
+             [one.querySelector('h4 bdi').textContent, one.querySelector('p').textContent])",
+        )
+        .await?;
+    let rules = server
+        .get("/api/public/v2/evaluation-rules?limit=100")
+        .await?;
+    let rules = rules["data"].as_array().context("rules")?;
+    let mut explained = Vec::new();
+    for rule in rules.iter().filter(|rule| rule["target"] == "observation") {
+        let id = rule["id"].as_str().context("an id")?;
+        let path =
+            format!("/api/v1/evaluation-rules/{id}/explain?traceId={trace}&observationId={step}");
+        let answer = server.get(&path).await?;
+        explained.push(Value::from(vec![
+            rule["name"].clone(),
+            answer["explanation"].clone(),
+        ]));
+    }
+    let mut told = told.as_array().context("verdicts")?.clone();
+    let sentence = |one: &Value| one.to_string();
+    told.sort_by_key(sentence);
+    explained.sort_by_key(sentence);
+    ensure!(
+        !told.is_empty() && told == explained,
+        "{told:#?} {explained:#?}"
+    );
+    visitor.assert_quiet().await
+}
+
+async fn shows_fingerprints(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    visitor.log_in().await?;
+    visitor
+        .open("/traces?q=name%3A%22support+ticket%22")
+        .await?;
+    browser.click(".traces .name").await?;
+    browser
+        .wait_for("document.querySelector('.window .tag.score') !== null")
+        .await?;
+    browser.click(".window .tag.score").await?;
+    browser
+        .wait_for("document.querySelector('#detail .card-score') !== null")
+        .await?;
+    let card = "Object.fromEntries(Array.from(document.querySelectorAll('#detail .card-score:first-of-type .facts > div'), \
+        (fact) => [fact.querySelector('dt').textContent, fact.querySelector('dd').textContent]))";
+    let card = browser.eval(card).await?;
+    let execution = card["Execution"].as_str().context("an execution")?;
+    let scores = server
+        .get("/api/public/v3/scores?source=EVAL&fields=details,subject&limit=100")
+        .await?;
+    let scores = scores["data"].as_array().context("scores")?;
+    let of_it = scores
+        .iter()
+        .find(|score| score.to_string().contains(execution));
+    let of_it = of_it.with_context(|| format!("no score of {execution}"))?;
+    let fingerprint = card["Fingerprint"].as_str().context("a fingerprint")?;
+    ensure!(of_it.to_string().contains(fingerprint), "{card} {of_it}");
+    Ok(())
+}
+
+/// What is wrong with the structure of the tree, for a message.
+const STRUCTURE: &str = "(() => {
+    const grid = document.querySelector('[role=treegrid]');
+    const wrong = [];
+    const columns = grid.querySelectorAll('.axis [role=columnheader]').length;
+    const rows = Array.from(grid.querySelectorAll('[role=row]'));
+    rows.forEach((row, at) => {
+        const index = Number(row.getAttribute('aria-rowindex'));
+        if (at < 2 ? index !== at + 1 : index <= Number(rows[at - 1].getAttribute('aria-rowindex'))) wrong.push(`row ${at} has index ${index}`);
+        if (at > 0 && !(Number(row.getAttribute('aria-level')) > 0)) wrong.push(`row ${index} has no level`);
+        if (at > 0 && row.querySelectorAll('[role=gridcell]').length !== columns) wrong.push(`row ${index} has other cells than ${columns}`);
+    });
+    const last = Number(rows.at(-1).getAttribute('aria-rowindex'));
+    if (Number(grid.getAttribute('aria-rowcount')) < last) wrong.push(`the last row is ${last} of ${grid.getAttribute('aria-rowcount')}`);
+    if (grid.querySelectorAll('[role=row][tabindex=\"0\"]').length !== 1) wrong.push('Tab does not stop once');
+    if (grid.querySelectorAll('[aria-selected=true]').length !== 1) wrong.push('not one row is selected');
+    if (document.querySelectorAll('main [aria-live], main [role=status], main [role=alert]').length !== 1) wrong.push('not one region speaks');
+    return wrong;
+})()";
+
+async fn tells_its_structure(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    open_agent(visitor).await?;
+    let wrong = browser.eval(STRUCTURE).await?;
+    ensure!(wrong == serde_json::json!([]), "{wrong:#}");
+    let levels = browser
+        .eval("Array.from(document.querySelectorAll('.grid [aria-level]'), (row) => Number(row.getAttribute('aria-level'))).slice(0, 4)")
+        .await?;
+    ensure!(
+        levels == serde_json::json!([1, 2, 3, 4]) || levels == serde_json::json!([1, 2, 3, 3]),
+        "{levels}"
+    );
+    browser.press("jjj").await?;
+    browser.wait_for(&format!("{MARKED} === {SHOWN}")).await?;
+    let said = browser.text("#said").await?;
+    let row = browser
+        .eval("document.querySelector('.grid [aria-selected=true] .name').textContent")
+        .await?;
+    let row = row.as_str().context("a name")?;
+    ensure!(said.ends_with(row) && said.len() < row.len() + 20, "{said}");
+    // The last row has the number that was told of all.
+    browser.press("\u{e010}").await?;
+    let count = "document.querySelector('.grid').getAttribute('aria-rowcount')";
+    let index = "document.activeElement.getAttribute('aria-rowindex')";
+    browser.wait_for(&format!("{index} === {count}")).await?;
+    browser.press("k").await?;
+    browser.wait_for(&format!("{MARKED} === {SHOWN}")).await?;
+    let has_focus =
+        "document.activeElement === document.querySelector('.grid [aria-selected=true]')";
+    browser.expect(has_focus).await
+}
