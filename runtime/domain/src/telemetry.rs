@@ -91,7 +91,7 @@ pub struct Activity {
 pub struct TraceQuery {
     /// Conditions on the columns of `perpend_domain::filter::TRACES`.
     pub filter: Filter,
-    /// Order; equal ones by id.
+    /// Order; equal ones by id, and those of a figure by time: the newest first where the largest are.
     pub order: TraceOrder,
     /// Ascending.
     pub ascending: bool,
@@ -163,6 +163,21 @@ pub enum TraceOrder {
     Latency,
     /// `totalCost`
     TotalCost,
+    /// `totalTokens`; a trace without tokens counts as one with none.
+    TotalTokens,
+    /// `errorCount`
+    ErrorCount,
+}
+
+impl TraceOrder {
+    /// Whether it is a figure that many traces may have: equal ones stand in the order of time.
+    #[must_use]
+    pub const fn is_figure(self) -> bool {
+        matches!(
+            self,
+            Self::Latency | Self::TotalCost | Self::TotalTokens | Self::ErrorCount
+        )
+    }
 }
 
 /// Which observations: newest start first, equal ones by trace and id.

@@ -5,9 +5,9 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::filter::{Condition, Filter, TRACES};
-use perpend_domain::telemetry::{TraceOrder, TraceQuery};
+use perpend_domain::telemetry::TraceQuery;
 use perpend_query::{Parsed, parse};
-use perpend_ui::{Pager, Section, Sort, TermChip, Text, TracesPage, TracesQuery, Ways};
+use perpend_ui::{Pager, Section, Sort, TermChip, Text, TracesPage, TracesQuery, Ways, count};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -18,6 +18,8 @@ use crate::{lines, read, setup};
 
 /// Traces on a page.
 const PER_PAGE: u32 = 50;
+/// A list has no page behind this one.
+const MAX_PAGE: u32 = 1_000_000;
 /// Traces that are looked through for what no index can tell, such as the words of a step.
 const MAX_TESTED: u64 = 20_000;
 
@@ -36,18 +38,20 @@ pub(super) async fn show(
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(asked) = asked.map_err(|error| Problem::query("", error.body_text()))?;
+    let mut notices = Vec::new();
     let query = TracesQuery {
         q: asked.q.trim().to_owned(),
-        sort: Sort::named(&asked.sort),
+        sort: sort(&asked.sort, &mut notices),
     };
     let mut parsed = parse(&query.q, TRACES);
-    let number = asked.page.parse().unwrap_or(1).clamp(1, 1_000_000);
+    let number = number(&asked.page, &mut notices);
     let mut view = TracesPage {
         shell: viewer.shell(Section::Traces),
         terms: terms(&query.q, &parsed),
         columns: TRACES.iter().map(|column| column.id).collect(),
         origin: setup::origin(&app, &headers),
         query,
+        notices,
         ..TracesPage::default()
     };
     // Whoever asks about environments sees all that there are.
@@ -70,6 +74,38 @@ pub(super) async fn show(
         view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
     }
     page(StatusCode::OK, &view)
+}
+
+/// The order that an address asks for. What it cannot have is said.
+fn sort(raw: &str, notices: &mut Vec<Text>) -> Sort {
+    if raw.is_empty() {
+        return Sort::default();
+    }
+    Sort::named(raw).unwrap_or_else(|| {
+        let all: Vec<String> = Sort::all().map(|(sort, _)| sort.in_address()).collect();
+        let message = format!(
+            "sort: traces cannot be ordered by {raw:.100}, so the newest come first; it is one of {}.",
+            all.join(", ")
+        );
+        notices.push(Text::from(message));
+        Sort::default()
+    })
+}
+
+/// The number of the page that an address asks for, from 1. What cannot be read is said.
+fn number(raw: &str, notices: &mut Vec<Text>) -> u32 {
+    if raw.is_empty() {
+        return 1;
+    }
+    let read = raw.parse().ok().filter(|n| (1..=MAX_PAGE).contains(n));
+    read.unwrap_or_else(|| {
+        let message = format!(
+            "page: {raw:.100} is not a number from 1 to {}, so this is the first page.",
+            count(MAX_PAGE.into())
+        );
+        notices.push(Text::from(message));
+        1
+    })
 }
 
 fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {
@@ -100,14 +136,6 @@ fn json(parsed: &Parsed) -> String {
     }
 }
 
-const fn order(sort: Sort) -> TraceOrder {
-    match sort {
-        Sort::Newest | Sort::Oldest => TraceOrder::Timestamp,
-        Sort::Slowest => TraceOrder::Latency,
-        Sort::Dearest => TraceOrder::TotalCost,
-    }
-}
-
 async fn fill(
     app: &App,
     viewer: &Viewer,
@@ -117,8 +145,8 @@ async fn fill(
 ) -> Result<(), Problem> {
     let asked = TraceQuery {
         filter: parsed.filter,
-        order: order(view.query.sort),
-        ascending: view.query.sort == Sort::Oldest,
+        order: view.query.sort.order,
+        ascending: view.query.sort.ascending,
         page: number,
         limit: PER_PAGE,
         with_content: true,

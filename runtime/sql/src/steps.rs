@@ -49,6 +49,7 @@ pub const STEPS: &[Step] = &[
     step!("stored replies", "0033_stored_replies.sql"),
     step!("sessions as targets", "0034_sessions_as_targets.sql"),
     step!("trace orders", "0035_trace_orders.sql"),
+    step!("orders of figures", "0036_orders_of_figures.sql"),
 ];
 
 /// The version of a database that has all steps.

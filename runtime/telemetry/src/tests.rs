@@ -6,6 +6,7 @@ mod filters;
 mod groups;
 mod logs;
 mod long;
+mod orders;
 mod outline;
 mod parts;
 mod plans;

@@ -52,6 +52,9 @@ const fn order_column(order: TraceOrder) -> &'static str {
         TraceOrder::Public => "t.is_public",
         TraceOrder::Latency => "t.latency_us",
         TraceOrder::TotalCost => "t.total_cost",
+        // As in the index.
+        TraceOrder::TotalTokens => "COALESCE(t.total_tokens, 0)",
+        TraceOrder::ErrorCount => "t.n_error",
     }
 }
 
@@ -205,8 +208,21 @@ impl Shape {
             TraceOrder::Timestamp => self.start.to_owned(),
             other => order_column(other).to_owned(),
         };
+        if query.order.is_figure() {
+            // One index serves both directions, and both ends of the list.
+            return format!("{column} {direction}, t.started_at {direction}, t.number {direction}");
+        }
         format!("{column} {direction}, t.trace_id {of_ids}")
     }
+}
+
+/// The statement of a list in its order, as SQLite gets it.
+#[cfg(test)]
+pub(super) fn ordered(project: &ProjectId, tenant: i64, query: &TraceQuery) -> String {
+    let shape = Shape::new(project, tenant, query, false, true);
+    let order = shape.order(query, false, false);
+    let (number, from) = (shape.number, shape.from_traces);
+    format!("SELECT {number}{from} ORDER BY {order} LIMIT 50")
 }
 
 /// Appends what every trace meets that has the score a condition asks for.

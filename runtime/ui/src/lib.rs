@@ -39,6 +39,7 @@ mod session;
 mod setup;
 mod shell;
 mod simple;
+mod sort;
 mod thread;
 mod time;
 mod timeline;
@@ -73,9 +74,10 @@ pub use session::{SessionPage, TURNS, Turn};
 pub use setup::Setup;
 pub use shell::{Opened, Section, Shell, base, encode, href, list_href};
 pub use simple::{ErrorPage, LoginPage};
+pub use sort::Sort;
 pub use thread::{CALLS, Call, ThreadInput, ThreadPage};
 pub use trace::{DetailInput, DetailPage, TraceInput, TracePage};
-pub use traces::{Pager, Sort, TermChip, TraceLine, TracesPage, TracesQuery};
+pub use traces::{Pager, TermChip, TraceLine, TracesPage, TracesQuery};
 pub use ways::Ways;
 
 /// The HTML of a page.

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use perpend_domain::filter::{Condition, SetOp, TRACES, Test, TextOp, find};
-use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::telemetry::{GroupedBy, TraceOrder};
 use perpend_domain::time::Timestamp;
 use perpend_query::print_condition;
 
@@ -10,6 +10,7 @@ use crate::format::{clock, count, duration, known_dollars};
 use crate::scores::Chip;
 use crate::setup::Setup;
 use crate::shell::{encode, href};
+use crate::sort::Sort;
 use crate::ways::Ways;
 use crate::{Shell, Text};
 
@@ -42,6 +43,8 @@ pub struct TracesPage {
     pub n_left: u64,
     /// What evaluations record of themselves is left out: the address of the list with it.
     pub with_own: Option<String>,
+    /// What the address asks for and cannot have.
+    pub notices: Vec<Text>,
     /// Nothing was recorded yet: how to change that.
     pub setup: Option<Setup>,
 }
@@ -53,62 +56,6 @@ pub struct TracesQuery {
     pub q: String,
     /// What comes first; the newest where nothing is said.
     pub sort: Sort,
-}
-
-/// In which order traces are listed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sort {
-    /// The newest first.
-    #[default]
-    Newest,
-    /// The oldest first.
-    Oldest,
-    /// The slowest first.
-    Slowest,
-    /// The highest cost first.
-    Dearest,
-}
-
-impl Sort {
-    /// Each of them, in the order of the choice.
-    pub const ALL: [Self; 4] = [Self::Newest, Self::Oldest, Self::Slowest, Self::Dearest];
-
-    /// As the address has it: the column, and `-` before it where the largest come first.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Newest => "-timestamp",
-            Self::Oldest => "timestamp",
-            Self::Slowest => "-latency",
-            Self::Dearest => "-totalCost",
-        }
-    }
-
-    /// What an address asks for; the newest first where it asks for no order there is.
-    #[must_use]
-    pub fn named(raw: &str) -> Self {
-        let found = Self::ALL.into_iter().find(|sort| sort.as_str() == raw);
-        found.unwrap_or_default()
-    }
-
-    /// The parameter of the API.
-    const fn order_by(self) -> &'static str {
-        match self {
-            Self::Newest => "timestamp.desc",
-            Self::Oldest => "timestamp.asc",
-            Self::Slowest => "latency.desc",
-            Self::Dearest => "totalCost.desc",
-        }
-    }
-
-    pub(crate) const fn label(self) -> &'static str {
-        match self {
-            Self::Newest => "newest first",
-            Self::Oldest => "oldest first",
-            Self::Slowest => "slowest first",
-            Self::Dearest => "highest cost first",
-        }
-    }
 }
 
 /// One term of the filter.
@@ -137,7 +84,7 @@ impl TracesQuery {
     pub fn with(&self, q: &str) -> Self {
         Self {
             q: q.to_owned(),
-            ..*self
+            ..self.clone()
         }
     }
 
@@ -149,7 +96,7 @@ impl TracesQuery {
             pairs.push(format!("q={}", encode(&self.q)));
         }
         if self.sort != Sort::default() {
-            pairs.push(format!("sort={}", self.sort.as_str()));
+            pairs.push(format!("sort={}", self.sort.in_address()));
         }
         if page > 1 {
             pairs.push(format!("page={page}"));
@@ -182,11 +129,27 @@ impl TracesPage {
         .map(|(label, q)| (label, TracesQuery::of(q).address(self.shell.base(), 1)))
     }
 
-    fn sorts(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+    fn sorts(&self) -> impl Iterator<Item = (String, &'static str, bool)> {
         let own = self.query.sort;
-        Sort::ALL
-            .into_iter()
-            .map(move |sort| (sort.as_str(), sort.label(), sort == own))
+        Sort::all().map(move |(sort, label)| (sort.in_address(), label, sort == own))
+    }
+
+    /// The headings, those of columns that order as links.
+    fn heads(&self) -> Vec<Head> {
+        let (query, base) = (&self.query, self.shell.base());
+        let sorting = |head: Head| {
+            let Some(order) = head.order else { return head };
+            let turned = TracesQuery {
+                sort: query.sort.of_heading(order),
+                ..query.clone()
+            };
+            Head {
+                href: Some(turned.address(base, 1)),
+                state: query.sort.state_of(order),
+                ..head
+            }
+        };
+        Head::usual().into_iter().map(sorting).collect()
     }
 
     /// The same question over the API.
@@ -203,6 +166,43 @@ impl TracesPage {
             self.origin,
             self.query.sort.order_by()
         )
+    }
+}
+
+/// The heading of a column of a list of traces.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    pub(crate) label: &'static str,
+    pub(crate) is_figure: bool,
+    /// The order that it stands for.
+    order: Option<TraceOrder>,
+    /// The list in that order.
+    pub(crate) href: Option<String>,
+    /// As `aria-sort` says it, where the list is in that order.
+    pub(crate) state: Option<&'static str>,
+}
+
+impl Head {
+    /// Those of the usual columns, without links.
+    pub(crate) fn usual() -> Vec<Self> {
+        let columns = [
+            ("Trace", None),
+            ("Started, UTC", Some(TraceOrder::Timestamp)),
+            ("User and session", None),
+            ("Scores", None),
+            ("Latency", Some(TraceOrder::Latency)),
+            ("Tokens", Some(TraceOrder::TotalTokens)),
+            ("Cost", Some(TraceOrder::TotalCost)),
+            ("Steps", None),
+        ];
+        let head = |(label, order): (&'static str, Option<TraceOrder>)| Self {
+            label,
+            is_figure: label == "Steps" || order.is_some_and(TraceOrder::is_figure),
+            order,
+            href: None,
+            state: None,
+        };
+        columns.into_iter().map(head).collect()
     }
 }
 
@@ -351,16 +351,8 @@ mod tests {
             query.address("/p", 2),
             "/p/traces?q=name%3A%22a%26b%22&page=2"
         );
-        query.sort = Sort::Slowest;
+        query.sort = Sort::named("-latency").unwrap();
         assert!(query.address("/p", 1).ends_with("&sort=-latency"));
         assert_eq!(TracesQuery::default().address("/p", 1), "/p/traces");
-    }
-
-    #[test]
-    fn an_order_comes_back_from_its_address() {
-        for sort in Sort::ALL {
-            assert_eq!(Sort::named(sort.as_str()), sort);
-        }
-        assert_eq!(Sort::named("-luck"), Sort::Newest);
     }
 }

@@ -314,3 +314,42 @@ async fn a_trace_is_also_a_timeline_a_thread_and_a_log() {
     }
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn headings_order_the_list_and_what_an_address_cannot_have_is_said() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    for (n, tokens) in [(1, "5"), (2, "70"), (3, "9")] {
+        let trace = Trace::new(n, &format!("ticket {n}")).attribute(
+            "langfuse.observation.usage_details",
+            &format!("{{\"output\": {tokens}}}"),
+        );
+        app.ingest(&trace).await.unwrap();
+    }
+    let page = visitor.page("/traces").await;
+    assert!(page.contains("aria-sort=\"descending\""), "{page}");
+    let link = page.split("sort=-totalTokens\">Tokens").count();
+    assert_eq!(link, 2, "the heading leads to the most tokens: {page}");
+    let sorted = visitor.page("/traces?sort=-totalTokens").await;
+    assert_eq!(rows(&sorted), ["ticket 2", "ticket 3", "ticket 1"]);
+    assert!(
+        sorted.contains("sort=totalTokens\">Tokens"),
+        "and back: {sorted}"
+    );
+    let sorted = visitor.page("/traces?sort=totalTokens").await;
+    assert_eq!(rows(&sorted), ["ticket 1", "ticket 3", "ticket 2"]);
+    let odd = visitor.page("/traces?sort=-luck&page=two").await;
+    assert_eq!(rows(&odd).len(), 3, "the rest of the page works");
+    assert!(
+        odd.contains("sort: traces cannot be ordered by -luck"),
+        "{odd}"
+    );
+    assert!(
+        odd.contains("-errorCount") && odd.contains("page: two is not"),
+        "{odd}"
+    );
+    let api = app.client.get("/api/public/traces?orderBy=totalTokens.asc");
+    let api = api.await.unwrap().json();
+    assert_eq!(api["data"][0]["name"], "ticket 1", "{api}");
+    app.stop().await.unwrap();
+}

@@ -117,7 +117,7 @@ fn order(params: &Params) -> Result<(TraceOrder, bool), Problem> {
         return Ok((TraceOrder::Timestamp, false));
     };
     let bad = || {
-        let fields = "id, timestamp, name, userId, release, version, public, bookmarked, sessionId, latency, totalCost";
+        let fields = "id, timestamp, name, userId, release, version, public, bookmarked, sessionId, latency, totalCost, totalTokens, errorCount";
         Problem::query(
             "orderBy",
             format!("FIELD.asc or FIELD.desc is expected, FIELD one of {fields}"),
@@ -136,6 +136,8 @@ fn order(params: &Params) -> Result<(TraceOrder, bool), Problem> {
         "public" => TraceOrder::Public,
         "latency" => TraceOrder::Latency,
         "totalCost" => TraceOrder::TotalCost,
+        "totalTokens" => TraceOrder::TotalTokens,
+        "errorCount" => TraceOrder::ErrorCount,
         _ => return Err(bad()),
     };
     match direction.to_ascii_lowercase().as_str() {

@@ -6,7 +6,7 @@ use crate::{observation_list, refresh};
 use perpend_sql::query;
 
 /// How SQLite would run a statement: one line per step.
-async fn plan(store: &Store, sql: &str) -> Vec<String> {
+pub(super) async fn plan(store: &Store, sql: &str) -> Vec<String> {
     let sql = format!("EXPLAIN QUERY PLAN {sql}");
     let steps: Vec<(i64, i64, i64, String)> = query(sql).fetch_all(&store.pool).await.unwrap();
     steps.into_iter().map(|(_, _, _, step)| step).collect()
