@@ -15,7 +15,7 @@ pub use columns::{
     Column, ColumnKind, OBSERVATIONS, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE, SCORE_COLUMNS,
     SCORES, TRACES, find,
 };
-pub use matching::{Cell, Mismatch, Row};
+pub use matching::{Cell, Mismatch, Row, member_at};
 pub use parse::{ConditionField, FilterError};
 
 use serde_json::Value;

@@ -8,6 +8,7 @@
 //! - **A page never waits for an evaluator** and writes nothing but its cookie.
 
 mod answer;
+mod asked;
 mod charts;
 mod datasets;
 mod explain;

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use perpend_domain::filter::member_at;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{Score, Subject};
 use perpend_domain::trace::Trace;
-use perpend_ui::{Chip, Text, TraceLine};
+use perpend_ui::{Chip, Columns, Text, TraceLine, together};
 use perpend_web::problem::Problem;
 
 use crate::state::App;
@@ -20,19 +21,58 @@ pub(super) async fn of(
     project: &ProjectId,
     traces: &[Trace],
 ) -> Result<Vec<TraceLine>, Problem> {
+    with(app, project, traces, &Columns::default()).await
+}
+
+/// The same with what these columns show.
+pub(super) async fn with(
+    app: &App,
+    project: &ProjectId,
+    traces: &[Trace],
+    columns: &Columns,
+) -> Result<Vec<TraceLine>, Problem> {
     let ids: Vec<TraceId> = traces.iter().map(|trace| trace.id.clone()).collect();
-    let scores = app.store.telemetry.scores_of_traces(project, &ids).await?;
-    let mut chips: HashMap<&TraceId, Vec<Chip>> = HashMap::new();
-    let mut by_name: Vec<&Score> = scores.iter().collect();
-    by_name.sort_by(|a, b| a.written.name.cmp(&b.written.name));
-    for score in by_name {
+    let mut scores = app.store.telemetry.scores_of_traces(project, &ids).await?;
+    scores.sort_by(|a, b| a.written.name.cmp(&b.written.name));
+    let mut by_trace: HashMap<&TraceId, Vec<&Score>> = HashMap::new();
+    for score in &scores {
         if let Some(id) = trace_of(score) {
-            let chip = Chip::new(&score.written.name, &score.written.value);
-            chips.entry(id).or_default().push(chip);
+            by_trace.entry(id).or_default().push(score);
         }
     }
-    let line = |trace: &Trace| line(trace, chips.remove(&trace.id).unwrap_or_default());
+    let line = |trace: &Trace| {
+        let scores = by_trace.remove(&trace.id).unwrap_or_default();
+        line(trace, &scores, columns)
+    };
     Ok(traces.iter().map(line).collect())
+}
+
+/// What the scores about the trace itself say, by those of their names that have a column.
+fn by_name(scores: &[&Score], columns: &Columns) -> HashMap<String, Text> {
+    let said = |name: &str| {
+        let is_own = |score: &&&Score| {
+            matches!(score.written.subject, Subject::Trace(_)) && score.written.name == name
+        };
+        let own = scores.iter().filter(is_own);
+        let values: Vec<_> = own.map(|score| &score.written.value).collect();
+        Some((name.to_owned(), together(&values)?))
+    };
+    columns.scores().filter_map(said).collect()
+}
+
+/// How the members of the metadata that have a column begin.
+fn members(trace: &Trace, columns: &Columns) -> HashMap<String, Text> {
+    let said = |key: &str| {
+        let value = member_at(&trace.metadata, key)?.clone();
+        Some((key.to_owned(), beginning(&Payload::from_value(value))?))
+    };
+    columns.metadata().filter_map(said).collect()
+}
+
+/// The tokens of all buckets of this kind, as the columns of filters count them.
+fn tokens(trace: &Trace, kind: &str) -> u64 {
+    let own = trace.usage.iter().filter(|(key, _)| key.starts_with(kind));
+    own.fold(0, |sum, (_, n)| sum.saturating_add(*n))
 }
 
 fn trace_of(score: &Score) -> Option<&TraceId> {
@@ -42,7 +82,7 @@ fn trace_of(score: &Score) -> Option<&TraceId> {
     }
 }
 
-fn line(trace: &Trace, scores: Vec<Chip>) -> TraceLine {
+fn line(trace: &Trace, scores: &[&Score], columns: &Columns) -> TraceLine {
     let text = |value: &Option<String>| value.as_deref().map(Text::from);
     let [_, _, n_warnings, n_errors] = trace.n_by_level;
     TraceLine {
@@ -63,9 +103,17 @@ fn line(trace: &Trace, scores: Vec<Chip>) -> TraceLine {
         n_observations: trace.n_observations,
         n_errors,
         n_warnings,
-        scores,
+        scores: scores
+            .iter()
+            .map(|score| Chip::new(&score.written.name, &score.written.value))
+            .collect(),
         input: trace.input.as_ref().and_then(beginning),
         output: trace.output.as_ref().and_then(beginning),
+        release: text(&trace.release),
+        version: text(&trace.version),
+        parts: ["input", "output"].map(|kind| tokens(trace, kind)),
+        metadata: members(trace, columns),
+        by_name: by_name(scores, columns),
     }
 }
 

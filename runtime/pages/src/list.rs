@@ -1,50 +1,35 @@
 //! `GET P/traces`: the traces that fit the filter.
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::filter::{Condition, Filter, TRACES};
 use perpend_domain::telemetry::TraceQuery;
 use perpend_query::{Parsed, parse};
-use perpend_ui::{Pager, Section, Sort, TermChip, Text, TracesPage, TracesQuery, Ways, count};
+use perpend_ui::{Pager, Section, TermChip, Text, TracesPage, Ways};
 use perpend_web::problem::Problem;
-use serde::Deserialize;
 
 use crate::answer::page;
+use crate::asked::Asked;
 use crate::state::App;
 use crate::viewer::Viewer;
 use crate::{lines, read, setup};
 
-/// Traces on a page.
-const PER_PAGE: u32 = 50;
-/// A list has no page behind this one.
-const MAX_PAGE: u32 = 1_000_000;
 /// Traces that are looked through for what no index can tell, such as the words of a step.
 const MAX_TESTED: u64 = 20_000;
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Asked {
-    q: String,
-    sort: String,
-    page: String,
-}
 
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
-    asked: Result<Query<Asked>, QueryRejection>,
+    RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let Query(asked) = asked.map_err(|error| Problem::query("", error.body_text()))?;
-    let mut notices = Vec::new();
-    let query = TracesQuery {
-        q: asked.q.trim().to_owned(),
-        sort: sort(&asked.sort, &mut notices),
-    };
+    let Asked {
+        query,
+        page: number,
+        notices,
+    } = Asked::new(raw.as_deref());
     let mut parsed = parse(&query.q, TRACES);
-    let number = number(&asked.page, &mut notices);
     let mut view = TracesPage {
         shell: viewer.shell(Section::Traces),
         terms: terms(&query.q, &parsed),
@@ -74,38 +59,6 @@ pub(super) async fn show(
         view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
     }
     page(StatusCode::OK, &view)
-}
-
-/// The order that an address asks for. What it cannot have is said.
-fn sort(raw: &str, notices: &mut Vec<Text>) -> Sort {
-    if raw.is_empty() {
-        return Sort::default();
-    }
-    Sort::named(raw).unwrap_or_else(|| {
-        let all: Vec<String> = Sort::all().map(|(sort, _)| sort.in_address()).collect();
-        let message = format!(
-            "sort: traces cannot be ordered by {raw:.100}, so the newest come first; it is one of {}.",
-            all.join(", ")
-        );
-        notices.push(Text::from(message));
-        Sort::default()
-    })
-}
-
-/// The number of the page that an address asks for, from 1. What cannot be read is said.
-fn number(raw: &str, notices: &mut Vec<Text>) -> u32 {
-    if raw.is_empty() {
-        return 1;
-    }
-    let read = raw.parse().ok().filter(|n| (1..=MAX_PAGE).contains(n));
-    read.unwrap_or_else(|| {
-        let message = format!(
-            "page: {raw:.100} is not a number from 1 to {}, so this is the first page.",
-            count(MAX_PAGE.into())
-        );
-        notices.push(Text::from(message));
-        1
-    })
 }
 
 fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {
@@ -148,7 +101,7 @@ async fn fill(
         order: view.query.sort.order,
         ascending: view.query.sort.ascending,
         page: number,
-        limit: PER_PAGE,
+        limit: view.query.n,
         with_content: true,
         ..TraceQuery::default()
     };
@@ -157,7 +110,7 @@ async fn fill(
     let tested = tested.await?;
     view.n_left = tested.n_left;
     let found = tested.found;
-    let before = u64::from(number - 1) * u64::from(PER_PAGE);
+    let before = u64::from(number - 1) * u64::from(view.query.n);
     let last = before + found.items.len() as u64;
     let base = viewer.base();
     let query = &view.query;
@@ -172,7 +125,7 @@ async fn fill(
         },
     };
     let traces: Vec<_> = found.items.into_iter().map(|stored| stored.trace).collect();
-    view.lines = lines::of(app, &viewer.project, &traces).await?;
+    view.lines = lines::with(app, &viewer.project, &traces, &view.query.columns).await?;
     Ok(())
 }
 

@@ -117,6 +117,11 @@ fn traces() -> TracesPage {
         },
         input: Some("Where is my order 4711?".into()),
         output: (i != 9).then(|| "It is on its way and comes on 4 March.".into()),
+        release: None,
+        version: None,
+        parts: [0, 0],
+        metadata: [].into(),
+        by_name: [].into(),
     });
     let query = TracesQuery::default();
     let next = Some(query.address("/project/support-bot", 2));

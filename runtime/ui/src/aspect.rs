@@ -7,10 +7,10 @@ use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::trace::Trace;
 
 use crate::Text;
+use crate::asked::{only, tagged};
 use crate::facts::{Fact, fact, total_tokens};
 use crate::format::{clock, count, duration, known_dollars};
 use crate::shell::{encode, href};
-use crate::traces::{only, tagged};
 use crate::words::many;
 
 /// A way of looking at a trace.

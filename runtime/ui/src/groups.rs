@@ -136,6 +136,6 @@ pub struct UserPage {
 
 impl UserPage {
     pub(crate) fn traces_href(&self) -> String {
-        crate::traces::only(self.shell.base(), "userId", &self.line.group.id)
+        crate::asked::only(self.shell.base(), "userId", &self.line.group.id)
     }
 }

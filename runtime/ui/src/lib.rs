@@ -13,9 +13,11 @@
 //! - **Bounded.** A page holds at most [`WINDOW`] rows of a trace, however many there are, and no HTML of the rest is
 //!   made. Trees are walked without recursion.
 
+mod asked;
 mod aspect;
 pub mod assets;
 mod charts;
+mod columns;
 mod content;
 mod critical;
 mod datasets;
@@ -23,6 +25,7 @@ mod facts;
 mod find;
 mod format;
 mod groups;
+mod line;
 mod log;
 mod markup;
 mod news;
@@ -52,14 +55,17 @@ mod words;
 
 pub use askama::{Error, Template};
 
+pub use asked::{ROWS, TracesQuery};
 pub use aspect::{Aspect, Looking};
 pub use charts::{Bar, Chart};
+pub use columns::{Columns, MAX_COLUMNS, NamedColumns};
 pub use content::{Addresses, Block, InlineMedium, inline_type};
 pub use datasets::DatasetPage;
 pub use facts::total_tokens;
 pub use find::{FindPage, Hit};
 pub use format::{clock, count, dollars, duration};
 pub use groups::{GroupLine, GroupsPage, UserPage};
+pub use line::TraceLine;
 pub use log::{LOG, LogInput, LogPage};
 pub use markup::{Html, Text};
 pub use news::NewsFragment;
@@ -68,7 +74,7 @@ pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, When};
 pub use rows::{RowsInput, RowsPage, WINDOW};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
-pub use scores::{Chip, Origin, ScoreView, Tone, Verdict};
+pub use scores::{Chip, Origin, ScoreView, Tone, Verdict, together};
 pub use search::{Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage};
 pub use session::{SessionPage, TURNS, Turn};
 pub use setup::Setup;
@@ -77,7 +83,7 @@ pub use simple::{ErrorPage, LoginPage};
 pub use sort::Sort;
 pub use thread::{CALLS, Call, ThreadInput, ThreadPage};
 pub use trace::{DetailInput, DetailPage, TraceInput, TracePage};
-pub use traces::{Pager, TermChip, TraceLine, TracesPage, TracesQuery};
+pub use traces::{Pager, TermChip, TracesPage};
 pub use ways::Ways;
 
 /// The HTML of a page.

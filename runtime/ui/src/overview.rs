@@ -3,8 +3,8 @@
 use askama::Template;
 use perpend_domain::time::Timestamp;
 
+use crate::line::TraceLine;
 use crate::setup::Setup;
-use crate::traces::TraceLine;
 use crate::{Chart, Shell, Text};
 
 /// The first page of a project.

@@ -308,6 +308,11 @@ fn hostile_line() -> TraceLine {
         scores: vec![Chip::new(HOSTILE, &ScoreValue::Text(HOSTILE.to_owned())); 6],
         input: Some(text(HOSTILE)),
         output: Some(text(HOSTILE)),
+        release: Some(text(HOSTILE)),
+        version: Some(text(HOSTILE)),
+        parts: [9, 3],
+        metadata: [(HOSTILE.to_owned(), text(HOSTILE))].into(),
+        by_name: [(HOSTILE.to_owned(), text(HOSTILE))].into(),
     }
 }
 
@@ -338,7 +343,15 @@ fn hostile_group(by: GroupedBy) -> GroupLine {
 #[test]
 fn hostile_text_is_inert_in_the_list() {
     let line = hostile_line();
-    let query = TracesQuery::of(typed());
+    // Every column, and two with a hostile name.
+    let key = serde_json::Value::from(HOSTILE);
+    let all = Columns::names().replace("KEY", &key.to_string());
+    let all = Columns::read(&all.replace("NAME", &key.to_string()));
+    assert!(all.unknown.is_empty(), "{:?}", all.unknown);
+    let query = TracesQuery {
+        columns: all.columns,
+        ..TracesQuery::of(typed())
+    };
     let next = Some(query.address("/project/p", 2));
     let html = checked(&TracesPage {
         shell: shell(),
@@ -363,6 +376,9 @@ fn hostile_text_is_inert_in_the_list() {
         ..TracesPage::default()
     });
     assert!(html.contains("1–1 of 1,000") && html.contains("+1"));
+    let n_cells = html.split("<tr>").nth(2).unwrap().matches("<td").count();
+    assert_eq!(n_cells, 24, "a cell for each column");
+    assert!(html.contains("cols=") && html.contains("Move Output one place forward"));
 }
 
 #[test]

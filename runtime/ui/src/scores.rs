@@ -70,6 +70,54 @@ fn shown(value: &ScoreValue, max: usize) -> (Text, Tone) {
     }
 }
 
+/// Different categories that are named; the rest is counted.
+const CATEGORIES: usize = 3;
+
+/// What several scores of one name say together: the mean of numbers, how many are true, the categories there are.
+#[must_use]
+pub fn together(values: &[&ScoreValue]) -> Option<Text> {
+    let n = values.len();
+    if let [one] = values {
+        return Some(shown(one, 24).0);
+    }
+    let truths: Vec<bool> = values.iter().filter_map(|value| truth(value)).collect();
+    if 0 < n && truths.len() == n {
+        let n_true = truths.iter().filter(|truth| **truth).count();
+        return Some(Text::from(format!("{n_true} of {n} true")));
+    }
+    let numbers = values.iter().filter_map(|value| match value {
+        ScoreValue::Numeric(number) => Some(*number),
+        ScoreValue::Boolean(truth) => Some(f64::from(u8::from(*truth))),
+        _ => None,
+    });
+    let numbers: Vec<f64> = numbers.collect();
+    if !numbers.is_empty() {
+        let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+        return Some(Text::from(format!(
+            "{} (n = {})",
+            number(mean),
+            numbers.len()
+        )));
+    }
+    let mut texts: Vec<Text> = values.iter().map(|value| shown(value, 24).0).collect();
+    texts.sort_by(|a, b| a.raw().cmp(b.raw()));
+    texts.dedup();
+    let more = texts.len().saturating_sub(CATEGORIES);
+    let named: Vec<&str> = texts.iter().take(CATEGORIES).map(Text::raw).collect();
+    let named = named.join(", ");
+    (0 < n).then(|| match more {
+        0 => Text::from(named),
+        _ => Text::from(format!("{named} +{more}")),
+    })
+}
+
+const fn truth(value: &ScoreValue) -> Option<bool> {
+    match value {
+        ScoreValue::Boolean(truth) => Some(*truth),
+        _ => None,
+    }
+}
+
 /// What made a score.
 #[derive(Clone, Debug)]
 pub struct Origin {
@@ -174,5 +222,22 @@ mod tests {
             Chip::new("x", &ScoreValue::Numeric(0.5)).value,
             Text::from("0.5")
         );
+    }
+
+    #[test]
+    fn scores_of_one_name_are_shown_together() {
+        let said = |values: &[ScoreValue]| {
+            let values: Vec<&ScoreValue> = values.iter().collect();
+            together(&values).map(|text| text.raw().to_owned())
+        };
+        let word = |text: &str| ScoreValue::Categorical(text.to_owned());
+        let (yes, no) = (ScoreValue::Boolean(true), ScoreValue::Boolean(false));
+        assert_eq!(said(&[]), None);
+        assert_eq!(said(&[yes.clone()]).unwrap(), "true");
+        assert_eq!(said(&[yes, no]).unwrap(), "1 of 2 true");
+        let numbers = [ScoreValue::Numeric(0.5), ScoreValue::Numeric(1.0)];
+        assert_eq!(said(&numbers).unwrap(), "0.75 (n = 2)");
+        let words = ["d", "b", "a", "b", "c"].map(word);
+        assert_eq!(said(&words).unwrap(), "a, b, c +1");
     }
 }

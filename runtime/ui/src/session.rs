@@ -6,9 +6,9 @@ use perpend_domain::trace::Trace;
 
 use crate::content::{Addresses, Block};
 use crate::groups::GroupLine;
+use crate::line::TraceLine;
 use crate::scores::{Chip, ScoreView};
 use crate::shell::href;
-use crate::traces::TraceLine;
 use crate::ways::Ways;
 use crate::{Shell, Text};
 

@@ -353,3 +353,53 @@ async fn headings_order_the_list_and_what_an_address_cannot_have_is_said() {
     assert_eq!(api["data"][0]["name"], "ticket 1", "{api}");
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn columns_of_the_list_are_chosen_in_its_address() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(1, "ticket")
+        .attribute("langfuse.trace.metadata.tier", "gold <b>")
+        .attribute("langfuse.release", "r7");
+    app.ingest(&trace).await.unwrap();
+    for value in [0.5, 1.0] {
+        let score = json!({ "traceId": trace.id, "name": "tone, in all", "value": value });
+        let answer = app.client.json(Method::POST, "/api/public/scores", &score);
+        assert!(answer.await.unwrap().status.is_success());
+    }
+    let columns = "id,metadata.tier,release,score.\"tone, in all\",luck";
+    let columns = perpend_ui::encode(columns);
+    let page = visitor.page(&format!("/traces?cols={columns}&n=7")).await;
+    assert_eq!(
+        rows(&page),
+        ["ticket"],
+        "the link to the trace always stands"
+    );
+    for shown in [
+        &format!("<bdi>{}</bdi>", trace.id),
+        "gold &#60;b&#62;",
+        "<bdi>r7</bdi>",
+        "0.75 (n = 2)",
+        "cols: there is no column luck",
+        "n: a page cannot have 7 rows",
+    ] {
+        assert!(page.contains(shown), "{shown} is missing: {page}");
+    }
+    let (_, table) = page.split_once("<table").unwrap();
+    assert!(!table.contains("User and session"), "{table}");
+    assert!(
+        page.contains("name=\"cols\" value=\"id\" checked"),
+        "{page}"
+    );
+    // The form sends a parameter for each box, and what is typed beside them.
+    let page = visitor
+        .page("/traces?sort=latency&cols=trace&cols=userId&cols=metadata.tier&n=25")
+        .await;
+    assert!(page.contains("gold &#60;b&#62;"), "{page}");
+    let heading = page.split_once("sort=-timestamp").is_none();
+    assert!(
+        heading && page.contains("name=\"sort\" value=\"latency\""),
+        "the order is kept: {page}"
+    );
+    app.stop().await.unwrap();
+}

@@ -156,7 +156,8 @@ impl Condition {
 
 /// The member of that name; where there is none and the name has dots, a member of a member. Each
 /// step goes to another value, so that it takes no longer than the object is large.
-fn member_at<'v>(members: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
+#[must_use]
+pub fn member_at<'v>(members: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
     members.get(key).or_else(|| {
         key.match_indices('.').find_map(|(at, _)| {
             let inner = members.get(&key[..at])?.as_object()?;

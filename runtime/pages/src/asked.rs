@@ -1,0 +1,149 @@
+//! What an address asks of the list of traces.
+
+use perpend_ui::{Columns, MAX_COLUMNS, ROWS, Sort, Text, TracesQuery, count};
+
+/// A list has no page behind this one.
+const MAX_PAGE: u32 = 1_000_000;
+/// Characters of what cannot be read that are repeated.
+const SAID: usize = 100;
+
+/// What an address asks of the list of traces, and what of it cannot be had.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) query: TracesQuery,
+    /// From 1.
+    pub(super) page: u32,
+    pub(super) notices: Vec<Text>,
+}
+
+impl Asked {
+    /// Reads the query of an address. What it asks for and cannot have is said, and the rest holds.
+    pub(super) fn new(raw: Option<&str>) -> Self {
+        let (mut q, mut sort, mut page, mut n) = Default::default();
+        let mut columns: Vec<String> = Vec::new();
+        for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
+            let value = value.into_owned();
+            match name.as_ref() {
+                "q" => q = value,
+                "sort" => sort = value,
+                "page" => page = value,
+                "n" => n = value,
+                // Each box of the form has one, and what is typed beside them.
+                "cols" => columns.push(value),
+                _ => {}
+            }
+        }
+        let mut notices = Vec::new();
+        Self {
+            query: TracesQuery {
+                q: str::trim(&q).to_owned(),
+                sort: order(&sort, &mut notices),
+                columns: shown(&columns.join(","), &mut notices),
+                n: rows(&n, &mut notices),
+            },
+            page: number(&page, &mut notices),
+            notices,
+        }
+    }
+}
+
+fn cut(raw: &str) -> String {
+    raw.chars().take(SAID).collect()
+}
+
+/// The order that an address asks for. What it cannot have is said.
+fn order(raw: &str, notices: &mut Vec<Text>) -> Sort {
+    if raw.is_empty() {
+        return Sort::default();
+    }
+    Sort::named(raw).unwrap_or_else(|| {
+        let all: Vec<String> = Sort::all().map(|(sort, _)| sort.in_address()).collect();
+        let message = format!(
+            "sort: traces cannot be ordered by {}, so the newest come first; it is one of {}.",
+            cut(raw),
+            all.join(", ")
+        );
+        notices.push(Text::from(message));
+        Sort::default()
+    })
+}
+
+/// The number of the page that an address asks for, from 1. What cannot be read is said.
+fn number(raw: &str, notices: &mut Vec<Text>) -> u32 {
+    if raw.is_empty() {
+        return 1;
+    }
+    let read = raw.parse().ok().filter(|n| (1..=MAX_PAGE).contains(n));
+    read.unwrap_or_else(|| {
+        let message = format!(
+            "page: {} is not a number from 1 to {}, so this is the first page.",
+            cut(raw),
+            count(MAX_PAGE.into())
+        );
+        notices.push(Text::from(message));
+        1
+    })
+}
+
+/// How many rows an address asks for.
+fn rows(raw: &str, notices: &mut Vec<Text>) -> u32 {
+    if raw.is_empty() {
+        return ROWS[0];
+    }
+    let read = raw.parse().ok().filter(|n| ROWS.contains(n));
+    read.unwrap_or_else(|| {
+        let message = format!(
+            "n: a page cannot have {} rows, so it has {}; it is 25, 50 or 100.",
+            cut(raw),
+            ROWS[0]
+        );
+        notices.push(Text::from(message));
+        ROWS[0]
+    })
+}
+
+/// The columns that an address asks for.
+fn shown(raw: &str, notices: &mut Vec<Text>) -> Columns {
+    let read = Columns::read(raw);
+    if !read.unknown.is_empty() {
+        let message = format!(
+            "cols: there is no column {}. There are {}.",
+            cut(&read.unknown.join(", ")),
+            Columns::names()
+        );
+        notices.push(Text::from(message));
+    }
+    if read.is_cut {
+        let message =
+            format!("cols: the first {MAX_COLUMNS} columns are shown, the rest is left out.");
+        notices.push(Text::from(message));
+    }
+    read.columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boxes_and_what_is_typed_beside_them_are_columns_together() {
+        let asked = Asked::new(Some(
+            "cols=trace&cols=id&cols=metadata.a%2Cscore.b&n=25&sort=-errorCount",
+        ));
+        let columns = asked.query.columns.in_address();
+        assert_eq!(columns, "trace,id,metadata.a,score.b");
+        assert_eq!((asked.query.n, asked.page, asked.notices.len()), (25, 1, 0));
+    }
+
+    #[test]
+    fn each_parameter_that_cannot_be_read_is_named_and_the_others_hold() {
+        let asked = Asked::new(Some("q=+a+&cols=luck,id&n=7&sort=x&page=0&peculiar=1"));
+        let said: Vec<&str> = asked.notices.iter().map(Text::raw).collect();
+        for (said, name) in said.iter().zip(["sort: ", "cols: ", "n: ", "page: "]) {
+            assert!(said.starts_with(name), "{said}");
+        }
+        assert_eq!(said.len(), 4);
+        assert_eq!((asked.query.q.as_str(), asked.page), ("a", 1));
+        assert_eq!(asked.query.columns.in_address(), "trace,id");
+    }
+}

@@ -1,0 +1,141 @@
+//! What is asked of the list of traces, as its address says it.
+
+use perpend_domain::filter::{Condition, SetOp, TRACES, Test, TextOp, find};
+use perpend_query::print_condition;
+
+use crate::columns::Columns;
+use crate::shell::encode;
+use crate::sort::Sort;
+
+/// How many rows a page may have; the first is the usual number.
+pub const ROWS: [u32; 3] = [50, 25, 100];
+
+/// What is asked of the list of traces, as its address says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracesQuery {
+    /// The filter as text.
+    pub q: String,
+    /// What comes first.
+    pub sort: Sort,
+    /// What is shown of each trace.
+    pub columns: Columns,
+    /// Rows of a page.
+    pub n: u32,
+}
+
+impl Default for TracesQuery {
+    fn default() -> Self {
+        Self {
+            q: String::new(),
+            sort: Sort::default(),
+            columns: Columns::default(),
+            n: ROWS[0],
+        }
+    }
+}
+
+impl TracesQuery {
+    /// The filter, in the usual order.
+    #[must_use]
+    pub fn of(q: impl Into<String>) -> Self {
+        Self {
+            q: q.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The same with another filter.
+    #[must_use]
+    pub fn with(&self, q: &str) -> Self {
+        Self {
+            q: q.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    /// The parameters that differ from the usual, but the number of the page.
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        let usual = Self::default();
+        let all = [
+            ("q", self.q.clone(), self.q != usual.q),
+            ("sort", self.sort.in_address(), self.sort != usual.sort),
+            (
+                "cols",
+                self.columns.in_address(),
+                self.columns != usual.columns,
+            ),
+            ("n", self.n.to_string(), self.n != usual.n),
+        ];
+        let other = all.into_iter().filter(|(.., differs)| *differs);
+        other.map(|(name, value, _)| (name, value)).collect()
+    }
+
+    /// What a form says besides its own fields, so that they are all that it changes.
+    pub(crate) fn kept(&self, own: &[&str]) -> Vec<(&'static str, String)> {
+        let mut kept = self.parameters();
+        kept.retain(|(name, _)| !own.contains(name));
+        kept
+    }
+
+    /// The address of a page of this list, in the project at `base`.
+    #[must_use]
+    pub fn address(&self, base: &str, page: u64) -> String {
+        let mut parameters = self.parameters();
+        if page > 1 {
+            parameters.push(("page", page.to_string()));
+        }
+        let pairs = parameters
+            .iter()
+            .map(|(name, value)| format!("{name}={}", encode(value)));
+        let pairs: Vec<String> = pairs.collect();
+        match pairs.is_empty() {
+            true => format!("{base}/traces"),
+            false => format!("{base}/traces?{}", pairs.join("&")),
+        }
+    }
+}
+
+/// The address of the list of traces that have this value in this column.
+pub(crate) fn only(base: &str, column: &str, value: &str) -> String {
+    passing(base, column, Test::Text(TextOp::Equal, value.to_owned()))
+}
+
+/// The address of the list of traces with this tag.
+pub(crate) fn tagged(base: &str, tag: &str) -> String {
+    passing(base, "tags", Test::List(SetOp::AnyOf, vec![tag.to_owned()]))
+}
+
+fn passing(base: &str, column: &str, test: Test) -> String {
+    let condition = Condition {
+        column: find(TRACES, column),
+        test,
+    };
+    let q = print_condition(&condition).unwrap_or_default();
+    TracesQuery::of(q).address(base, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_carries_what_is_asked_encoded_and_nothing_usual() {
+        let mut query = TracesQuery::of("name:\"a&b\"");
+        assert_eq!(
+            query.address("/p", 2),
+            "/p/traces?q=name%3A%22a%26b%22&page=2"
+        );
+        query.sort = Sort::named("-latency").unwrap();
+        assert!(query.address("/p", 1).ends_with("&sort=-latency"));
+        query.columns = Columns::read("trace,metadata.a b").columns;
+        query.n = 100;
+        let address = query.address("/p", 1);
+        assert!(
+            address.ends_with("&cols=trace%2Cmetadata.a%20b&n=100"),
+            "{address}"
+        );
+        let kept = query.kept(&["q", "sort"]);
+        assert_eq!(kept[0], ("cols", "trace,metadata.a b".to_owned()));
+        assert_eq!(TracesQuery::default().address("/p", 1), "/p/traces");
+    }
+}

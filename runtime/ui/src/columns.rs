@@ -1,0 +1,392 @@
+//! The columns of a list of traces: which there are, and how addresses name them.
+
+use perpend_domain::telemetry::TraceOrder;
+
+use crate::Text;
+
+/// More columns than this are not shown.
+pub const MAX_COLUMNS: usize = 40;
+/// A longer name of a member or a score makes no column.
+const MAX_NAME: usize = 200;
+
+/// A column that every list of traces can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// The link to the trace, and what stands below it.
+    Trace,
+    Started,
+    People,
+    Scores,
+    Latency,
+    Tokens,
+    Cost,
+    Steps,
+    Id,
+    Environment,
+    User,
+    Session,
+    Release,
+    Version,
+    Tags,
+    Level,
+    Errors,
+    Warnings,
+    InputTokens,
+    OutputTokens,
+    Input,
+    Output,
+}
+
+/// The column, its name in addresses, and its heading.
+static KNOWN: [(Known, &str, &str); 22] = [
+    (Known::Trace, "trace", "Trace"),
+    (Known::Started, "timestamp", "Started, UTC"),
+    (Known::People, "people", "User and session"),
+    (Known::Scores, "scores", "Scores"),
+    (Known::Latency, "latency", "Latency"),
+    (Known::Tokens, "totalTokens", "Tokens"),
+    (Known::Cost, "totalCost", "Cost"),
+    (Known::Steps, "observationCount", "Steps"),
+    (Known::Id, "id", "Id"),
+    (Known::Environment, "environment", "Environment"),
+    (Known::User, "userId", "User"),
+    (Known::Session, "sessionId", "Session"),
+    (Known::Release, "release", "Release"),
+    (Known::Version, "version", "Version"),
+    (Known::Tags, "tags", "Tags"),
+    (Known::Level, "level", "Level"),
+    (Known::Errors, "errorCount", "Errors"),
+    (Known::Warnings, "warningCount", "Warnings"),
+    (Known::InputTokens, "inputTokens", "Input tokens"),
+    (Known::OutputTokens, "outputTokens", "Output tokens"),
+    (Known::Input, "input", "Input"),
+    (Known::Output, "output", "Output"),
+];
+/// So many of them are shown where an address names none.
+const USUAL: usize = 8;
+
+/// A column of a list of traces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Column {
+    Known(Known),
+    /// A member of the metadata.
+    Metadata(String),
+    /// The scores of this name that are about the trace itself.
+    Score(String),
+}
+
+/// What the cells of a column look like.
+pub(crate) enum Shape {
+    Trace,
+    Started,
+    People,
+    Scores,
+    Tags,
+    /// A text that may be long.
+    Long,
+    Other,
+}
+
+impl Column {
+    fn named(raw: &str) -> Option<Self> {
+        let of_key = |prefix: &str| {
+            let key = raw.strip_prefix(prefix)?;
+            let key = match key.starts_with('"') {
+                true => serde_json::from_str(key).ok()?,
+                false => key.to_owned(),
+            };
+            let is_short = key.chars().nth(MAX_NAME).is_none();
+            (!key.is_empty() && is_short).then_some(key)
+        };
+        let known = KNOWN.iter().find(|(_, name, _)| *name == raw);
+        known
+            .map(|(known, ..)| Self::Known(*known))
+            .or_else(|| of_key("metadata.").map(Self::Metadata))
+            .or_else(|| of_key("score.").map(Self::Score))
+    }
+
+    /// As addresses name it.
+    pub(crate) fn name(&self) -> String {
+        let with_key = |prefix: &str, key: &str| {
+            let is_plain = !key.contains([',', '"', '\\']) && key.trim() == key;
+            match is_plain && !key.chars().any(char::is_control) {
+                true => format!("{prefix}{key}"),
+                false => format!("{prefix}{}", serde_json::Value::from(key)),
+            }
+        };
+        match self {
+            Self::Known(known) => {
+                let found = KNOWN.iter().find(|(own, ..)| own == known);
+                found.map_or("trace", |(_, name, _)| name).to_owned()
+            }
+            Self::Metadata(key) => with_key("metadata.", key),
+            Self::Score(name) => with_key("score.", name),
+        }
+    }
+
+    pub(crate) fn label(&self) -> Text {
+        match self {
+            Self::Known(known) => {
+                let found = KNOWN.iter().find(|(own, ..)| own == known);
+                Text::from(found.map_or("", |(.., label)| label))
+            }
+            Self::Metadata(key) => Text::from(key.as_str()),
+            Self::Score(name) => Text::from(name.as_str()),
+        }
+    }
+
+    /// The order of the list that it stands for.
+    pub(crate) fn order(&self) -> Option<TraceOrder> {
+        let Self::Known(known) = self else {
+            return None;
+        };
+        Some(match known {
+            Known::Started => TraceOrder::Timestamp,
+            Known::Latency => TraceOrder::Latency,
+            Known::Tokens => TraceOrder::TotalTokens,
+            Known::Cost => TraceOrder::TotalCost,
+            Known::Errors => TraceOrder::ErrorCount,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn is_figure(&self) -> bool {
+        use Known::{Cost, Errors, InputTokens, Latency, OutputTokens, Steps, Tokens, Warnings};
+        matches!(
+            self,
+            Self::Score(_)
+                | Self::Known(
+                    Latency
+                        | Tokens
+                        | Cost
+                        | Steps
+                        | Errors
+                        | Warnings
+                        | InputTokens
+                        | OutputTokens
+                )
+        )
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        match self {
+            Self::Known(Known::Trace) => Shape::Trace,
+            Self::Known(Known::Started) => Shape::Started,
+            Self::Known(Known::People) => Shape::People,
+            Self::Known(Known::Scores) => Shape::Scores,
+            Self::Known(Known::Tags) => Shape::Tags,
+            Self::Known(Known::Input | Known::Output) | Self::Metadata(_) => Shape::Long,
+            Self::Known(_) | Self::Score(_) => Shape::Other,
+        }
+    }
+}
+
+/// The columns of a list, in order. The one with the link to the trace is always among them, and none is there twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Columns(Vec<Column>);
+
+impl Default for Columns {
+    fn default() -> Self {
+        let usual = KNOWN.iter().take(USUAL);
+        Self(usual.map(|(known, ..)| Column::Known(*known)).collect())
+    }
+}
+
+/// What columns an address asks for, and which of them there are not.
+#[derive(Debug, Default)]
+pub struct NamedColumns {
+    /// Those there are; the usual ones where none is named.
+    pub columns: Columns,
+    /// As they were named.
+    pub unknown: Vec<String>,
+    /// There were more than [`MAX_COLUMNS`].
+    pub is_cut: bool,
+}
+
+impl Columns {
+    /// The columns of an address: names with commas between them, keys as JSON strings where they hold any.
+    #[must_use]
+    pub fn read(raw: &str) -> NamedColumns {
+        let mut read = NamedColumns::default();
+        let mut columns = Vec::new();
+        for name in split(raw) {
+            match Column::named(name) {
+                None => read.unknown.push(name.to_owned()),
+                Some(column) if columns.contains(&column) => {}
+                Some(_) if columns.len() == MAX_COLUMNS => read.is_cut = true,
+                Some(column) => columns.push(column),
+            }
+        }
+        if !columns.is_empty() {
+            let trace = Column::Known(Known::Trace);
+            if !columns.contains(&trace) {
+                columns.insert(0, trace);
+            }
+            read.columns = Self(columns);
+        }
+        read
+    }
+
+    /// As an address has them.
+    #[must_use]
+    pub fn in_address(&self) -> String {
+        let names: Vec<String> = self.0.iter().map(Column::name).collect();
+        names.join(",")
+    }
+
+    /// What a column can be called.
+    #[must_use]
+    pub fn names() -> String {
+        let names: Vec<&str> = KNOWN.iter().map(|(_, name, _)| *name).collect();
+        format!("{}, metadata.KEY, score.NAME", names.join(", "))
+    }
+
+    /// The keys of the metadata among them.
+    pub fn metadata(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|column| match column {
+            Column::Metadata(key) => Some(key.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The names of scores among them.
+    pub fn scores(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|column| match column {
+            Column::Score(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Column> {
+        self.0.iter()
+    }
+
+    /// Those of every list that are not among these.
+    pub(crate) fn others(&self) -> impl Iterator<Item = Column> {
+        let all = KNOWN.iter().map(|(known, ..)| Column::Known(*known));
+        all.filter(|column| !self.0.contains(column))
+    }
+
+    pub(crate) fn has(&self, known: Known) -> bool {
+        self.0.contains(&Column::Known(known))
+    }
+
+    /// With the column at this place one place earlier.
+    pub(crate) fn moved(&self, at: usize) -> Self {
+        let mut moved = self.clone();
+        if 0 < at && at < moved.0.len() {
+            moved.0.swap(at - 1, at);
+        }
+        moved
+    }
+}
+
+/// At the commas that stand outside of quotes; nothing between them is no part.
+fn split(raw: &str) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let is_between = move |c: char| {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = is_quoted,
+            '"' => is_quoted = !is_quoted,
+            ',' => return !is_quoted,
+            _ => {}
+        }
+        false
+    };
+    let parts = raw.split(is_between).map(str::trim);
+    parts.filter(|part| !part.is_empty())
+}
+
+/// The heading of a column.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    pub(crate) column: Column,
+    /// The list in the order that it stands for.
+    pub(crate) href: Option<String>,
+    /// As `aria-sort` says it, where the list is in that order.
+    pub(crate) state: Option<&'static str>,
+}
+
+/// What the table of a list is made from, besides its lines.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub(crate) heads: Vec<Head>,
+    /// What has a column of its own and so is not said below the name of the trace.
+    apart: Columns,
+}
+
+impl Table {
+    pub(crate) fn new(columns: &Columns, head: impl Fn(Head) -> Head) -> Self {
+        let heads = columns.iter().map(|column| {
+            head(Head {
+                column: column.clone(),
+                href: None,
+                state: None,
+            })
+        });
+        Self {
+            heads: heads.collect(),
+            apart: columns.clone(),
+        }
+    }
+
+    /// That of the usual columns, without links.
+    pub(crate) fn usual() -> Self {
+        Self::new(&Columns::default(), |head| head)
+    }
+
+    pub(crate) fn says_environment(&self) -> bool {
+        !self.apart.has(Known::Environment)
+    }
+
+    pub(crate) fn says_tags(&self) -> bool {
+        !self.apart.has(Known::Tags)
+    }
+
+    pub(crate) fn says_input(&self) -> bool {
+        !self.apart.has(Known::Input)
+    }
+
+    pub(crate) fn says_output(&self) -> bool {
+        !self.apart.has(Known::Output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_come_back_from_their_address_whatever_their_keys_are() {
+        let raw = r#"totalCost,trace,metadata.a.b,score."is it, \"so\"?",metadata.with space"#;
+        let read = Columns::read(raw);
+        assert!(read.unknown.is_empty() && !read.is_cut);
+        assert_eq!(read.columns.in_address(), raw);
+        assert_eq!(read.columns.iter().count(), 5);
+        assert_eq!(Columns::read("").columns, Columns::default());
+        let usual = Columns::default().in_address();
+        assert_eq!(Columns::read(&usual).columns, Columns::default());
+    }
+
+    #[test]
+    fn what_there_is_not_is_named_and_the_link_to_the_trace_always_stands() {
+        let read = Columns::read("luck, id,,id,metadata.,score.\"open");
+        assert_eq!(read.unknown, ["luck", "metadata.", "score.\"open"]);
+        assert_eq!(read.columns.in_address(), "trace,id");
+        let many: Vec<String> = (0..60).map(|n| format!("metadata.k{n}")).collect();
+        let read = Columns::read(&many.join(","));
+        assert!(read.is_cut && read.columns.iter().count() == MAX_COLUMNS + 1);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_key_is_read_as_it_was_written(key in ".{1,60}", name in "[a,\"\\\\ .]{1,9}") {
+            let columns = Columns(vec![
+                Column::Known(Known::Trace), Column::Metadata(key), Column::Score(name),
+            ]);
+            let read = Columns::read(&columns.in_address());
+            proptest::prop_assert_eq!(read.columns, columns);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! One trace in a list.
+
+use std::collections::HashMap;
+
+use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::time::Timestamp;
+
+use crate::Text;
+use crate::asked::only;
+use crate::columns::{Column, Known};
+use crate::format::{NONE, clock, count, duration, known_dollars};
+use crate::scores::Chip;
+use crate::shell::{encode, href};
+
+/// Chips shown on a line; the rest is counted.
+const CHIPS: usize = 5;
+/// Tags shown on a line.
+const TAGS: usize = 3;
+
+/// One trace in the list.
+#[derive(Clone, Debug)]
+pub struct TraceLine {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: Option<Text>,
+    /// When it started.
+    pub at: Timestamp,
+    /// Environment.
+    pub environment: Text,
+    /// End user.
+    pub user: Option<Text>,
+    /// Session.
+    pub session: Option<Text>,
+    /// Tags.
+    pub tags: Vec<Text>,
+    /// Latest end minus earliest start.
+    pub latency_us: i64,
+    /// Tokens in all.
+    pub tokens: u64,
+    /// US dollars.
+    pub cost: f64,
+    /// Observations.
+    pub n_observations: u32,
+    /// Of these with level error.
+    pub n_errors: u32,
+    /// Of these with level warning.
+    pub n_warnings: u32,
+    /// Its scores.
+    pub scores: Vec<Chip>,
+    /// How its input begins.
+    pub input: Option<Text>,
+    /// How its output begins.
+    pub output: Option<Text>,
+    /// Release.
+    pub release: Option<Text>,
+    /// Version.
+    pub version: Option<Text>,
+    /// Tokens of the input and of the output.
+    pub parts: [u64; 2],
+    /// The members of its metadata that are asked for.
+    pub metadata: HashMap<String, Text>,
+    /// The scores about the trace itself that are asked for, those of a name together.
+    pub by_name: HashMap<String, Text>,
+}
+
+/// What stands in a cell.
+pub(crate) struct Cell {
+    pub(crate) text: Option<Text>,
+    pub(crate) href: Option<String>,
+}
+
+impl TraceLine {
+    pub(crate) fn href(&self, base: &str) -> String {
+        format!("{base}/traces/{}", encode(&self.id))
+    }
+
+    pub(crate) fn user_href(&self, base: &str) -> String {
+        href(
+            base,
+            GroupedBy::User,
+            self.user.as_ref().map_or("", Text::raw),
+        )
+    }
+
+    pub(crate) fn session_href(&self, base: &str) -> String {
+        let session = self.session.as_ref().map_or("", Text::raw);
+        href(base, GroupedBy::Session, session)
+    }
+
+    pub(crate) fn time(&self) -> String {
+        clock(self.at)
+    }
+
+    pub(crate) fn latency(&self) -> String {
+        duration(self.latency_us)
+    }
+
+    fn level(&self) -> &'static str {
+        match (self.n_errors, self.n_warnings) {
+            (1.., _) => "error",
+            (0, 1..) => "warning",
+            (0, 0) => "default",
+        }
+    }
+
+    /// What stands in the cell of a column that has no shape of its own.
+    pub(crate) fn cell(&self, column: &Column, base: &str) -> Cell {
+        let plain = |text: String| Cell {
+            text: Some(Text::from(text)),
+            href: None,
+        };
+        let tokens = |n| plain(if n == 0 { NONE.to_owned() } else { count(n) });
+        let linked = |text: &Option<Text>, href: &dyn Fn(&str) -> String| Cell {
+            href: text.as_ref().map(|text| href(text.raw())),
+            text: text.clone(),
+        };
+        let alike = |column, text: &Option<Text>| linked(text, &|raw| only(base, column, raw));
+        let own = |text: Option<&Text>| Cell {
+            text: text.cloned(),
+            href: None,
+        };
+        match column {
+            Column::Metadata(key) => own(self.metadata.get(key)),
+            Column::Score(name) => own(self.by_name.get(name)),
+            Column::Known(known) => match known {
+                Known::Latency => plain(duration(self.latency_us)),
+                Known::Tokens => tokens(self.tokens),
+                Known::InputTokens => tokens(self.parts[0]),
+                Known::OutputTokens => tokens(self.parts[1]),
+                Known::Cost => plain(known_dollars(self.cost)),
+                Known::Steps => plain(count(self.n_observations.into())),
+                Known::Errors => plain(count(self.n_errors.into())),
+                Known::Warnings => plain(count(self.n_warnings.into())),
+                Known::Level => plain(self.level().to_owned()),
+                Known::Id => plain(self.id.clone()),
+                Known::Environment => alike("environment", &Some(self.environment.clone())),
+                Known::Release => alike("release", &self.release),
+                Known::Version => alike("version", &self.version),
+                Known::User => linked(&self.user, &|raw| href(base, GroupedBy::User, raw)),
+                Known::Session => linked(&self.session, &|raw| href(base, GroupedBy::Session, raw)),
+                Known::Input => own(self.input.as_ref()),
+                Known::Output => own(self.output.as_ref()),
+                Known::Trace | Known::Started | Known::People | Known::Scores | Known::Tags => {
+                    own(None)
+                }
+            },
+        }
+    }
+
+    pub(crate) fn cost_text(&self) -> String {
+        known_dollars(self.cost)
+    }
+
+    pub(crate) fn first_chips(&self) -> &[Chip] {
+        &self.scores[..self.scores.len().min(CHIPS)]
+    }
+
+    pub(crate) fn more_chips(&self) -> usize {
+        self.scores.len().saturating_sub(CHIPS)
+    }
+
+    pub(crate) fn first_tags(&self) -> &[Text] {
+        &self.tags[..self.tags.len().min(TAGS)]
+    }
+
+    pub(crate) fn more_tags(&self) -> usize {
+        self.tags.len().saturating_sub(TAGS)
+    }
+}
