@@ -13,6 +13,8 @@ pub(super) struct Asked {
     pub(super) query: TracesQuery,
     /// From 1.
     pub(super) page: u32,
+    /// The id of the trace beside the list.
+    pub(super) peek: Option<String>,
     pub(super) notices: Vec<Text>,
 }
 
@@ -21,6 +23,7 @@ impl Asked {
     pub(super) fn new(raw: Option<&str>) -> Self {
         let (mut q, mut sort, mut page, mut n) = Default::default();
         let mut columns: Vec<String> = Vec::new();
+        let mut peek = None;
         for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
             let value = value.into_owned();
             match name.as_ref() {
@@ -28,6 +31,7 @@ impl Asked {
                 "sort" => sort = value,
                 "page" => page = value,
                 "n" => n = value,
+                "peek" => peek = Some(value).filter(|id| !id.is_empty()),
                 // Each box of the form has one, and what is typed beside them.
                 "cols" => columns.push(value),
                 _ => {}
@@ -42,6 +46,7 @@ impl Asked {
                 n: rows(&n, &mut notices),
             },
             page: number(&page, &mut notices),
+            peek,
             notices,
         }
     }

@@ -24,6 +24,7 @@ mod media;
 mod news;
 mod outlines;
 mod overview;
+mod peek;
 mod preferences;
 mod raw;
 mod read;
@@ -91,6 +92,8 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, find, find::show);
     let detail = Page::get("/project/{project}/_/traces/{trace}/detail", TraceRead);
     routes.page(BySession, detail, trace::detail);
+    let peek = Page::get("/project/{project}/_/traces/{trace}/peek", TraceRead);
+    routes.page(BySession, peek, peek::show);
     let rows = Page::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
     routes.page(BySession, rows, trace::rows);
     let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);

@@ -13,7 +13,7 @@ use crate::answer::page;
 use crate::asked::Asked;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{lines, read, setup};
+use crate::{lines, peek, read, setup};
 
 /// Traces that are looked through for what no index can tell, such as the words of a step.
 const MAX_TESTED: u64 = 20_000;
@@ -27,6 +27,7 @@ pub(super) async fn show(
     let Asked {
         query,
         page: number,
+        peek,
         notices,
     } = Asked::new(raw.as_deref());
     let mut parsed = parse(&query.q, TRACES);
@@ -35,6 +36,7 @@ pub(super) async fn show(
         terms: terms(&query.q, &parsed),
         columns: TRACES.iter().map(|column| column.id).collect(),
         origin: setup::origin(&app, &headers),
+        page: number.into(),
         query,
         notices,
         ..TracesPage::default()
@@ -57,6 +59,10 @@ pub(super) async fn show(
             == 0
     {
         view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
+    }
+    if let Some(id) = peek {
+        let close = view.query.address(view.shell.base(), view.page);
+        view.peek = Some(peek::of(&app, &viewer, &id, close).await?);
     }
     page(StatusCode::OK, &view)
 }

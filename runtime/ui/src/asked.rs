@@ -95,6 +95,15 @@ impl TracesQuery {
     }
 }
 
+impl TracesQuery {
+    /// The address of a page with a trace beside it, up to the id of the trace.
+    pub(crate) fn peeking(&self, base: &str, page: u64) -> String {
+        let list = self.address(base, page);
+        let sign = if list.contains('?') { '&' } else { '?' };
+        format!("{list}{sign}peek=")
+    }
+}
+
 /// The address of the list of traces that have this value in this column.
 pub(crate) fn only(base: &str, column: &str, value: &str) -> String {
     passing(base, column, Test::Text(TextOp::Equal, value.to_owned()))

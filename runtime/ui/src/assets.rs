@@ -31,7 +31,7 @@ pub struct Asset {
 /// What the colours of the dark theme begin with in the style sheet.
 const DARK: &str = "@media (prefers-color-scheme: dark) {\n";
 
-static ASSETS: LazyLock<[Asset; 7]> = LazyLock::new(|| {
+static ASSETS: LazyLock<[Asset; 8]> = LazyLock::new(|| {
     let asset = |name: &'static str, content_type, bytes: &'static [u8]| {
         let digest = Digest::of(bytes).to_string();
         Asset {
@@ -72,6 +72,11 @@ static ASSETS: LazyLock<[Asset; 7]> = LazyLock::new(|| {
             "palette.js",
             "text/javascript; charset=utf-8",
             include_bytes!("../assets/palette.js"),
+        ),
+        asset(
+            "table.js",
+            "text/javascript; charset=utf-8",
+            include_bytes!("../assets/table.js"),
         ),
         asset(
             "mark.svg",

@@ -312,6 +312,10 @@ pub(crate) struct Head {
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) heads: Vec<Head>,
+    /// The address of the list with a trace beside it, up to its id; none where a list has no such place.
+    pub(crate) peek: Option<String>,
+    /// The id of the trace that is beside the list.
+    pub(crate) beside: Option<String>,
     /// What has a column of its own and so is not said below the name of the trace.
     apart: Columns,
 }
@@ -327,6 +331,8 @@ impl Table {
         });
         Self {
             heads: heads.collect(),
+            peek: None,
+            beside: None,
             apart: columns.clone(),
         }
     }
@@ -334,6 +340,10 @@ impl Table {
     /// That of the usual columns, without links.
     pub(crate) fn usual() -> Self {
         Self::new(&Columns::default(), |head| head)
+    }
+
+    pub(crate) fn is_beside(&self, id: &str) -> bool {
+        self.beside.as_deref() == Some(id)
     }
 
     pub(crate) fn says_environment(&self) -> bool {

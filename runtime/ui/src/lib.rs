@@ -32,6 +32,7 @@ mod news;
 mod overview;
 #[cfg(test)]
 mod pages_tests;
+mod peek;
 mod preferences;
 mod reference;
 mod rows;
@@ -70,6 +71,7 @@ pub use log::{LOG, LogInput, LogPage};
 pub use markup::{Html, Text};
 pub use news::NewsFragment;
 pub use overview::{Figure, OverviewPage, RangeLink, Waiting, change};
+pub use peek::{Peek, PeekInput, PeekPage};
 pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, When};
 pub use rows::{RowsInput, RowsPage, WINDOW};

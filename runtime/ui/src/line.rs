@@ -70,9 +70,21 @@ pub(crate) struct Cell {
     pub(crate) href: Option<String>,
 }
 
+fn some_tokens(n: u64) -> String {
+    match n {
+        0 => NONE.to_owned(),
+        n => count(n),
+    }
+}
+
 impl TraceLine {
     pub(crate) fn href(&self, base: &str) -> String {
         format!("{base}/traces/{}", encode(&self.id))
+    }
+
+    /// The id as a part of an address.
+    pub(crate) fn encoded(&self) -> String {
+        encode(&self.id)
     }
 
     pub(crate) fn user_href(&self, base: &str) -> String {
@@ -110,7 +122,7 @@ impl TraceLine {
             text: Some(Text::from(text)),
             href: None,
         };
-        let tokens = |n| plain(if n == 0 { NONE.to_owned() } else { count(n) });
+        let tokens = |n| plain(some_tokens(n));
         let linked = |text: &Option<Text>, href: &dyn Fn(&str) -> String| Cell {
             href: text.as_ref().map(|text| href(text.raw())),
             text: text.clone(),
@@ -146,6 +158,10 @@ impl TraceLine {
                 }
             },
         }
+    }
+
+    pub(crate) fn token_text(&self) -> String {
+        some_tokens(self.tokens)
     }
 
     pub(crate) fn cost_text(&self) -> String {

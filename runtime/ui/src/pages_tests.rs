@@ -382,6 +382,30 @@ fn hostile_text_is_inert_in_the_list() {
 }
 
 #[test]
+fn hostile_text_is_inert_in_the_peek() {
+    let peek = Peek::new(PeekInput {
+        base: "/project/p".to_owned(),
+        close: "/project/p/traces?q=a".to_owned(),
+        line: hostile_line(),
+        trace: &trace(HOSTILE),
+        scores: vec![score(HOSTILE)],
+        n_of_steps: 2,
+    });
+    let alone = checked(&PeekPage { peek: peek.clone() });
+    assert!(alone.contains("Open the trace") && alone.contains("2 scores of its steps"));
+    let line = hostile_line();
+    let html = checked(&TracesPage {
+        shell: shell(),
+        lines: vec![line],
+        peek: Some(peek),
+        ..TracesPage::default()
+    });
+    assert!(html.contains("aria-current=\"true\"") && html.contains("Open the trace"));
+    let unknown = Peek::unknown("/project/p".to_owned(), "/project/p/traces".to_owned());
+    assert!(checked(&PeekPage { peek: unknown }).contains("no trace with this id"));
+}
+
+#[test]
 fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
     let page = |query| TracesPage {
         shell: shell(),

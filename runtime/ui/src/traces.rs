@@ -6,6 +6,7 @@ use crate::asked::{ROWS, TracesQuery};
 use crate::columns::{Column, Head, Table};
 use crate::format::count;
 use crate::line::TraceLine;
+use crate::peek::Peek;
 use crate::setup::Setup;
 use crate::sort::Sort;
 use crate::ways::Ways;
@@ -27,6 +28,8 @@ pub struct TracesPage {
     pub columns: Vec<&'static str>,
     /// Scheme, host and port of this server, for the same question over the API.
     pub origin: String,
+    /// The number of this page, from 1.
+    pub page: u64,
     /// The traces of this page.
     pub lines: Vec<TraceLine>,
     /// Where in the list this page is.
@@ -37,6 +40,8 @@ pub struct TracesPage {
     pub with_own: Option<String>,
     /// What the address asks for and cannot have.
     pub notices: Vec<Text>,
+    /// A trace beside the list.
+    pub peek: Option<Peek>,
     /// Nothing was recorded yet: how to change that.
     pub setup: Option<Setup>,
 }
@@ -104,7 +109,7 @@ impl TracesPage {
     /// The table, with headings that order as links.
     fn table(&self) -> Table {
         let (query, base) = (&self.query, self.shell.base());
-        Table::new(&query.columns, |head| {
+        let mut table = Table::new(&query.columns, |head| {
             let Some(order) = head.column.order() else {
                 return head;
             };
@@ -117,7 +122,11 @@ impl TracesPage {
                 state: query.sort.state_of(order),
                 ..head
             }
-        })
+        });
+        let beside = self.peek.as_ref().and_then(Peek::id);
+        table.beside = beside.map(str::to_owned);
+        table.peek = Some(query.peeking(base, self.page));
+        table
     }
 
     /// The columns to choose from, those that are shown first and in their order.

@@ -403,3 +403,33 @@ async fn columns_of_the_list_are_chosen_in_its_address() {
     );
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_trace_is_looked_at_beside_the_list_with_and_without_script() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(1, "ticket").attribute("langfuse.observation.output", "Two days <b>.");
+    app.ingest(&trace).await.unwrap();
+    let list = visitor.page("/traces?sort=latency").await;
+    let beside = format!("/traces?sort=latency&#38;peek={}\"", trace.id);
+    assert!(list.contains(&beside), "each row leads to it: {list}");
+    let page = visitor
+        .page(&format!("/traces?sort=latency&peek={}", trace.id))
+        .await;
+    assert!(
+        page.contains("Two days &#60;b&#62;.") && page.contains("Open the trace"),
+        "{page}"
+    );
+    assert!(page.contains("<tr aria-current=\"true\">"), "{page}");
+    let close = format!("data-close href=\"{}/traces?sort=latency\"", visitor.base);
+    assert!(page.contains(&close), "{page}");
+    let part = visitor
+        .page(&format!("/_/traces/{}/peek?sort=latency&peek=x", trace.id))
+        .await;
+    assert!(part.contains(&close) && !part.contains("<html"), "{part}");
+    let unknown = visitor.page("/traces?peek=nobody").await;
+    assert!(unknown.contains("no trace with this id"), "{unknown}");
+    let part = format!("{}/_/traces/nobody/peek", visitor.base);
+    assert_eq!(visitor.client.get(&part).await.unwrap().status, 404);
+    app.stop().await.unwrap();
+}

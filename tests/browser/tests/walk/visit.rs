@@ -122,6 +122,53 @@ impl Walk<'_> {
         self.open("/traces").await
     }
 
+    /// A trace is looked at beside the list, and the keys walk on with it.
+    async fn peeks_at_traces(&self) -> Result<()> {
+        let browser = &self.browser;
+        self.open("/traces?sort=latency").await?;
+        self.press("j").await?;
+        let press = |key: &str| {
+            let event = format!("new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}})");
+            format!("document.activeElement.dispatchEvent({event})")
+        };
+        browser.eval(&press("p")).await?;
+        let marked = "document.querySelector('tr[aria-current] .name').textContent";
+        let shown = "document.querySelector('#peek h2')?.textContent";
+        let place = "new URL(document.querySelector('tr[aria-current] [data-peek]').href).search";
+        let agrees = format!("{marked} === {shown} && location.search === {place}");
+        browser.wait_for(&agrees).await?;
+        let first = browser.eval("location.search").await?;
+        // However quickly rows are passed by, the peek ends on the one that is marked.
+        for _ in 0..3 {
+            browser.eval(&press("j")).await?;
+        }
+        browser.wait_for(&agrees).await?;
+        ensure!(
+            browser.eval("location.search").await? != first,
+            "the peek did not walk"
+        );
+        self.picture("peek").await?;
+        browser.eval("location.reload()").await?;
+        browser.wait_for(&agrees).await?;
+        self.press("Escape").await?;
+        let is_closed =
+            "document.getElementById('peek').hidden && location.search === '?sort=latency'";
+        browser.wait_for(is_closed).await?;
+        browser.click("[data-peek]").await?;
+        browser.wait_for(&agrees).await?;
+        browser.click("#peek [data-close]").await?;
+        browser.wait_for(is_closed).await?;
+        self.assert_quiet().await?;
+        self.open("/traces").await
+    }
+
+    /// A key, as somebody presses it on the page.
+    async fn press(&self, key: &str) -> Result<()> {
+        let event = format!("new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}})");
+        let script = format!("document.body.dispatchEvent({event})");
+        self.browser.eval(&script).await.map(drop)
+    }
+
     /// A session is read turn by turn, with the picture in it; a text is found in a trace of 401 steps.
     async fn reads_a_session(&self) -> Result<()> {
         let browser = self.browser;
@@ -265,6 +312,7 @@ async fn walk(visitor: &Visitor, look: &'static str) -> Result<()> {
     };
     walk.logs_in().await?;
     walk.filters_the_list().await?;
+    walk.peeks_at_traces().await?;
     walk.walks_a_tree().await?;
     walk.finds_scores_and_reasons().await?;
     walk.reads_a_session().await?;

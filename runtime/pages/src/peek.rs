@@ -1,0 +1,74 @@
+//! `GET P/_/traces/{trace}/peek`: one trace beside the list.
+
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_domain::ids::TraceId;
+use perpend_domain::score::Subject;
+use perpend_ui::{Peek, PeekInput, PeekPage, ScoreView};
+use perpend_web::problem::Problem;
+
+use crate::answer::page;
+use crate::asked::Asked;
+use crate::state::App;
+use crate::trace::{OfTrace, unknown};
+use crate::viewer::Viewer;
+use crate::{lines, read};
+
+/// A trace beside the list at `close`; an id that no trace can have is one that none has.
+pub(super) async fn of(
+    app: &App,
+    viewer: &Viewer,
+    raw: &str,
+    close: String,
+) -> Result<Peek, Problem> {
+    let base = viewer.base();
+    let trace = match TraceId::new(raw) {
+        Ok(id) => read::whole(app, &viewer.project, &id).await?,
+        Err(_) => None,
+    };
+    let Some(trace) = trace else {
+        return Ok(Peek::unknown(base, close));
+    };
+    let telemetry = &app.store.telemetry;
+    let one = std::slice::from_ref(&trace);
+    let Some(line) = lines::of(app, &viewer.project, one).await?.pop() else {
+        return Ok(Peek::unknown(base, close));
+    };
+    let ids = std::slice::from_ref(&trace.id);
+    let all = telemetry.scores_of_traces(&viewer.project, ids).await?;
+    let (own, of_steps): (Vec<_>, Vec<_>) = all
+        .iter()
+        .map(|score| &score.written)
+        .partition(|written| matches!(written.subject, Subject::Trace(_)));
+    let scores = own.into_iter().map(|written| {
+        let (value, source) = (&written.value, written.source);
+        ScoreView::new(&written.name, value, source, written.timestamp)
+            .comment(written.comment.as_deref())
+    });
+    Ok(Peek::new(PeekInput {
+        base,
+        close,
+        line,
+        trace: &trace,
+        scores: scores.collect(),
+        n_of_steps: of_steps.len() as u64,
+    }))
+}
+
+/// `GET P/_/traces/{trace}/peek`: the peek alone. The query is that of the list, where closing it leads to.
+pub(super) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(of_trace): Path<OfTrace>,
+    RawQuery(raw): RawQuery,
+) -> Result<Response, Problem> {
+    let asked = Asked::new(raw.as_deref());
+    let close = asked.query.address(&viewer.base(), asked.page.into());
+    let id = of_trace.id()?;
+    let peek = of(&app, &viewer, id.as_str(), close).await?;
+    if peek.is_unknown() {
+        return Err(unknown());
+    }
+    page(StatusCode::OK, &PeekPage { peek })
+}

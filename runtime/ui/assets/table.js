@@ -1,0 +1,145 @@
+// The list of traces: a trace opened beside it. Without this script that is a link to the same page with more on it.
+// Markup comes from the server alone.
+"use strict";
+
+const panel = document.getElementById("peek");
+const list = document.getElementById("list");
+const said = document.getElementById("said");
+
+const slot = {};
+
+/** What the server answers; undefined when something newer was asked meanwhile, null when it is no fragment. */
+async function ask(path) {
+  slot.abort?.abort();
+  const mine = new AbortController();
+  slot.abort = mine;
+  const answer = await fetch(path, { headers: { accept: "text/html" }, signal: mine.signal }).catch((error) => {
+    return error.name === "AbortError" ? undefined : null;
+  });
+  if (answer === undefined || slot.abort !== mine) return undefined;
+  if (!answer || !answer.ok || answer.redirected) return null;
+  const text = await answer.text().catch(() => null);
+  return slot.abort === mine ? text : undefined;
+}
+
+function fragment(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  return template.content;
+}
+
+// Peek
+
+function isOpen() {
+  return panel !== null && !panel.hidden;
+}
+
+function rowOf(element) {
+  return element instanceof Element ? element.closest("main [data-rows] tr") : null;
+}
+
+function shownRow() {
+  return document.querySelector("main [data-rows] tr[aria-current]");
+}
+
+function mark(row) {
+  shownRow()?.removeAttribute("aria-current");
+  row?.setAttribute("aria-current", "true");
+}
+
+async function peek(row) {
+  const link = row?.querySelector("[data-peek]");
+  if (!link || !panel) return;
+  // The mark moves at once; what it is about follows.
+  mark(row);
+  list.classList.add("peeking");
+  panel.hidden = false;
+  panel.setAttribute("aria-busy", "true");
+  const address = new URL(link.href);
+  const html = await ask(`${panel.dataset.from}/${link.dataset.peek}/peek${address.search}`);
+  if (html === undefined) return;
+  // Anything unusual, such as a session that has run out, is the whole page's business.
+  if (html === null) {
+    location.href = link.href;
+    return;
+  }
+  panel.replaceChildren(fragment(html));
+  panel.removeAttribute("aria-busy");
+  panel.scrollTop = 0;
+  history.replaceState(history.state, "", address);
+  said.textContent = `Peek: ${row.querySelector(".name").textContent}`;
+}
+
+function close() {
+  slot.abort?.abort();
+  slot.abort = null;
+  const row = shownRow();
+  const hadFocus = panel.contains(document.activeElement);
+  panel.hidden = true;
+  panel.removeAttribute("aria-busy");
+  panel.replaceChildren();
+  list.classList.remove("peeking");
+  mark(null);
+  const address = new URL(location.href);
+  address.searchParams.delete("peek");
+  history.replaceState(history.state, "", address);
+  said.textContent = "Peek closed";
+  if (hadFocus) row?.querySelector(".name").focus();
+}
+
+/** A key means nothing special while somebody types, or with a modifier. */
+function isTyping(event) {
+  const on = event.target;
+  return event.ctrlKey || event.metaKey || event.altKey
+    || document.querySelector("dialog[open]") !== null
+    || (on instanceof Element && on.closest("input, textarea, select, [contenteditable]") !== null);
+}
+
+// Keys that walk begin at the row that is shown: the frame's own listener, which comes after this one, moves the focus.
+function beforeKey(event) {
+  const walks = event.key === "j" || event.key === "k";
+  if (walks && isOpen() && !isTyping(event) && !rowOf(document.activeElement)) {
+    shownRow()?.querySelector(".name").focus();
+  }
+}
+
+function onKey(event) {
+  if (isTyping(event)) return;
+  const row = rowOf(document.activeElement);
+  switch (event.key) {
+    case "p":
+      if (isOpen() && (row === null || row === shownRow())) close();
+      else if (row) peek(row);
+      else return;
+      break;
+    case "j":
+    case "k":
+      if (isOpen() && row && row !== shownRow()) peek(row);
+      return;
+    case "Escape":
+      if (!isOpen()) return;
+      close();
+      break;
+    default:
+      return;
+  }
+  event.preventDefault();
+}
+
+function onClick(event) {
+  if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  const link = event.target instanceof Element ? event.target.closest("a") : null;
+  if (link?.matches("[data-peek]")) {
+    event.preventDefault();
+    peek(rowOf(link));
+  } else if (link?.matches("[data-close]")) {
+    event.preventDefault();
+    close();
+  }
+}
+
+if (panel) {
+  addEventListener("keydown", beforeKey, { capture: true });
+  addEventListener("keydown", onKey);
+  addEventListener("click", onClick);
+}
