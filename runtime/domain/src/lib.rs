@@ -16,6 +16,7 @@ pub mod chain;
 pub mod cron;
 pub mod dataset;
 pub mod evaluation;
+pub mod facets;
 mod failure;
 pub mod filter;
 pub mod fold;

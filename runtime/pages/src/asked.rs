@@ -15,6 +15,8 @@ pub(super) struct Asked {
     pub(super) page: u32,
     /// The id of the trace beside the list.
     pub(super) peek: Option<String>,
+    /// The values of some columns are counted on the page.
+    pub(super) has_facets: bool,
     pub(super) notices: Vec<Text>,
 }
 
@@ -24,6 +26,7 @@ impl Asked {
         let (mut q, mut sort, mut page, mut n) = Default::default();
         let mut columns: Vec<String> = Vec::new();
         let mut peek = None;
+        let mut has_facets = false;
         for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
             let value = value.into_owned();
             match name.as_ref() {
@@ -31,6 +34,7 @@ impl Asked {
                 "sort" => sort = value,
                 "page" => page = value,
                 "n" => n = value,
+                "facets" => has_facets = value == "1",
                 "peek" => peek = Some(value).filter(|id| !id.is_empty()),
                 // Each box of the form has one, and what is typed beside them.
                 "cols" => columns.push(value),
@@ -47,6 +51,7 @@ impl Asked {
             },
             page: number(&page, &mut notices),
             peek,
+            has_facets,
             notices,
         }
     }

@@ -10,8 +10,10 @@
 mod answer;
 mod asked;
 mod charts;
+mod conditions;
 mod datasets;
 mod explain;
+mod facets;
 mod find;
 mod fragment;
 mod frame;
@@ -94,6 +96,8 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, detail, trace::detail);
     let peek = Page::get("/project/{project}/_/traces/{trace}/peek", TraceRead);
     routes.page(BySession, peek, peek::show);
+    let values = Page::get("/project/{project}/_/traces/facets", TraceRead);
+    routes.page(BySession, values, facets::show);
     let rows = Page::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
     routes.page(BySession, rows, trace::rows);
     let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);

@@ -5,15 +5,16 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::filter::{Condition, Filter, TRACES};
 use perpend_domain::telemetry::TraceQuery;
-use perpend_query::{Parsed, parse};
+use perpend_query::Parsed;
 use perpend_ui::{Pager, Section, TermChip, Text, TracesPage, Ways};
 use perpend_web::problem::Problem;
 
 use crate::answer::page;
 use crate::asked::Asked;
+use crate::conditions::Conditions;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{lines, peek, read, setup};
+use crate::{facets, lines, peek, read, setup};
 
 /// Traces that are looked through for what no index can tell, such as the words of a step.
 const MAX_TESTED: u64 = 20_000;
@@ -28,9 +29,10 @@ pub(super) async fn show(
         query,
         page: number,
         peek,
+        has_facets,
         notices,
     } = Asked::new(raw.as_deref());
-    let mut parsed = parse(&query.q, TRACES);
+    let Conditions { parsed, hides_own } = Conditions::new(&query.q);
     let mut view = TracesPage {
         shell: viewer.shell(Section::Traces),
         terms: terms(&query.q, &parsed),
@@ -41,10 +43,7 @@ pub(super) async fn show(
         notices,
         ..TracesPage::default()
     };
-    // Whoever asks about environments sees all that there are.
-    let is_of = |condition: &Condition| condition.column.is_some_and(|own| own.id == "environment");
-    if !parsed.filter.conditions.iter().any(is_of) {
-        parsed.filter.conditions.push(read::without_own(TRACES));
+    if hides_own {
         let all = format!("{} environment:set", view.query.q);
         let all = view.query.with(all.trim());
         view.with_own = Some(all.address(view.shell.base(), 1));
@@ -59,6 +58,9 @@ pub(super) async fn show(
             == 0
     {
         view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
+    }
+    if has_facets {
+        view.facets = Some(facets::of(&app, &viewer, &view.query).await?);
     }
     if let Some(id) = peek {
         let close = view.query.address(view.shell.base(), view.page);
@@ -138,6 +140,7 @@ async fn fill(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perpend_query::parse;
 
     #[test]
     fn a_chip_leads_to_the_filter_without_its_term() {

@@ -43,6 +43,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod touched;
+mod trace_facets;
 mod trace_groups;
 mod trace_list;
 mod trace_marks;

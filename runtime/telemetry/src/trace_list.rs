@@ -102,23 +102,23 @@ fn lead(filter: &Filter) -> Option<(usize, usize)> {
 }
 
 /// How the rows of a list are found.
-struct Shape {
+pub(super) struct Shape {
     /// `FROM ... WHERE ...`, without the traces where an index beside them tells all.
     from: String,
     /// The same with the traces as `t`.
-    from_traces: String,
-    args: Vec<Arg<'static>>,
+    pub(super) from_traces: String,
+    pub(super) args: Vec<Arg<'static>>,
     rest: Rest,
     /// The number of a trace.
     number: &'static str,
     /// Its start.
-    start: &'static str,
+    pub(super) start: &'static str,
     has_lead: bool,
 }
 
 impl Shape {
     /// `in_time`: by no index but those in the order of time.
-    fn new(
+    pub(super) fn new(
         project: &ProjectId,
         tenant: i64,
         query: &TraceQuery,

@@ -1,10 +1,11 @@
-// The list of traces: a trace opened beside it. Without this script that is a link to the same page with more on it.
-// Markup comes from the server alone.
+// The list of traces: a trace opened beside it, and values that are counted when their panel is opened. Without this
+// script both are links to the same page with more on it. Markup comes from the server alone.
 "use strict";
 
 const panel = document.getElementById("peek");
 const list = document.getElementById("list");
 const said = document.getElementById("said");
+const facets = document.querySelector("details[data-facets]");
 
 const slot = {};
 
@@ -138,8 +139,23 @@ function onClick(event) {
   }
 }
 
+// Facets
+
+async function count() {
+  const place = facets.querySelector("[data-place]");
+  if (!facets.open || !place) return;
+  const answer = await fetch(facets.dataset.facets, { headers: { accept: "text/html" } }).catch(() => null);
+  const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => null) : null;
+  // The link in its place leads to the same as a page.
+  if (html !== null) place.replaceWith(fragment(html));
+}
+
 if (panel) {
   addEventListener("keydown", beforeKey, { capture: true });
   addEventListener("keydown", onKey);
   addEventListener("click", onClick);
+}
+if (facets) {
+  facets.addEventListener("toggle", count);
+  count();
 }

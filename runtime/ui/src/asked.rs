@@ -96,6 +96,17 @@ impl TracesQuery {
 }
 
 impl TracesQuery {
+    /// The address of the first page with values counted on it, and of the part of it that counts them.
+    pub(crate) fn counting(&self, base: &str) -> [String; 2] {
+        let list = self.address(base, 1);
+        let (path, query) = list.split_once('?').unwrap_or((&list, ""));
+        let sign = if query.is_empty() { "" } else { "&" };
+        [
+            format!("{path}?{query}{sign}facets=1"),
+            format!("{base}/_/traces/facets?{query}"),
+        ]
+    }
+
     /// The address of a page with a trace beside it, up to the id of the trace.
     pub(crate) fn peeking(&self, base: &str, page: u64) -> String {
         let list = self.address(base, page);

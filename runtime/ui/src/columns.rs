@@ -271,6 +271,16 @@ impl Columns {
         self.0.contains(&Column::Known(known))
     }
 
+    /// With a column of the scores of this name.
+    pub(crate) fn with_score(&self, name: &str) -> Self {
+        let column = Column::Score(name.to_owned());
+        let mut columns = self.clone();
+        if !columns.0.contains(&column) {
+            columns.0.push(column);
+        }
+        columns
+    }
+
     /// With the column at this place one place earlier.
     pub(crate) fn moved(&self, at: usize) -> Self {
         let mut moved = self.clone();

@@ -4,6 +4,7 @@ use askama::Template;
 
 use crate::asked::{ROWS, TracesQuery};
 use crate::columns::{Column, Head, Table};
+use crate::facets::FacetsView;
 use crate::format::count;
 use crate::line::TraceLine;
 use crate::peek::Peek;
@@ -40,6 +41,8 @@ pub struct TracesPage {
     pub with_own: Option<String>,
     /// What the address asks for and cannot have.
     pub notices: Vec<Text>,
+    /// The values of some columns, where they are asked for.
+    pub facets: Option<FacetsView>,
     /// A trace beside the list.
     pub peek: Option<Peek>,
     /// Nothing was recorded yet: how to change that.
@@ -84,6 +87,11 @@ impl TracesPage {
 
     fn cleared(&self) -> String {
         self.query.with("").address(self.shell.base(), 1)
+    }
+
+    /// The page with values counted on it, and the part of it that counts them.
+    fn counting(&self) -> [String; 2] {
+        self.query.counting(self.shell.base())
     }
 
     fn left(&self) -> String {

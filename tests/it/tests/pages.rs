@@ -433,3 +433,45 @@ async fn a_trace_is_looked_at_beside_the_list_with_and_without_script() {
     assert_eq!(visitor.client.get(&part).await.unwrap().status, 404);
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn values_are_counted_beside_the_list_and_lead_to_the_traces_that_have_them() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    for (n, user) in [(1, "ada, \"b\""), (2, "ada, \"b\""), (3, "carl")] {
+        let trace = Trace::new(n, &format!("ticket {n}")).attribute("langfuse.user.id", user);
+        app.ingest(&trace).await.unwrap();
+    }
+    let list = visitor.page("/traces?sort=latency").await;
+    let part = "/_/traces/facets?sort=latency";
+    assert!(
+        list.contains(&format!("data-facets=\"{}{part}\"", visitor.base)),
+        "{list}"
+    );
+    let page = visitor.page("/traces?sort=latency&facets=1").await;
+    let part = visitor.page(part).await;
+    assert!(!part.contains("<html"), "{part}");
+    for html in [&page, &part] {
+        assert!(html.contains("Counted in 3 traces"), "{html}");
+    }
+    let link = |text: &str| {
+        let (before, _) = part.split_once(&format!("\"><bdi>{text}</bdi>")).unwrap();
+        let (_, address) = before.rsplit_once("href=\"").unwrap();
+        address.replace("&#38;", "&")
+    };
+    let address = link("ada, &#34;b&#34;");
+    assert!(
+        address.contains("sort=latency"),
+        "the order is kept: {address}"
+    );
+    let found = visitor.client.get(&address).await.unwrap().text();
+    let mut names = rows(&found);
+    names.sort();
+    assert_eq!(names, ["ticket 1", "ticket 2"], "{address}");
+    let (_, not) = part.split_once("<bdi>ada, &#34;b&#34;</bdi>").unwrap();
+    let (_, not) = not.split_once("href=\"").unwrap();
+    let not = not.split('"').next().unwrap().replace("&#38;", "&");
+    let found = visitor.client.get(&not).await.unwrap().text();
+    assert_eq!(rows(&found), ["ticket 3"], "{not}");
+    app.stop().await.unwrap();
+}

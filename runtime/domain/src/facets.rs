@@ -1,0 +1,55 @@
+//! Which values there are in some columns of traces, and how often.
+
+/// A column whose values are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FacetColumn {
+    /// Environment.
+    Environment,
+    /// Name.
+    Name,
+    /// End user.
+    User,
+    /// Tags; a trace counts for each of its own.
+    Tag,
+    /// Release.
+    Release,
+    /// The most severe level of its observations.
+    Level,
+    /// Names of scores about the trace itself.
+    Score,
+}
+
+impl FacetColumn {
+    /// Each, in the order in which they are shown.
+    pub const ALL: [Self; 7] = [
+        Self::Environment,
+        Self::Level,
+        Self::Name,
+        Self::Release,
+        Self::User,
+        Self::Tag,
+        Self::Score,
+    ];
+}
+
+/// One column, with the values that most traces have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facet {
+    /// The column.
+    pub column: FacetColumn,
+    /// A value and how many traces have it, the most frequent first; none where there is nothing.
+    pub values: Vec<(Option<String>, u64)>,
+    /// There are more values.
+    pub has_more: bool,
+}
+
+/// What the newest traces of a range say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facets {
+    /// So many were looked at.
+    pub n_traces: u64,
+    /// These are as many as are looked at: there may be older ones.
+    pub is_cut: bool,
+    /// One for each column.
+    pub facets: Vec<Facet>,
+}

@@ -1,0 +1,47 @@
+//! `GET P/_/traces/facets`: the values of some columns with how many of the newest traces have each.
+
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_domain::filter::{Condition, Filter};
+use perpend_ui::{FacetsPage, FacetsView, TracesQuery};
+use perpend_web::problem::Problem;
+
+use crate::answer::page;
+use crate::asked::Asked;
+use crate::conditions::Conditions;
+use crate::state::App;
+use crate::viewer::Viewer;
+
+/// So many traces are looked at.
+const NEWEST: u32 = 10_000;
+
+/// The values in the time range of a filter: what else it asks leaves only itself, and would hide what there is beside.
+pub(super) async fn of(
+    app: &App,
+    viewer: &Viewer,
+    query: &TracesQuery,
+) -> Result<FacetsView, Problem> {
+    let asked = Conditions::new(&query.q);
+    let is_range =
+        |condition: &Condition| condition.column.is_some_and(|own| own.id == "timestamp");
+    let mut conditions = asked.parsed.filter.conditions;
+    let hidden = asked.hides_own.then(|| conditions.pop()).flatten();
+    conditions.retain(is_range);
+    conditions.extend(hidden);
+    let telemetry = &app.store.telemetry;
+    let filter = Filter { conditions };
+    let found = telemetry.trace_facets(&viewer.project, &filter, NEWEST);
+    Ok(FacetsView::new(&found.await?, query, &viewer.base()))
+}
+
+/// `GET P/_/traces/facets`: the panel alone. The query is that of the list.
+pub(super) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    RawQuery(raw): RawQuery,
+) -> Result<Response, Problem> {
+    let asked = Asked::new(raw.as_deref());
+    let facets = of(&app, &viewer, &asked.query).await?;
+    page(StatusCode::OK, &FacetsPage { facets })
+}

@@ -1,0 +1,85 @@
+//! The values of the newest traces, counted.
+
+use super::*;
+
+async fn counted(store: &Store, p: &ProjectId, max: u32) -> BTreeMap<String, u64> {
+    let found = store.telemetry.trace_facets(p, &Filter::default(), max);
+    let found = found.await.unwrap();
+    let named = found.facets.into_iter().flat_map(|facet| {
+        let column = facet.column;
+        let named = |(value, n): (Option<String>, u64)| {
+            (format!("{column:?} {}", value.as_deref().unwrap_or("-")), n)
+        };
+        facet.values.into_iter().map(named).collect::<Vec<_>>()
+    });
+    let mut named: BTreeMap<String, u64> = named.collect();
+    named.insert("all".to_owned(), found.n_traces);
+    named
+}
+
+#[tokio::test]
+async fn values_of_the_newest_traces_are_counted_once_for_each_trace() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        assert_eq!(
+            counted(&store, &p, 10).await,
+            [("all".to_owned(), 0)].into()
+        );
+        let steps = (1..=5).map(|n| {
+            let mut step = span(n, n, None);
+            step.name = format!("name {}", n % 2);
+            step.user_id = (n == 5).then(|| "ada".to_owned());
+            step.tags = ["x", "y \u{0} z"].map(str::to_owned)[..(n % 3) as usize].to_vec();
+            if n == 1 {
+                step.level = Level::Error;
+            }
+            step
+        });
+        let write = store
+            .telemetry
+            .write_batch(&p, batch(steps.collect()), at(0));
+        write.await.unwrap();
+        let scores = [(1, 3, "tone"), (2, 3, "tone"), (3, 4, "fit"), (4, 1, "old")];
+        let scores = scores.map(|(n, trace, name)| NewScore {
+            id: ScoreId::new(&format!("s{n}")).unwrap(),
+            name: name.to_owned(),
+            value: ScoreValue::Numeric(0.5),
+            subject: Subject::Trace(trace_id(trace)),
+            source: ScoreSource::Api,
+            timestamp: at(0),
+            environment: "default".to_owned(),
+            comment: None,
+            metadata: Map::new(),
+            config_id: None,
+            queue_id: None,
+            author_user_id: None,
+            origin: None,
+        });
+        store
+            .telemetry
+            .put_scores(&p, &scores, at(0))
+            .await
+            .unwrap();
+        let found = counted(&store, &p, 4).await;
+        let of = |name: &str| found.get(name).copied();
+        assert_eq!(of("all"), Some(4), "the oldest is left out: {found:?}");
+        for (name, n) in [
+            ("Environment default", 4),
+            ("Name name 0", 2),
+            ("Name name 1", 2),
+            ("User ada", 1),
+            ("User -", 3),
+            ("Release -", 4),
+            ("Level DEFAULT", 4),
+            ("Tag x", 3),
+            ("Score tone", 1),
+            ("Score fit", 1),
+        ] {
+            assert_eq!(of(name), Some(n), "{name}: {found:?}");
+        }
+        assert_eq!(of("Score old"), None);
+        let tags = found.iter().filter(|(name, _)| name.starts_with("Tag y"));
+        assert_eq!(tags.map(|(_, n)| *n).collect::<Vec<_>>(), [2], "{found:?}");
+    })
+    .await;
+}

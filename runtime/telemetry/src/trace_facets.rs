@@ -1,0 +1,118 @@
+//! The values of the newest traces with how often each occurs.
+
+use std::fmt::Write as _;
+
+use perpend_domain::facets::{Facet, FacetColumn, Facets};
+use perpend_domain::filter::Filter;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::telemetry::TraceQuery;
+use perpend_sql::Sql;
+
+use super::trace_list::Shape;
+use crate::{Error, Telemetry};
+
+/// Values of a column that are told; one more is read to know whether there are others.
+const VALUES: usize = 20;
+
+const TAGS_SQLITE: &str = "SELECT g.value AS value FROM n, json_each(n.detail, '$.tags') g WHERE instr(n.detail, '\"tags\":') > 0";
+/// JSON can spell a NUL, and a text of PostgreSQL cannot hold it.
+const TAGS_POSTGRES: &str = "SELECT g.value AS value FROM n, json_array_elements_text( \
+       CASE WHEN strpos(n.detail, '\"tags\":') > 0 \
+            THEN COALESCE(replace(n.detail, '\\u0000', '\\ufffd')::json -> 'tags', '[]') ELSE '[]' END) g";
+
+perpend_sql::record! {
+    struct Told {
+        facet: i64,
+        value: Option<String>,
+        n: i64,
+    }
+}
+
+/// The values of a column, one row for each trace that has it, out of the traces `n`.
+fn rows_of(column: FacetColumn, project: &str, is_postgres: bool) -> String {
+    let own = |column: &str| format!("SELECT NULLIF(n.{column}, '') AS value FROM n");
+    match column {
+        FacetColumn::Environment => own("environment"),
+        FacetColumn::Name => own("name"),
+        FacetColumn::User => own("user_id"),
+        FacetColumn::Release => own("release"),
+        FacetColumn::Level => own("level"),
+        FacetColumn::Tag if is_postgres => TAGS_POSTGRES.to_owned(),
+        FacetColumn::Tag => TAGS_SQLITE.to_owned(),
+        // The traces lead: there are fewer of them than scores.
+        FacetColumn::Score => format!(
+            "SELECT s.name AS value FROM n CROSS JOIN scores s \
+              WHERE s.project_id = {project} AND s.trace_id = n.trace_id AND s.observation_id IS NULL \
+              GROUP BY s.trace_id, s.name"
+        ),
+    }
+}
+
+impl Telemetry {
+    /// The values of the newest traces that fit, looking at no more than `max`. Conditions that no column decides are
+    /// passed over.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn trace_facets(
+        &self,
+        project: &ProjectId,
+        filter: &Filter,
+        max: u32,
+    ) -> Result<Facets, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(Facets::default());
+        };
+        let is_postgres = self.pool.is_postgres();
+        let query = TraceQuery {
+            filter: filter.clone(),
+            ..TraceQuery::default()
+        };
+        let shape = Shape::new(project, tenant, &query, is_postgres, true);
+        let mut sql = Sql {
+            text: String::new(),
+            args: shape.args,
+        };
+        let project = sql.bind_text(project.as_str());
+        sql.push(&format!(
+            "WITH n AS MATERIALIZED (SELECT t.trace_id, t.environment, t.name, t.user_id, t.release, t.level, t.detail{} \
+              ORDER BY {} DESC LIMIT {}) SELECT CAST(-1 AS BIGINT) AS facet, CAST(NULL AS TEXT) AS value, COUNT(*) AS n FROM n",
+            shape.from_traces,
+            shape.start,
+            max
+        ));
+        for (at, column) in FacetColumn::ALL.into_iter().enumerate() {
+            let rows = rows_of(column, &project, is_postgres);
+            let _ = write!(
+                sql.text,
+                " UNION ALL SELECT * FROM (SELECT CAST({at} AS BIGINT) AS facet, v{at}.value AS value, COUNT(*) AS n \
+                   FROM ({rows}) v{at} GROUP BY v{at}.value ORDER BY 3 DESC, 2 LIMIT {}) f{at}",
+                VALUES + 1
+            );
+        }
+        let told: Vec<Told> = self.pool.select(&sql.text, &sql.args).await?;
+        let n_traces = told.iter().find(|row| row.facet < 0);
+        let n_traces = n_traces.map_or(0, |row| row.n.unsigned_abs());
+        let facets = FacetColumn::ALL.into_iter().enumerate();
+        let facets = facets.map(|(at, column)| {
+            let own = told
+                .iter()
+                .filter(|row| usize::try_from(row.facet) == Ok(at));
+            let mut values: Vec<_> = own
+                .map(|row| (row.value.clone(), row.n.unsigned_abs()))
+                .collect();
+            let has_more = VALUES < values.len();
+            values.truncate(VALUES);
+            Facet {
+                column,
+                values,
+                has_more,
+            }
+        });
+        Ok(Facets {
+            n_traces,
+            is_cut: n_traces == u64::from(max),
+            facets: facets.collect(),
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! The values of some columns with how many traces have each: links that add one to the filter, or exclude it.
+
+use askama::Template;
+use perpend_domain::facets::{Facet, FacetColumn, Facets};
+use perpend_domain::filter::{Condition, SetOp, TRACES, Test, find};
+use perpend_query::print_condition;
+
+use crate::Text;
+use crate::asked::TracesQuery;
+use crate::format::count;
+
+/// The values of some columns, counted.
+#[derive(Clone, Debug)]
+pub struct FacetsView {
+    pub(crate) n_traces: String,
+    pub(crate) is_cut: bool,
+    pub(crate) groups: Vec<Group>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) label: &'static str,
+    pub(crate) values: Vec<Value>,
+    pub(crate) has_more: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Value {
+    pub(crate) text: Text,
+    pub(crate) n: String,
+    /// The list with it.
+    pub(crate) with: String,
+    /// The list without it.
+    pub(crate) without: Option<String>,
+}
+
+/// The panel alone, for the script that puts it in its place.
+#[derive(Clone, Debug, Template)]
+#[template(path = "facets.html")]
+pub struct FacetsPage {
+    /// The panel.
+    pub facets: FacetsView,
+}
+
+const fn label(column: FacetColumn) -> &'static str {
+    match column {
+        FacetColumn::Environment => "Environment",
+        FacetColumn::Name => "Name",
+        FacetColumn::User => "User",
+        FacetColumn::Tag => "Tags",
+        FacetColumn::Release => "Release",
+        FacetColumn::Level => "Level",
+        FacetColumn::Score => "Scores",
+    }
+}
+
+/// The conditions that leave the traces with a value, and those without it.
+fn tests(column: FacetColumn, value: Option<&str>) -> Option<(&'static str, Test, Test)> {
+    let id = match column {
+        FacetColumn::Environment => "environment",
+        FacetColumn::Name => "name",
+        FacetColumn::User => "userId",
+        FacetColumn::Tag => "tags",
+        FacetColumn::Release => "release",
+        FacetColumn::Level => "level",
+        FacetColumn::Score => return None,
+    };
+    let one = || value.map(|value| vec![value.to_owned()]);
+    Some(match (one(), one(), column) {
+        (Some(with), Some(without), FacetColumn::Tag) => (
+            id,
+            Test::List(SetOp::AnyOf, with),
+            Test::List(SetOp::NoneOf, without),
+        ),
+        (Some(with), Some(without), _) => (id, Test::AnyOf(with), Test::NoneOf(without)),
+        _ => (id, Test::IsNull, Test::IsNotNull),
+    })
+}
+
+impl FacetsView {
+    /// As links that change what is asked of the list in the project at `base`.
+    #[must_use]
+    pub fn new(found: &Facets, query: &TracesQuery, base: &str) -> Self {
+        let groups = found.facets.iter().filter(|facet| !facet.values.is_empty());
+        Self {
+            n_traces: count(found.n_traces),
+            is_cut: found.is_cut,
+            groups: groups.map(|facet| group(facet, query, base)).collect(),
+        }
+    }
+}
+
+fn group(facet: &Facet, query: &TracesQuery, base: &str) -> Group {
+    let with_term = |test: Test, id: &str| {
+        let condition = Condition {
+            column: find(TRACES, id),
+            test,
+        };
+        let term = print_condition(&condition)?;
+        let q = format!("{} {term}", query.q);
+        Some(query.with(q.trim()).address(base, 1))
+    };
+    let value = |(value, n): &(Option<String>, u64)| {
+        let value = value.as_deref();
+        let (with, without) = match tests(facet.column, value) {
+            Some((id, with, without)) => (with_term(with, id)?, with_term(without, id)),
+            None => (with_score(query, value?, base), None),
+        };
+        Some(Value {
+            text: Text::from(value.unwrap_or("none")),
+            n: count(*n),
+            with,
+            without,
+        })
+    };
+    Group {
+        label: label(facet.column),
+        values: facet.values.iter().filter_map(value).collect(),
+        has_more: facet.has_more,
+    }
+}
+
+/// The list with a column of the scores of this name: no condition asks for every trace that has one.
+fn with_score(query: &TracesQuery, name: &str, base: &str) -> String {
+    let columns = query.columns.with_score(name);
+    let query = TracesQuery {
+        columns,
+        ..query.clone()
+    };
+    query.address(base, 1)
+}
+
+impl Group {
+    pub(crate) fn is_of_scores(&self) -> bool {
+        self.label == label(FacetColumn::Score)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perpend_query::parse;
+
+    #[test]
+    fn a_value_is_a_link_that_the_filter_reads_back() {
+        let hostile = "a \"b\",(c):d";
+        for (column, q) in [
+            (FacetColumn::Name, "x"),
+            (FacetColumn::Tag, ""),
+            (FacetColumn::Level, "level:ERROR"),
+        ] {
+            let facet = Facet {
+                column,
+                values: vec![(Some(hostile.to_owned()), 12_345), (None, 1)],
+                has_more: true,
+            };
+            let found = Facets {
+                n_traces: 10_000,
+                is_cut: true,
+                facets: vec![facet],
+            };
+            let view = FacetsView::new(&found, &TracesQuery::of(q), "/p");
+            let value = &view.groups[0].values[0];
+            assert_eq!(value.n, "12,345");
+            for address in [Some(&value.with), value.without.as_ref()]
+                .into_iter()
+                .flatten()
+            {
+                let raw = address.split_once("q=").unwrap().1;
+                let text = percent_encoding::percent_decode_str(raw);
+                let text = text.decode_utf8().unwrap();
+                let parsed = parse(&text, TRACES);
+                assert_eq!(parsed.faults().count(), 0, "{text}");
+                let last = parsed.filter.conditions.last().unwrap();
+                assert!(
+                    format!("{:?}", last.test).contains(r#"a \"b\",(c):d"#),
+                    "{last:?}"
+                );
+            }
+        }
+    }
+}
