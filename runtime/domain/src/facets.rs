@@ -1,4 +1,4 @@
-//! Which values there are in some columns of traces, and how often.
+//! Which values there are in some columns of traces and how often, and counts that end at a bound.
 
 /// A column whose values are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,4 +52,13 @@ pub struct Facets {
     pub is_cut: bool,
     /// One for each column.
     pub facets: Vec<Facet>,
+}
+
+/// A number that was counted as far as a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// So many were counted.
+    pub n: u64,
+    /// There are, or may be, more.
+    pub is_more: bool,
 }

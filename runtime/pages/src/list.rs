@@ -16,6 +16,10 @@ use crate::state::App;
 use crate::viewer::Viewer;
 use crate::{facets, lines, peek, read, setup};
 
+/// Terms of which it is said how many traces they alone leave.
+const MAX_ALONE: usize = 10;
+/// Counted as far as the first; of traces that no index can tell so many are looked through.
+const ALONE: (u64, u64) = (10_000, 2_000);
 /// Traces that are looked through for what no index can tell, such as the words of a step.
 const MAX_TESTED: u64 = 20_000;
 
@@ -49,7 +53,11 @@ pub(super) async fn show(
         view.with_own = Some(all.address(view.shell.base(), 1));
     }
     view.json = json(&parsed);
-    fill(&app, &viewer, parsed, number, &mut view).await?;
+    fill(&app, &viewer, parsed.filter.clone(), number, &mut view).await?;
+    if view.lines.is_empty() && number == 1 {
+        let hidden = parsed.filter.conditions.last().filter(|_| hides_own);
+        count_alone(&app, &viewer, (&parsed, hidden), &mut view).await?;
+    }
     let is_bare = view.lines.is_empty() && view.terms.is_empty();
     if is_bare
         && read::traces(&app, &viewer.project, Filter::default(), 1, 1)
@@ -80,9 +88,32 @@ fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {
             without: format!("{} {}", before.trim_end(), behind.trim_start())
                 .trim()
                 .to_owned(),
+            alone: None,
         }
     };
     parsed.terms.iter().map(chip).collect()
+}
+
+/// Says of each of the first terms how many traces it alone leaves. `hidden`: what nobody asked for and holds all the same.
+async fn count_alone(
+    app: &App,
+    viewer: &Viewer,
+    (parsed, hidden): (&Parsed, Option<&Condition>),
+    view: &mut TracesPage,
+) -> Result<(), Problem> {
+    let telemetry = &app.store.telemetry;
+    for (chip, term) in view.terms.iter_mut().zip(&parsed.terms).take(MAX_ALONE) {
+        let Ok(conditions) = &term.outcome else {
+            continue;
+        };
+        let conditions = conditions.iter().chain(hidden).cloned();
+        let filter = Filter {
+            conditions: conditions.collect(),
+        };
+        let counted = telemetry.count_traces(&viewer.project, &filter, ALONE);
+        chip.alone = Some(counted.await?);
+    }
+    Ok(())
 }
 
 fn json(parsed: &Parsed) -> String {
@@ -100,12 +131,12 @@ fn json(parsed: &Parsed) -> String {
 async fn fill(
     app: &App,
     viewer: &Viewer,
-    parsed: Parsed,
+    filter: Filter,
     number: u32,
     view: &mut TracesPage,
 ) -> Result<(), Problem> {
     let asked = TraceQuery {
-        filter: parsed.filter,
+        filter,
         order: view.query.sort.order,
         ascending: view.query.sort.ascending,
         page: number,

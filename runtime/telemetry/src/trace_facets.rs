@@ -1,8 +1,8 @@
-//! The values of the newest traces with how often each occurs.
+//! The values of the newest traces with how often each occurs, and counts that end at a bound.
 
 use std::fmt::Write as _;
 
-use perpend_domain::facets::{Facet, FacetColumn, Facets};
+use perpend_domain::facets::{Counted, Facet, FacetColumn, Facets};
 use perpend_domain::filter::Filter;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::telemetry::TraceQuery;
@@ -113,6 +113,49 @@ impl Telemetry {
             n_traces,
             is_cut: n_traces == u64::from(max),
             facets: facets.collect(),
+        })
+    }
+
+    /// How many traces fit: as far as `max`, and where a part of the filter is tested in memory, out of the newest
+    /// `max_tested`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn count_traces(
+        &self,
+        project: &ProjectId,
+        filter: &Filter,
+        (max, max_tested): (u64, u64),
+    ) -> Result<Counted, Error> {
+        let query = TraceQuery {
+            filter: filter.clone(),
+            limit: 1,
+            ..TraceQuery::default()
+        };
+        let nothing = Counted {
+            n: 0,
+            is_more: false,
+        };
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(nothing);
+        };
+        let shape = Shape::new(project, tenant, &query, self.pool.is_postgres(), false);
+        if !shape.is_told_by_columns() {
+            let tested = self.traces_tested(project, &query, max_tested).await?;
+            return Ok(Counted {
+                n: tested.found.n_total,
+                is_more: 0 < tested.n_left,
+            });
+        }
+        let count = format!(
+            "SELECT COUNT(*) FROM (SELECT 1{} LIMIT {}) c",
+            shape.from,
+            max + 1
+        );
+        let n = self.count(&count, &shape.args).await?;
+        Ok(Counted {
+            n: n.min(max),
+            is_more: max < n,
         })
     }
 }

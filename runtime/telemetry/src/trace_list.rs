@@ -104,7 +104,7 @@ fn lead(filter: &Filter) -> Option<(usize, usize)> {
 /// How the rows of a list are found.
 pub(super) struct Shape {
     /// `FROM ... WHERE ...`, without the traces where an index beside them tells all.
-    from: String,
+    pub(super) from: String,
     /// The same with the traces as `t`.
     pub(super) from_traces: String,
     pub(super) args: Vec<Arg<'static>>,
@@ -193,6 +193,11 @@ impl Shape {
             start,
             has_lead: lead.is_some(),
         }
+    }
+
+    /// Whether nothing is left to be tested in memory.
+    pub(super) fn is_told_by_columns(&self) -> bool {
+        self.rest.is_empty()
     }
 
     /// What follows `ORDER BY`. `sorted`: not in the order of an index.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use perpend_domain::facets::Counted;
 use perpend_domain::ids::TraceId;
 use perpend_domain::metrics::Granularity;
 use perpend_domain::observation::{Level, Observation, ObservationKind};
@@ -359,6 +360,7 @@ fn hostile_text_is_inert_in_the_list() {
             text: text(HOSTILE),
             problem: Some(text(HOSTILE)),
             without: typed(),
+            alone: None,
         }],
         json: typed(),
         origin: typed(),
@@ -422,13 +424,17 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         text: text("userId:x"),
         problem: None,
         without: String::new(),
+        alone: Some(Counted {
+            n: 10_000,
+            is_more: true,
+        }),
     };
     let filtered = checked(&TracesPage {
         terms: vec![chip],
         setup: None,
         ..page(TracesQuery::of("userId:x"))
     });
-    assert!(filtered.contains("No trace fits"));
+    assert!(filtered.contains("No trace fits") && filtered.contains("alone leaves 10,000+ traces"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The list of latest traces with its filter.
 
 use askama::Template;
+use perpend_domain::facets::Counted;
 
 use crate::asked::{ROWS, TracesQuery};
 use crate::columns::{Column, Head, Table};
@@ -11,6 +12,7 @@ use crate::peek::Peek;
 use crate::setup::Setup;
 use crate::sort::Sort;
 use crate::ways::Ways;
+use crate::words::many;
 use crate::{Shell, Text};
 
 /// Traces that fit a filter.
@@ -58,6 +60,8 @@ pub struct TermChip {
     pub problem: Option<Text>,
     /// The filter without it.
     pub without: String,
+    /// Where no trace fits all terms: how many it alone leaves.
+    pub alone: Option<Counted>,
 }
 
 /// A column to choose.
@@ -77,6 +81,20 @@ impl Pick {
             is_shown,
             earlier: None,
         }
+    }
+}
+
+impl TermChip {
+    /// How many traces it alone leaves; none where that was not counted.
+    fn leaves(&self) -> Option<String> {
+        let Counted { n, is_more } = self.alone?;
+        let n = match (n, is_more) {
+            (0, false) => "no trace".to_owned(),
+            (0, true) => "none of the newest traces".to_owned(),
+            (_, true) => format!("{}+ traces", count(n)),
+            (_, false) => many(n, "trace"),
+        };
+        Some(n)
     }
 }
 

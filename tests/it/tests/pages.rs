@@ -475,3 +475,27 @@ async fn values_are_counted_beside_the_list_and_lead_to_the_traces_that_have_the
     assert_eq!(rows(&found), ["ticket 3"], "{not}");
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn an_empty_list_says_what_each_condition_alone_leaves() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    for n in 1..=3 {
+        let trace = Trace::new(n, "ticket").attribute("langfuse.user.id", &format!("u{n}"));
+        app.ingest(&trace).await.unwrap();
+    }
+    let q = perpend_ui::encode("name:ticket userId:u2 userId:u3 latncy:>2 sessionId:set nowhere");
+    let page = visitor.page(&format!("/traces?q={q}")).await;
+    let (_, empty) = page.split_once("No trace fits these conditions").unwrap();
+    for said in [
+        "name:ticket</bdi></code> alone leaves 3 traces",
+        "userId:u2</bdi></code> alone leaves 1 trace ",
+        "latncy:&#62;2</bdi></code> has no effect",
+        "sessionId:set</bdi></code> alone leaves no trace",
+        "nowhere</bdi></code> alone leaves no trace",
+        "drop it",
+    ] {
+        assert!(empty.contains(said), "{said} is missing: {empty}");
+    }
+    app.stop().await.unwrap();
+}

@@ -83,3 +83,33 @@ async fn values_of_the_newest_traces_are_counted_once_for_each_trace() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_count_ends_at_its_bound_and_says_that_there_is_more() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let steps = (1..=9).map(|n| span(n, 1, None)).collect();
+        let write = store.telemetry.write_batch(&p, batch(steps), at(0));
+        write.await.unwrap();
+        let version =
+            json!({"type": "string", "column": "version", "operator": "=", "value": "1.0"});
+        let text =
+            json!({"type": "string", "column": "text", "operator": "matches", "value": "STEP"});
+        for (condition, max, n, is_more) in [
+            (&version, (9, 1), 9, false),
+            (&version, (8, 1), 8, true),
+            (&text, (100, 4), 4, true),
+            (&text, (100, 9), 9, false),
+        ] {
+            let filter = Filter::parse(std::slice::from_ref(condition), TRACES).unwrap();
+            let counted = store.telemetry.count_traces(&p, &filter, max);
+            let counted = counted.await.unwrap();
+            assert_eq!(
+                (counted.n, counted.is_more),
+                (n, is_more),
+                "{condition} {max:?}"
+            );
+        }
+    })
+    .await;
+}
