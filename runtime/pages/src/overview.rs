@@ -21,6 +21,9 @@ const MAX_ASKED: u32 = 100;
 /// Traces with errors that are shown.
 const FAILED: u32 = 5;
 
+/// Milliseconds.
+const MINUTE: i64 = 60_000;
+
 /// How long a range is, as the address and the page name it.
 struct Range {
     from: &'static str,
@@ -98,8 +101,10 @@ pub(super) async fn show(
             is_shown: range.from == shown.from,
         })
         .collect();
-    let to = app.web.clock.now();
-    let range = (to.plus_millis(-shown.minutes * 60_000), to);
+    // To the end of the minute: the page that is asked for again within it is the same one.
+    let now = app.web.clock.now().as_millis();
+    let to = Timestamp::from_millis(now.div_euclid(MINUTE) * MINUTE + MINUTE);
+    let range = (to.plus_millis(-shown.minutes * MINUTE), to);
     view.figures = figures(&app, &viewer, range).await?;
     view.charts = charts::of(&app, &viewer, range).await?;
     view.waiting = waiting(&app, &viewer).await?;
