@@ -15,6 +15,7 @@ const MAX_DEPTH: usize = 5;
 pub(super) struct Shape {
     /// What it is for.
     pub(super) text: Text,
+    /// The name of its type; of an object with fields the types whose fields it has too.
     pub(super) kind: Vec<Piece>,
     /// Of an object.
     pub(super) fields: Vec<Field>,
@@ -165,11 +166,16 @@ pub(super) fn shapes(schema: &Value) -> Vec<Shape> {
 fn shape(schema: &Value) -> Shape {
     let mut found = Vec::new();
     fields(schema, "", 0, &mut found);
+    let parts = schema["allOf"].as_array().into_iter().flatten();
+    let named: Vec<Value> = parts
+        .filter(|part| part["$ref"].is_string())
+        .cloned()
+        .collect();
     Shape {
         text: text(&schema["description"]),
         kind: match found.is_empty() {
             true => kind(schema, 0),
-            false => Vec::new(),
+            false => joined(&named, " and ", 0),
         },
         fields: found,
     }
@@ -221,6 +227,18 @@ mod tests {
         }
         let named = kind(&json!({ "$ref": "#/components/schemas/New Thing" }), 0);
         assert_eq!(named[0].target.as_deref(), Some("type-New-Thing"));
+    }
+
+    #[test]
+    fn an_object_with_the_fields_of_other_types_names_them() {
+        let schema = json!({ "allOf": [
+            { "properties": { "a": {} } },
+            { "$ref": "#/components/schemas/Judge" },
+            { "$ref": "#/components/schemas/Code" },
+        ] });
+        let shapes = shapes(&schema);
+        assert_eq!(name(&shapes[0].kind), "Judge and Code");
+        assert_eq!(shapes[0].fields.len(), 1);
     }
 
     #[test]
