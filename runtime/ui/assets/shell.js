@@ -1,4 +1,4 @@
-// On every page: single keys, times in the reader's zone, and waiting for what is not there yet. Without this
+// On every page: single keys, times in the reader's zone, copying, and waiting for what is not there yet. Without this
 // script the same is reached by links, and times are UTC.
 "use strict";
 
@@ -31,9 +31,34 @@ function step(by) {
   return true;
 }
 
+// One region says what was done; it is read out, and goes by itself unless somebody points at it.
+
+const toast = document.getElementById("toast");
+let toastEnds = 0;
+
+function say(text) {
+  toast.textContent = text;
+  clearTimeout(toastEnds);
+  toastEnds = setTimeout(hush, 8000);
+}
+
+function hush() {
+  if (toast.matches(":hover, :focus-within")) toastEnds = setTimeout(hush, 1000);
+  else toast.textContent = "";
+}
+
+async function copy(text, what) {
+  // Browsers offer this on https and on this machine only.
+  const isDone = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+  say(isDone ? `${what} copied` : `${what} not copied: the browser allows it on https and localhost only`);
+}
+
 function onClick(event) {
-  const button = event.target instanceof Element ? event.target.closest("[data-opens]") : null;
-  if (button) document.getElementById(button.dataset.opens)?.showModal();
+  const button = event.target instanceof Element ? event.target.closest("[data-copies], [data-opens]") : null;
+  if (!button) return;
+  const { copies, opens, what } = button.dataset;
+  if (opens) document.getElementById(opens)?.showModal();
+  else copy(document.getElementById(copies)?.textContent ?? "", what ?? "Text");
 }
 
 // Keys
@@ -65,6 +90,7 @@ function onShellKey(event) {
       news?.click();
       break;
     }
+    case "y": copy(location.href, "Address"); break;
     case ">": isDone = go("a[rel=next]"); break;
     case "<": isDone = go("a[rel=prev]"); break;
     case "f":
@@ -120,7 +146,7 @@ async function wait() {
 
 if (preferred.keys !== "off") addEventListener("keydown", onShellKey);
 document.addEventListener("click", onClick);
-for (const button of document.querySelectorAll("[data-opens]")) button.hidden = false;
+for (const button of document.querySelectorAll("[data-copies], [data-opens]")) button.hidden = false;
 if (preferred.zone === "browser") {
   localTimes(document.body);
   // Parts of pages are fetched later.

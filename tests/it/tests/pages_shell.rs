@@ -53,8 +53,7 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
     let run = link["datasetRunId"].as_str().unwrap();
     let score = json!({ "name": "tone", "value": 1, "traceId": trace.id });
     let score = id(&post(&app, "/api/public/scores", score).await);
-    let config = json!({ "values": ["thank"] });
-    let evaluator = app.evaluator("perpend/text", "contains-all", config);
+    let evaluator = app.evaluator("perpend/text", "exact-match", json!({}));
     let evaluator = evaluator.await.unwrap();
     let rule = app.rule(&evaluator, json!({})).await.unwrap();
     let step = Trace::span_id(2);
@@ -87,11 +86,8 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
     }
     // What stands in another project is not found.
     let other = app.other_project().await.unwrap();
-    let foreign = other.json(
-        Method::POST,
-        "/api/public/v2/datasets",
-        &json!({ "name": "theirs" }),
-    );
+    let body = json!({ "name": "theirs" });
+    let foreign = other.json(Method::POST, "/api/public/v2/datasets", &body);
     let foreign = id(&foreign.await.unwrap().json());
     let none = visitor.page(&format!("/search?q={foreign}&go=1")).await;
     assert!(none.contains("Nothing found"), "{none}");
