@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use perpend_browser::{Place, Shared, Visitor};
 use serde_json::Value;
@@ -34,6 +34,14 @@ const STOP: &str = "(() => {
     const style = getComputedStyle(on);
     if (style.outlineStyle === 'none' || parseFloat(style.outlineWidth) < 1) wrong.push('has no outline');
     return { at: all.indexOf(on), what: on.outerHTML.slice(0, 100), wrong };
+})()";
+
+/// What can be reached and is seen, each by its place in the document.
+const REACHABLE: &str = "(() => {
+    const all = Array.from(document.querySelectorAll('*'));
+    const can = 'a[href], button, input, select, textarea, summary, [tabindex=\"0\"]';
+    return all.flatMap((one, at) => one.matches(can) && one.tabIndex >= 0 && one.checkVisibility({ visibilityProperty: true })
+        ? [{ at, what: one.outerHTML.slice(0, 100) }] : []);
 })()";
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
@@ -96,8 +104,11 @@ async fn walk(visitor: &Visitor, name: &str) -> Result<Vec<String>> {
         let wrong = wrong.iter().filter_map(Value::as_str);
         found.extend(wrong.map(|wrong| format!("{name}: {} {wrong}", stop["what"])));
     }
-    if seen.len() < 2 {
-        found.push(format!("{name}: Tab stops {} times", seen.len()));
+    let reachable = visitor.browser.eval(REACHABLE).await?;
+    for one in reachable.as_array().context("a list")? {
+        if one["at"].as_u64().is_none_or(|at| !seen.contains(&at)) {
+            found.push(format!("{name}: {} is passed over", one["what"]));
+        }
     }
     Ok(found)
 }

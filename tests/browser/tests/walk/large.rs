@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use perpend_browser::{Place, Server, Shared, Visitor};
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use crate::data;
 
@@ -16,6 +17,9 @@ const STEPS: u64 = 98;
 const N: u64 = 1 + ROUNDS * (STEPS + 2);
 /// Spans in a request.
 const PART: usize = 5_000;
+
+/// The most that scripts may hold.
+const HEAP: f64 = 60.0 * 1024.0 * 1024.0;
 
 const N_ROWS: &str = "document.querySelectorAll('.grid [role=row]').length";
 const SIZE: &str = "performance.getEntriesByType('navigation')[0].encodedBodySize";
@@ -28,11 +32,39 @@ const IN_VIEW: &str = "(() => {
 })()";
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
-    vec![shared.test(
-        Place::Own,
-        "a_trace_of_fifty_thousand_observations_opens_small_and_is_walked_to_its_end",
-        walk,
-    )]
+    vec![
+        shared.test(
+            Place::Own,
+            "a_trace_of_fifty_thousand_observations_opens_with_few_rows_and_bytes",
+            opens_small,
+        ),
+        shared.test(
+            Place::Own,
+            "its_end_and_its_middle_are_reached_and_the_page_stays_small_on_the_way",
+            walks,
+        ),
+        shared.test(
+            Place::Own,
+            "a_link_to_its_last_observation_opens_with_it_selected_and_in_view",
+            opens_at_the_end,
+        ),
+        shared.test(
+            Place::Own,
+            "equal_neighbours_are_one_row_that_opens_in_place",
+            opens_a_run,
+        ),
+    ]
+}
+
+/// Opens it, sent by whichever test comes first, with what follows the path of its page.
+async fn open(visitor: &Visitor, rest: &str) -> Result<()> {
+    static SENT: OnceCell<()> = OnceCell::const_new();
+    SENT.get_or_try_init(|| send(&visitor.server)).await?;
+    visitor.log_in().await?;
+    let path = format!("/traces/{}{rest}", data::trace_id(TRACE));
+    visitor.open(&path).await?;
+    visitor.browser.wait_for(&format!("{N_ROWS} > 20")).await?;
+    check_small(visitor).await
 }
 
 async fn send(server: &Server) -> Result<()> {
@@ -88,21 +120,56 @@ async fn heap(visitor: &Visitor) -> Result<f64> {
     used["value"].as_f64().context("a number")
 }
 
-async fn walk(visitor: &Visitor) -> Result<()> {
-    let Visitor { server, browser } = visitor;
-    send(server).await?;
-    visitor.log_in().await?;
-    let path = format!("/traces/{}", data::trace_id(TRACE));
-    visitor.open(&path).await?;
-    browser.wait_for(&format!("{N_ROWS} > 20")).await?;
-    check_small(visitor).await?;
+async fn opens_small(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    open(visitor, "").await?;
     browser.picture("fifty-thousand").await?;
+    // A map shows the whole, and each figure counts all of it.
+    browser
+        .expect("document.querySelector('#map path') !== null")
+        .await?;
+    ensure!(browser.text(".figures").await?.contains("50,001"));
+    // What the script fetches ahead is as small.
+    browser.wait_for(&format!("{N_ROWS} > 300")).await?;
+    check_small(visitor).await?;
+    visitor.assert_quiet().await
+}
 
+const COUNT: &str = "Number(document.querySelector('.grid').getAttribute('aria-rowcount'))";
+
+async fn opens_a_run(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    open(visitor, "").await?;
+    let run = "document.querySelector('.window .row.run')";
+    browser
+        .expect(&format!("{run}.textContent.includes('98')"))
+        .await?;
+    // Its name is seen, whatever is said beside it.
+    browser
+        .expect(&format!(
+            "(({{ scrollWidth, clientWidth }}) => scrollWidth <= clientWidth)({run}.querySelector('.name'))"
+        ))
+        .await?;
+    let n_lines = browser.eval(COUNT).await?;
+    browser
+        .eval(&format!(
+            "{run}.scrollIntoView({{ block: 'center' }}), {run}.click()"
+        ))
+        .await?;
+    browser
+        .wait_for(&format!("{COUNT} === {n_lines} + {STEPS}"))
+        .await?;
+    check_small(visitor).await?;
+    visitor.assert_quiet().await
+}
+
+async fn walks(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    open(visitor, "").await?;
     // End leads to the last row, wherever the keyboard was.
-    let count = "Number(document.querySelector('.grid').getAttribute('aria-rowcount'))";
     let focused = "Number(document.activeElement.getAttribute('aria-rowindex'))";
     browser.press("j\u{e010}").await?;
-    browser.wait_for(&format!("{focused} === {count}")).await?;
+    browser.wait_for(&format!("{focused} === {COUNT}")).await?;
     check_small(visitor).await?;
 
     // The map leads to the middle.
@@ -110,25 +177,9 @@ async fn walk(visitor: &Visitor) -> Result<()> {
     let middle = format!(
         "(() => {{ const grid = document.querySelector('.grid').getBoundingClientRect(); \
          const row = document.elementFromPoint(grid.left + grid.width / 2, grid.top + grid.height / 2).closest('.row'); \
-         return Math.abs(Number(row?.getAttribute('aria-rowindex')) - {count} / 2) < 60; }})()"
+         return Math.abs(Number(row?.getAttribute('aria-rowindex')) - {COUNT} / 2) < 60; }})()"
     );
     browser.wait_for(&middle).await?;
-    check_small(visitor).await?;
-
-    // A run of equal neighbours opens in place, and says how many there are.
-    let run = "document.querySelector('.window .row.run')";
-    browser
-        .expect(&format!("{run}.textContent.includes('98')"))
-        .await?;
-    let n_lines = browser.eval(count).await?;
-    browser
-        .eval(&format!(
-            "{run}.scrollIntoView({{ block: 'center' }}), {run}.click()"
-        ))
-        .await?;
-    browser
-        .wait_for(&format!("{count} === {n_lines} + {STEPS}"))
-        .await?;
     check_small(visitor).await?;
 
     // From top to bottom in strides: rows come, and go again.
@@ -148,13 +199,17 @@ async fn walk(visitor: &Visitor) -> Result<()> {
         check_small(visitor).await?;
     }
     let used = heap(visitor).await?;
-    ensure!(used < 60.0 * 1024.0 * 1024.0, "{used} bytes of script heap");
+    ensure!(used < HEAP, "{used} bytes of script heap");
+    visitor.assert_quiet().await
+}
 
-    // A link to the last observation opens with it selected and in view, and the way to it open.
+async fn opens_at_the_end(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
     let last = data::span_id(N);
-    visitor.open(&format!("{path}?observation={last}")).await?;
+    open(visitor, &format!("?observation={last}")).await?;
     browser.wait_for(IN_VIEW).await?;
     let selected = "document.querySelector('.window [aria-selected=true]')";
+    // The way to it is open: the trace, the root and its round are above it.
     browser
         .expect(&format!(
             "{selected}.dataset.step === '{last}' && {selected}.getAttribute('aria-level') === '4'"
@@ -167,6 +222,5 @@ async fn walk(visitor: &Visitor) -> Result<()> {
             .await?
             .contains("what round 499 gave")
     );
-    check_small(visitor).await?;
     visitor.assert_quiet().await
 }
