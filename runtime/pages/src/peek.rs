@@ -10,8 +10,9 @@ use perpend_web::problem::Problem;
 
 use crate::answer::page;
 use crate::asked::Asked;
+use crate::read::unknown;
 use crate::state::App;
-use crate::trace::{OfTrace, unknown};
+use crate::trace::OfTrace;
 use crate::viewer::Viewer;
 use crate::{lines, read};
 

@@ -31,7 +31,7 @@ pub struct Asset {
 /// What the colours of the dark theme begin with in the style sheet.
 const DARK: &str = "@media (prefers-color-scheme: dark) {\n";
 
-static ASSETS: LazyLock<[Asset; 8]> = LazyLock::new(|| {
+static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     let asset = |name: &'static str, content_type, bytes: &'static [u8]| {
         let digest = Digest::of(bytes).to_string();
         Asset {
@@ -41,7 +41,7 @@ static ASSETS: LazyLock<[Asset; 8]> = LazyLock::new(|| {
             path: format!("/assets/{}-{name}", &digest[..16]),
         }
     };
-    [
+    vec![
         asset(
             "app.css",
             "text/css; charset=utf-8",

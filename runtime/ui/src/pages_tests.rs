@@ -751,6 +751,7 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
             n,
             selected: None,
             n_scores: &HashMap::new(),
+            looking: &Looking::default(),
             with_map: true,
         }))
     };

@@ -1,0 +1,237 @@
+//! Pages: how long the server takes for what people open, and how much of it goes over the wire, compressed as browsers
+//! ask for it. On the data of the queries, and two traces of 50,000 observations beside them.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use crate::http::Connection;
+use crate::load::quantile;
+use crate::report::{Bar, Figure};
+use crate::scenario::queries::data::{self, HUGE, HUGE_TRACES, trace_id};
+use crate::server::Server;
+
+/// Requests of one figure.
+const N_REQUESTS: u64 = 200;
+/// Where a page is slow, fewer say as much.
+const N_SLOW: u64 = 20;
+
+/// What a page may take, milliseconds, and how many bytes it may have.
+#[derive(Clone, Copy, Debug)]
+struct Budget(f64, f64);
+
+const PAGE: Budget = Budget(50.0, 45_000.0);
+const FRAGMENT: Budget = Budget(30.0, 20_000.0);
+const LARGE: Budget = Budget(50.0, 60_000.0);
+const ROWS: Budget = Budget(20.0, 20_000.0);
+
+/// Opens the pages of the data of the queries.
+///
+/// # Errors
+/// When the server refuses something.
+pub(crate) async fn measure(n_observations: u64) -> anyhow::Result<Vec<Figure>> {
+    let (server, filled) = data::server(n_observations).await?;
+    let mut opening = Opening::log_in(&server).await?;
+    let trace = |at: u64| trace_id(at * 97 % filled.n_traces);
+    let base = opening.base.clone();
+    opening.files().await?;
+    opening.page("overview", PAGE, |_| base.clone()).await?;
+    let list = |q: &str| format!("{base}/traces?q={q}");
+    opening.page("traces", PAGE, |_| list("")).await?;
+    for (what, q) in [
+        (
+            "of a name, in an environment",
+            "name%3Achat%20environment%3Astaging",
+        ),
+        ("with errors", "level%3AERROR"),
+        ("slower than 5 s", "latency%3A%3E5"),
+        ("with a low score", "score.quality%3A%3C0.1"),
+        ("with a metadata member", "metadata.tier%3Agold"),
+    ] {
+        opening
+            .page(&format!("traces {what}"), PAGE, |_| list(q))
+            .await?;
+    }
+    for sort in ["latency", "cost"] {
+        let what = format!("traces by {sort}");
+        opening
+            .page(&what, PAGE, |_| format!("{base}/traces?sort={sort}"))
+            .await?;
+    }
+    opening
+        .page("page 20 of the traces", PAGE, |_| {
+            format!("{base}/traces?page=20")
+        })
+        .await?;
+    opening
+        .page("a trace", PAGE, |at| format!("{base}/traces/{}", trace(at)))
+        .await?;
+    for view in ["time", "thread", "log"] {
+        let what = format!("a trace as {view}");
+        opening
+            .page(&what, PAGE, |at| {
+                format!("{base}/traces/{}?v={view}", trace(at))
+            })
+            .await?;
+    }
+    opening
+        .page("pane of a trace", FRAGMENT, |at| {
+            format!("{base}/_/traces/{}/detail", trace(at))
+        })
+        .await?;
+    opening
+        .page("sessions", PAGE, |_| format!("{base}/sessions"))
+        .await?;
+    opening
+        .page("a session", PAGE, |at| {
+            format!("{base}/sessions/session-{}", at * 31)
+        })
+        .await?;
+    opening
+        .page("users", PAGE, |_| format!("{base}/users"))
+        .await?;
+    opening
+        .page("a user", PAGE, |at| format!("{base}/users/user-{}", at * 7))
+        .await?;
+    opening
+        .page("rules", PAGE, |_| format!("{base}/rules"))
+        .await?;
+    opening.large().await?;
+    let mut figures = opening.figures;
+    let resident = server.resident_bytes() as f64 / f64::from(1 << 20);
+    figures.push(figure(
+        "resident memory afterwards",
+        resident,
+        "MiB",
+        Bar::None,
+    ));
+    server.stop().await?;
+    Ok(figures)
+}
+
+fn figure(what: &str, value: f64, unit: &'static str, bar: Bar) -> Figure {
+    Figure {
+        scenario: "pages",
+        what: what.to_owned(),
+        value,
+        unit,
+        bar,
+    }
+}
+
+/// A browser that has logged in.
+struct Opening {
+    connection: Connection,
+    cookie: String,
+    /// What the addresses of the project begin with.
+    base: String,
+    figures: Vec<Figure>,
+}
+
+impl Opening {
+    async fn log_in(server: &Server) -> anyhow::Result<Self> {
+        let mut connection = server.connect().await?;
+        let token = server.login_token()?;
+        let (cookie, base) = connection.log_in(&token).await?;
+        Ok(Self {
+            connection,
+            cookie,
+            base,
+            figures: Vec::new(),
+        })
+    }
+
+    async fn open(&mut self, path: &str) -> anyhow::Result<(Duration, usize)> {
+        let begun = Instant::now();
+        let (status, body) = self.connection.page(path, &self.cookie).await?;
+        let took = begun.elapsed();
+        anyhow::ensure!(status == 200, "{path}: {status}");
+        Ok((took, body.len()))
+    }
+
+    /// Two figures: the 95th percentile in milliseconds after a first request, and the most bytes.
+    async fn page(
+        &mut self,
+        what: &str,
+        Budget(most_ms, most_bytes): Budget,
+        path: impl Fn(u64) -> String,
+    ) -> anyhow::Result<()> {
+        let (first, _) = self.open(&path(0)).await?;
+        let n = match first.as_millis() {
+            0..=300 => N_REQUESTS,
+            _ => N_SLOW,
+        };
+        let (mut took, mut most) = (Vec::new(), 0);
+        for at in 1..=n {
+            let (elapsed, n_bytes) = self.open(&path(at)).await?;
+            took.push(elapsed);
+            most = most.max(n_bytes);
+        }
+        took.sort_unstable();
+        let p95 = quantile(&took, 0.95).as_secs_f64() * 1e3;
+        eprintln!("pages: {what}: p95 {p95:.1} ms, {most} bytes");
+        self.figures.push(figure(
+            &format!("{what}: p95"),
+            p95,
+            "ms",
+            Bar::AtMost(most_ms),
+        ));
+        let most = most as f64;
+        self.figures.push(figure(
+            &format!("{what}: at most"),
+            most,
+            "bytes",
+            Bar::AtMost(most_bytes),
+        ));
+        Ok(())
+    }
+
+    /// What a first visit loads beside the page.
+    async fn files(&mut self) -> anyhow::Result<()> {
+        let (_, body) = self.connection.plain_page(&self.base, &self.cookie).await?;
+        let text = String::from_utf8_lossy(&body).into_owned();
+        let files = text.split('"').filter(|part| part.starts_with("/assets/"));
+        let files: std::collections::BTreeSet<&str> = files.collect();
+        let mut sum = 0;
+        for file in files {
+            sum += self.open(file).await?.1;
+        }
+        self.figures.push(figure(
+            "files of a first visit",
+            sum as f64,
+            "bytes",
+            Bar::AtMost(45_000.0),
+        ));
+        Ok(())
+    }
+
+    /// Traces of 50,000 observations.
+    async fn large(&mut self) -> anyhow::Result<()> {
+        let base = self.base.clone();
+        let mut first = Vec::new();
+        for huge in 0..HUGE_TRACES {
+            let path = format!("{base}/traces/{}", trace_id(HUGE - huge));
+            first.push(self.open(&path).await?.0);
+        }
+        first.sort_unstable();
+        let slowest = first.last().context("no large trace")?.as_secs_f64() * 1e3;
+        let what = "a trace of 50,000, the first time: slowest";
+        self.figures
+            .push(figure(what, slowest, "ms", Bar::AtMost(250.0)));
+        let trace = trace_id(HUGE);
+        let page = format!("{base}/traces/{trace}");
+        self.page("a trace of 50,000", LARGE, |_| page.clone())
+            .await?;
+        self.page("a trace of 50,000 as log", LARGE, |at| {
+            format!("{page}?v=log&at={}", at * 211)
+        })
+        .await?;
+        self.page("rows of a trace of 50,000", ROWS, |at| {
+            format!(
+                "{base}/_/traces/{trace}/rows?trace&group=0&at={}&n=200",
+                at * 223
+            )
+        })
+        .await
+    }
+}
