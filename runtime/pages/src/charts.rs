@@ -83,18 +83,21 @@ pub(super) async fn of(
     (from, to): (Timestamp, Timestamp),
 ) -> Result<Vec<Chart>, Problem> {
     let granularity = Granularity::for_range(from, to);
-    let mut at = granularity.start(from);
-    let all = sums(app, viewer, (at, to), Some(granularity)).await?;
+    let all = sums(app, viewer, (from, to), Some(granularity)).await?;
+    let now = app.web.clock.now();
+    // The first bar begins with the range, so that all of them add up to the figures.
+    let mut at = from;
     let base = viewer.base();
     let mut buckets = Vec::new();
     while at < to {
-        let next = granularity.next(at);
+        let start = granularity.start(at);
+        let next = granularity.next(start);
         let q = format!("timestamp:>=\"{at}\" timestamp:<\"{next}\"");
-        let sums = all.get(&at).copied().unwrap_or_default();
+        let sums = all.get(&start).copied().unwrap_or_default();
         buckets.push((
             at,
             sums,
-            to < next,
+            now < next,
             format!("{base}/traces?q={}", encode(&q)),
         ));
         at = next;

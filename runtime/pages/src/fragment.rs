@@ -11,7 +11,18 @@ pub(super) fn page_of(address: &str) -> Option<String> {
         Some((path, query)) => (path, format!("?{query}")),
         None => (rest, String::new()),
     };
-    let mut segments = path.split('/');
+    let of_list = |parameter: &str| {
+        let sign = if query.is_empty() { '?' } else { '&' };
+        format!("{base}/traces{query}{sign}{parameter}")
+    };
+    let segments: Vec<&str> = path.split('/').collect();
+    if let ["traces", id, "peek"] = segments.as_slice() {
+        return Some(of_list(&format!("peek={id}")));
+    }
+    if segments == ["traces", "facets"] {
+        return Some(of_list("facets=1"));
+    }
+    let mut segments = segments.into_iter();
     Some(match (segments.next(), segments.next()) {
         (Some(list @ ("traces" | "sessions")), Some(id)) => format!("{base}/{list}/{id}{query}"),
         (Some("search"), None) => format!("{base}/search{query}"),
@@ -30,6 +41,8 @@ mod tests {
             ("traces/t%2F/rows?trace&at=7", "/traces/t%2F?trace&at=7"),
             ("search?q=a%2Fb", "/search?q=a%2Fb"),
             ("news?since=1", ""),
+            ("traces/facets?q=x", "/traces?q=x&facets=1"),
+            ("traces/t/peek", "/traces?peek=t"),
         ] {
             let page = format!("/project/p{page}");
             assert_eq!(page_of(&format!("/project/p/_/{part}")), Some(page));

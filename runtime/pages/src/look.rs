@@ -5,7 +5,7 @@ use std::str::FromStr;
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::Level;
 use perpend_domain::outline::{Folds, Mark, Outline, View};
-use perpend_ui::{Aspect, Looking, WINDOW};
+use perpend_ui::{Aspect, Kept, Looking, WINDOW};
 
 /// The parameters of an address. Unknown ones are passed over, and so are those that only the script of the page writes
 /// where they cannot be read.
@@ -99,6 +99,12 @@ impl Look {
     /// Whether what is visible changes with this request.
     pub(super) const fn toggles(&self) -> bool {
         self.toggle.is_some()
+    }
+
+    /// What of the address the views without rows keep.
+    pub(super) fn kept(&self) -> Kept {
+        let selected = self.observation.as_ref().map(ObservationId::as_str);
+        Kept::new(selected, &self.folds)
     }
 
     /// The window of the outline that is looked at.

@@ -99,7 +99,7 @@ pub(super) async fn show(
     let q = asked.q.trim();
     let search = Search::new(&app, &viewer);
     let mut exact = Vec::new();
-    let answer = search.answer(q, below, true, &mut exact).await?;
+    let answer = search.answer(q, below, may_be_step(q), &mut exact).await?;
     if let ("1", [one]) = (asked.go.as_str(), exact.as_slice()) {
         return Ok(Redirect::to(&one.href).into_response());
     }
@@ -120,13 +120,17 @@ pub(super) async fn fragment(
     let asked = read(asked)?;
     let q = asked.q.trim();
     let search = Search::new(&app, &viewer);
-    // Observations are looked for at each change only where the text looks like an id of one.
-    let with_steps = matches!(q.trim_start_matches('#').len(), 16 | 36)
-        && q.trim_start_matches('#')
-            .bytes()
-            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    let answer = search.answer(q, None, with_steps, &mut Vec::new()).await?;
+    let answer = search
+        .answer(q, None, may_be_step(q), &mut Vec::new())
+        .await?;
     page(StatusCode::OK, &SearchFragment { answer })
+}
+
+/// Ids of observations are looked for trace by trace: only where the text can be one as clients make them.
+fn may_be_step(q: &str) -> bool {
+    let q = q.trim_start_matches('#');
+    let is_of_id = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    matches!(q.len(), 16 | 36) && q.bytes().all(is_of_id)
 }
 
 fn read(asked: Result<Query<Asked>, QueryRejection>) -> Result<Asked, Problem> {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::ids::{ObservationId, TraceId};
-use perpend_domain::observation::{Level, Observation, ObservationKind};
+use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
 use perpend_domain::outline::Outline;
 use perpend_ui::{CALLS, Call, LOG, LogInput, LogPage, Section, ThreadInput, ThreadPage};
 use perpend_web::problem::Problem;
@@ -19,6 +19,10 @@ use crate::viewer::Viewer;
 
 /// Calls before a window that are read to know what was said before it.
 const BEFORE: usize = 4;
+/// Steps whose contents are read together.
+const AT_ONCE: usize = 8;
+/// Contents that a thread takes apart; the calls behind them are led to.
+const MAX_BYTES: usize = 16 << 20;
 
 /// The conversation: generations, and other steps that failed, by their start.
 pub(super) async fn thread(
@@ -30,35 +34,59 @@ pub(super) async fn thread(
 ) -> Result<Response, Problem> {
     let rows = outline.rows();
     let is_generation = |row: usize| rows[row].kind == ObservationKind::Generation;
-    let all = by_start(outline, |row| {
-        is_generation(row) || rows[row].level == Level::Error
-    });
+    let is_told = |row: usize| is_generation(row) || rows[row].level == Level::Error;
+    let min = look.looking.min.unwrap_or(Level::Debug);
+    let all = by_start(outline, |row| is_told(row) && min <= rows[row].level);
+    let n_hidden = (0..rows.len()).filter(|row| is_told(*row)).count() - all.len();
     let at = look.at.unwrap_or_default().min(all.len().saturating_sub(1));
     let first = at.saturating_sub(BEFORE);
     let window = all
         .get(first..all.len().min(at + CALLS))
         .unwrap_or_default();
-    let steps = steps(app, viewer, outline, &id, window).await?;
-    let is_before =
-        |(row, _): &&(usize, Observation)| window.iter().take(at - first).any(|own| own == row);
-    let n_before = steps.iter().filter(is_before).count();
-    let calls = steps.into_iter().map(|(row, step)| Call {
-        depth: agents_above(outline, row),
-        is_generation: is_generation(row),
-        step,
+    let mut n_left = MAX_BYTES;
+    let calls = steps(app, viewer, (outline, &id), window, |row, mut step| {
+        let content = [&step.content.input, &step.content.output];
+        let lengths = content
+            .into_iter()
+            .flatten()
+            .map(|value| value.as_str().len());
+        let n_bytes = lengths.sum();
+        let is_large = n_left < n_bytes;
+        match is_large {
+            true => step.content = Content::default(),
+            false => n_left -= n_bytes,
+        }
+        let call = Call {
+            depth: agents_above(outline, row),
+            is_generation: is_generation(row),
+            is_large,
+            step,
+        };
+        (row, call)
     });
-    let view = ThreadPage::new(ThreadInput {
+    let calls = calls.await?;
+    let before = window.get(..at - first).unwrap_or_default();
+    let n_before = calls.iter().filter(|(row, _)| before.contains(row)).count();
+    let input = ThreadInput {
         shell: viewer.shell(Section::Traces),
-        calls: calls.collect(),
+        calls: calls.into_iter().map(|(_, call)| call).collect(),
         n_before,
         at,
         n_calls: all.len(),
+        n_hidden,
+        kept: look.kept(),
         looking: look.looking,
         faults: look.faults,
         trace: read::narrow(app, &viewer.project, &id)
             .await?
             .ok_or_else(unknown)?,
-    });
+    };
+    // Taking conversations apart takes longer than other requests should wait for this thread.
+    let made = tokio::task::spawn_blocking(move || ThreadPage::new(input)).await;
+    let view = made.map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "thread not made");
+        Problem::internal()
+    })?;
     page(StatusCode::OK, &view)
 }
 
@@ -75,20 +103,19 @@ pub(super) async fn log(
     let all = by_start(outline, |row| min <= rows[row].level);
     let at = look.at.unwrap_or_default().min(all.len().saturating_sub(1));
     let window = all.get(at..all.len().min(at + LOG)).unwrap_or_default();
-    let steps = steps(app, viewer, outline, &id, window).await?;
-    let steps = steps.into_iter().map(|(_, mut step)| {
+    let steps = steps(app, viewer, (outline, &id), window, |_, mut step| {
         let content = std::mem::take(&mut step.content);
-        let begins =
-            [content.input, content.output].map(|value| value.as_ref().and_then(beginning));
-        (step, begins)
+        let begins = [content.input, content.output];
+        (step, begins.map(|value| value.as_ref().and_then(beginning)))
     });
     let view = LogPage::new(LogInput {
         shell: viewer.shell(Section::Traces),
-        steps: steps.collect(),
+        steps: steps.await?,
         start: outline.period().unwrap_or_default().0,
         at,
         n_steps: all.len(),
         n_hidden: rows.len() - all.len(),
+        kept: look.kept(),
         looking: look.looking,
         faults: look.faults,
         trace: read::narrow(app, &viewer.project, &id)
@@ -107,30 +134,31 @@ fn by_start(outline: &Outline, is_one: impl Fn(usize) -> bool) -> Vec<usize> {
     found
 }
 
-/// These rows with their content, in the same order. One that is gone by now is left out.
-async fn steps(
+/// What is made of these rows with their content, in the same order. Contents may be large: a few are read at a time. A
+/// step that is gone by now is left out.
+async fn steps<T>(
     app: &App,
     viewer: &Viewer,
-    outline: &Outline,
-    trace: &TraceId,
+    (outline, trace): (&Outline, &TraceId),
     rows: &[usize],
-) -> Result<Vec<(usize, Observation)>, Problem> {
-    let ids = rows
-        .iter()
-        .map(|row| ObservationId::new(outline.rows()[*row].id()));
-    let keys: Vec<(TraceId, ObservationId)> = ids
-        .filter_map(|id| Some((trace.clone(), id.ok()?)))
-        .collect();
-    let telemetry = &app.store.telemetry;
-    let found = telemetry
-        .target_observations(&viewer.project, &keys, true)
-        .await?;
-    let mut found: HashMap<String, Observation> = found
-        .into_iter()
-        .map(|step| (step.id.to_string(), step))
-        .collect();
-    let with = |row: &usize| Some((*row, found.remove(outline.rows()[*row].id())?));
-    Ok(rows.iter().filter_map(with).collect())
+    mut made: impl FnMut(usize, Observation) -> T,
+) -> Result<Vec<T>, Problem> {
+    let id = |row: usize| outline.rows()[row].id();
+    let mut all = Vec::with_capacity(rows.len());
+    for some in rows.chunks(AT_ONCE) {
+        let ids = some.iter().map(|row| ObservationId::new(id(*row)));
+        let keys = ids.filter_map(|id| Some((trace.clone(), id.ok()?)));
+        let keys: Vec<(TraceId, ObservationId)> = keys.collect();
+        let telemetry = &app.store.telemetry;
+        let found = telemetry.target_observations(&viewer.project, &keys, true);
+        let found = found.await?.into_iter();
+        let mut found: HashMap<String, Observation> =
+            found.map(|step| (step.id.to_string(), step)).collect();
+        for row in some {
+            all.extend(found.remove(id(*row)).map(|step| made(*row, step)));
+        }
+    }
+    Ok(all)
 }
 
 /// How many agents a row is inside of; the outermost does not count.

@@ -126,8 +126,9 @@ function localTimes(root) {
   if (!(root instanceof Element)) return;
   for (const time of root.querySelectorAll("time[datetime]")) localTime(time);
   for (const head of root.querySelectorAll("th")) {
-    const text = head.textContent;
-    if (text.endsWith(", UTC")) head.textContent = text.replace("UTC", "local time");
+    // The text alone: what is around it may be a link that orders the list.
+    const text = (head.querySelector("a, bdi") ?? head).firstChild;
+    if (text instanceof Text && text.data.endsWith(", UTC")) text.data = text.data.replace("UTC", "local time");
   }
 }
 

@@ -104,8 +104,10 @@ function beforeKey(event) {
   }
 }
 
+const hasKeys = document.documentElement.dataset.keys !== "off";
+
 function onKey(event) {
-  if (isTyping(event)) return;
+  if (isTyping(event) || (!hasKeys && event.key !== "Escape")) return;
   const row = rowOf(document.activeElement);
   switch (event.key) {
     case "p":
@@ -151,7 +153,7 @@ async function count() {
 }
 
 if (panel) {
-  addEventListener("keydown", beforeKey, { capture: true });
+  if (hasKeys) addEventListener("keydown", beforeKey, { capture: true });
   addEventListener("keydown", onKey);
   addEventListener("click", onClick);
 }

@@ -48,18 +48,19 @@ async function onOpen(event) {
   if (!details.matches?.("details.in-place") || !details.open || details.dataset.has) return;
   details.dataset.has = "yes";
   const answer = await fetch(details.dataset.from, { headers: { accept: "text/html" } }).catch(() => null);
-  if (!answer?.ok || answer.redirected) {
+  const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => null) : null;
+  if (html === null) {
     delete details.dataset.has;
     details.open = false;
     return;
   }
   const part = document.createElement("div");
   part.className = "detail-in-place";
-  part.innerHTML = await answer.text();
+  part.innerHTML = html;
   details.append(part);
 }
 
-addEventListener("keydown", onViewKey);
+if (document.documentElement.dataset.keys !== "off") addEventListener("keydown", onViewKey);
 if (grid) {
   grid.addEventListener("pointerdown", onDown);
   addEventListener("pointerup", onUp);

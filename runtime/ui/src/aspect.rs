@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use perpend_domain::observation::Level;
+use perpend_domain::outline::{Folds, Mark};
 use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::trace::Trace;
 
@@ -87,6 +88,50 @@ impl Looking {
         }
         pairs
     }
+}
+
+/// What is selected and folded in the rows of a trace, as the beginning and the end of an address: the other views have no
+/// rows, and keep it.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    pub(crate) selection: String,
+    pub(crate) folds: String,
+}
+
+impl Kept {
+    /// Of a step, or of the trace itself, and of what was opened and closed by hand.
+    #[must_use]
+    pub fn new(observation: Option<&str>, folds: &Folds) -> Self {
+        let folds = folds_pairs(folds).into_iter();
+        Self {
+            selection: match observation {
+                Some(id) => format!("observation={}", encode(id)),
+                None => "trace".to_owned(),
+            },
+            folds: folds
+                .map(|(name, value)| format!("&{name}={}", encode(value)))
+                .collect(),
+        }
+    }
+}
+
+/// The parameters of what was opened and closed by hand: names and values.
+pub(crate) fn folds_pairs(folds: &Folds) -> Vec<(&'static str, &str)> {
+    let lists = [
+        (&folds.closed, ["fold", "fold-run"]),
+        (&folds.open, ["open", "open-run"]),
+    ];
+    let mut pairs = Vec::new();
+    for (marks, [of_row, of_run]) in lists {
+        pairs.extend(marks.iter().map(|mark| match mark {
+            Mark::Row(id) => (of_row, id.as_str()),
+            Mark::Run(id) => (of_run, id.as_str()),
+        }));
+    }
+    if folds.is_ungrouped {
+        pairs.push(("group", "0"));
+    }
+    pairs
 }
 
 /// A link to another way of looking.

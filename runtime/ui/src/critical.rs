@@ -55,7 +55,8 @@ fn latest_first(rows: &[Entry], above: Option<usize>, open_end: Timestamp) -> Ve
         found.push(next);
         next += 1 + rows[next].n_below as usize;
     }
-    found.sort_by_key(|at| Reverse((rows[*at].end.unwrap_or(open_end), rows[*at].start)));
+    // Of those that end together the one that began first was waited for longest.
+    found.sort_by_key(|at| (Reverse(rows[*at].end.unwrap_or(open_end)), rows[*at].start));
     found
 }
 
@@ -112,6 +113,17 @@ mod tests {
     }
 
     #[test]
+    fn of_what_ends_together_the_first_to_begin_was_waited_for() {
+        let outline = Outline::new(vec![
+            bone("root", None, 0, 100),
+            bone("long", Some("root"), 0, 100),
+            bone("short", Some("root"), 90, 100),
+        ]);
+        let own = |id: &str, ms| (id.to_owned(), ms);
+        assert_eq!(named(&outline), [own("root", 0), own("long", 100)]);
+    }
+
+    #[test]
     fn what_outlives_its_parent_is_cut_off() {
         let outline = Outline::new(vec![
             bone("root", None, 0, 50),
@@ -139,6 +151,11 @@ mod tests {
             let found = path(&outline);
             prop_assert!(found.values().all(|us| 0 <= *us));
             prop_assert!(found.values().sum::<i64>() <= end.micros_since(start));
+            // What ended last was waited for.
+            let last = outline.rows().iter().filter(|row| row.parent.is_none() && row.start < end);
+            if last.clone().any(|row| row.end == Some(end)) {
+                prop_assert!(!found.is_empty());
+            }
         }
     }
 }

@@ -58,7 +58,7 @@ mod words;
 pub use askama::{Error, Template};
 
 pub use asked::{ROWS, TracesQuery};
-pub use aspect::{Aspect, Looking};
+pub use aspect::{Aspect, Kept, Looking};
 pub use charts::{Bar, Chart};
 pub use columns::{Columns, MAX_COLUMNS, NamedColumns};
 pub use content::{Addresses, Block, InlineMedium, inline_type};

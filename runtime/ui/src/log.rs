@@ -5,7 +5,7 @@ use perpend_domain::observation::{Level, Observation};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
-use crate::aspect::{Head, Looking, hidden};
+use crate::aspect::{Head, Kept, Looking, hidden};
 use crate::format::{count, duration};
 use crate::shell::encode;
 use crate::ways::Ways;
@@ -34,6 +34,8 @@ pub struct LogInput {
     pub n_hidden: usize,
     /// How the trace is looked at.
     pub looking: Looking,
+    /// What is selected and folded in the views that have rows.
+    pub kept: Kept,
     /// What in the address cannot be read.
     pub faults: Vec<String>,
 }
@@ -103,11 +105,13 @@ impl LogPage {
             number(behind),
             number(input.n_steps)
         );
-        let way = |at: usize| format!("?trace{}&at={at}", input.looking.query());
+        let kept = (input.kept.selection.as_str(), input.kept.folds.as_str());
+        let looking = input.looking.query();
+        let way = |at: usize| format!("?{}{}{looking}&at={at}", kept.0, kept.1);
         Self {
             head: Head {
                 faults: input.faults.into_iter().map(Text::from).collect(),
-                ..Head::new(&input.trace, base, &input.looking, ("trace", ""))
+                ..Head::new(&input.trace, base, &input.looking, kept)
             },
             shown,
             hidden: hidden(input.n_hidden),

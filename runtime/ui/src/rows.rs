@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use askama::Template;
 use perpend_domain::observation::Level;
-use perpend_domain::outline::{Entry, Folds, Line, Mark, Oddity, Run, View};
+use perpend_domain::outline::{Entry, Folds, Line, Oddity, Run, View};
 
 use crate::Text;
-use crate::aspect::{Aspect, Looking, hidden};
-use crate::critical::path;
+use crate::aspect::{Aspect, Kept, Looking, hidden};
+use crate::critical::{Path, path};
 use crate::format::{count, dollars, duration};
 use crate::shell::encode;
 use crate::timeline::{Axis, Bar};
@@ -94,6 +94,8 @@ pub(crate) struct Window {
     pub(crate) selected: Option<usize>,
     pub(crate) map: Option<Map>,
     pub(crate) grouping: Option<(&'static str, String)>,
+    /// What the end of the trace waited for, where that is shown.
+    pub(crate) path: Option<Path>,
 }
 
 /// The whole as a drawing of [`MAP_PARTS`] columns, as paths.
@@ -170,15 +172,14 @@ impl Window {
                 index: at + nth,
                 parent,
                 is_critical: own.is_some(),
-                note: own.map(|own| duration(*own)).or(row.note),
+                note: own
+                    .map(|own| format!("waited {}", duration(*own)))
+                    .or(row.note),
                 ..row
             }
         });
-        let selection = match input.selected {
-            Some(at) => format!("observation={}", encode(outline.rows()[at].id())),
-            None => "trace".to_owned(),
-        };
-        let folds = folds_query(input.folds);
+        let selected = input.selected.map(|at| outline.rows()[at].id());
+        let Kept { selection, folds } = Kept::new(selected, input.folds);
         let has_map = input.with_map && WINDOW < view.len();
         Self {
             rows: rows.collect(),
@@ -191,6 +192,7 @@ impl Window {
             hidden: hidden(view.n_hidden()),
             selected: input.selected.and_then(|row| view.index_of(row)),
             map: has_map.then(|| Map::new(view)),
+            path,
         }
     }
 
@@ -233,40 +235,9 @@ fn grouping(input: &RowsInput<'_>, selection: &str) -> Option<(&'static str, Str
         true => "Group steps that look alike",
         false => "Show every step on its own row",
     };
+    let Kept { folds, .. } = Kept::new(None, &other);
     let looking = input.looking.query();
-    Some((
-        label,
-        format!("?{selection}{}{looking}", folds_query(&other)),
-    ))
-}
-
-/// What was opened and closed by hand as parameters, each with an `&` before it.
-fn folds_query(folds: &Folds) -> String {
-    let mut query = String::new();
-    for (name, value) in folds_pairs(folds) {
-        // Writing to a `String` cannot fail.
-        let _ = write!(query, "&{name}={}", encode(value));
-    }
-    query
-}
-
-/// The names and values of these parameters.
-pub(crate) fn folds_pairs(folds: &Folds) -> Vec<(&'static str, &str)> {
-    let lists = [
-        (&folds.closed, ["fold", "fold-run"]),
-        (&folds.open, ["open", "open-run"]),
-    ];
-    let mut pairs = Vec::new();
-    for (marks, [of_row, of_run]) in lists {
-        pairs.extend(marks.iter().map(|mark| match mark {
-            Mark::Row(id) => (of_row, id.as_str()),
-            Mark::Run(id) => (of_run, id.as_str()),
-        }));
-    }
-    if folds.is_ungrouped {
-        pairs.push(("group", "0"));
-    }
-    pairs
+    Some((label, format!("?{selection}{folds}{looking}")))
 }
 
 fn of_row(input: &RowsInput<'_>, line: &Line, axis: Axis) -> Row {

@@ -4,7 +4,7 @@ use askama::Template;
 use perpend_domain::observation::{Level, Observation};
 use perpend_domain::trace::Trace;
 
-use crate::aspect::{Head, Looking};
+use crate::aspect::{Head, Kept, Looking, hidden};
 use crate::content::{Addresses, Block, Spoken, Told, told};
 use crate::facts::total_tokens;
 use crate::format::{count, duration};
@@ -28,6 +28,8 @@ pub struct Call {
     pub depth: u32,
     /// Whether it asks a model.
     pub is_generation: bool,
+    /// What it says is more than the page shows, and was left out.
+    pub is_large: bool,
 }
 
 /// What a window of the conversation is made from.
@@ -45,8 +47,12 @@ pub struct ThreadInput {
     pub at: usize,
     /// Calls of the whole trace.
     pub n_calls: usize,
+    /// Calls that are left out because of their level.
+    pub n_hidden: usize,
     /// How the trace is looked at.
     pub looking: Looking,
+    /// What is selected and folded in the views that have rows.
+    pub kept: Kept,
     /// What in the address cannot be read.
     pub faults: Vec<String>,
 }
@@ -59,6 +65,7 @@ pub struct ThreadPage {
     head: Head,
     entries: Vec<Entry>,
     shown: String,
+    hidden: Option<String>,
     ways: Ways,
 }
 
@@ -119,14 +126,17 @@ impl ThreadPage {
             number(input.at + entries.len()),
             number(input.n_calls)
         );
-        let way = |at: usize| format!("?trace{}&at={at}", input.looking.query());
+        let kept = (input.kept.selection.as_str(), input.kept.folds.as_str());
+        let looking = input.looking.query();
+        let way = |at: usize| format!("?{}{}{looking}&at={at}", kept.0, kept.1);
         let behind = input.at + entries.len();
         let faults = input.faults.iter().map(|fault| Text::from(fault.as_str()));
         Self {
             head: Head {
                 faults: faults.collect(),
-                ..Head::new(&input.trace, base, &input.looking, ("trace", ""))
+                ..Head::new(&input.trace, base, &input.looking, kept)
             },
+            hidden: hidden(input.n_hidden),
             shown,
             ways: Ways {
                 before: (0 < input.at)
@@ -140,8 +150,8 @@ impl ThreadPage {
 }
 
 fn spoken(call: &Call, base: &str, trace: &str) -> Spoken {
-    if !call.is_generation {
-        return Spoken::default();
+    if !call.is_generation || call.is_large {
+        return Spoken::unread(call.is_large);
     }
     let step = &call.step;
     let id = encode(step.id.as_str());

@@ -1,11 +1,12 @@
 //! What a trace's timeline shows beside its rows: the part of the axis that is looked at, and the critical path.
 
 use crate::Text;
-use crate::aspect::Looking;
-use crate::critical::{Path, path};
+use crate::aspect::{Looking, folds_pairs};
+use crate::critical::Path;
 use crate::format::duration;
-use crate::rows::{RowsInput, Window, folds_pairs};
+use crate::rows::{RowsInput, Window};
 use crate::shell::encode;
+use crate::words::many;
 
 /// Steps of the critical path that are named.
 const NAMED: usize = 3;
@@ -59,8 +60,8 @@ impl TimePart {
             );
             at(&window.selection, Some(zoom).filter(|(from, to)| from < to))
         });
-        let path = path(outline);
-        let longest = longest(&path).into_iter().map(|(row, own_us)| {
+        let path = window.path.iter().flatten();
+        let longest = longest(path.clone()).into_iter().map(|(row, own_us)| {
             let entry = &outline.rows()[row];
             Longest {
                 name: Text::from(outline.name(entry)),
@@ -84,13 +85,7 @@ impl TimePart {
         let kept = kept.map(|(name, value)| (name, value.to_owned()));
         Self {
             longest: longest.collect(),
-            summary: (!path.is_empty()).then(|| {
-                format!(
-                    "{} on {}",
-                    duration(path.values().sum()),
-                    crate::words::many(path.len() as u64, "step")
-                )
-            }),
+            summary: window.path.as_ref().and_then(summary),
             kept: kept.chain(whole.pairs()).collect(),
             from: from.to_string(),
             to: to.to_string(),
@@ -100,9 +95,15 @@ impl TimePart {
     }
 }
 
+fn summary(path: &Path) -> Option<String> {
+    let length = duration(path.values().sum());
+    let steps = many(path.len() as u64, "step");
+    (!path.is_empty()).then(|| format!("{length} on {steps}"))
+}
+
 /// The rows with the most time of their own.
-fn longest(path: &Path) -> Vec<(usize, i64)> {
-    let mut rows: Vec<(usize, i64)> = path.iter().map(|(row, us)| (*row, *us)).collect();
+fn longest<'p>(path: impl Iterator<Item = (&'p usize, &'p i64)>) -> Vec<(usize, i64)> {
+    let mut rows: Vec<(usize, i64)> = path.map(|(row, us)| (*row, *us)).collect();
     rows.sort_by_key(|(row, us)| (std::cmp::Reverse(*us), *row));
     rows.truncate(NAMED);
     rows

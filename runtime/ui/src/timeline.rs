@@ -108,12 +108,10 @@ impl Axis {
         let before = self.start.micros_since(self.origin) as f64;
         let fits = |unit: &&(f64, f64, &str)| before + length < unit.0;
         let (_, size, unit) = UNITS_OF_TIME.iter().find(fits).unwrap_or(&UNITS_OF_TIME[5]);
+        // Two digits tell one label from the next.
         let decimals = match length / size {
             80.0.. => 0,
-            8.0.. => 1,
-            0.8.. => 2,
-            0.08.. => 3,
-            _ => 4,
+            share => (2.0 - (share / 8.0).log10().floor()).clamp(1.0, 9.0) as usize - 1,
         };
         let number = |eighth: u32| {
             let value = (before + length * f64::from(eighth) / 8.0) / size;

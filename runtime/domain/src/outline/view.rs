@@ -207,7 +207,8 @@ impl Outline {
                 }
                 around.push(run.behind);
             }
-            let by_default = opened.is_small || row.depth < OPEN_DEPTH;
+            // Whoever asks for errors wants to see them.
+            let by_default = opened.is_small || kept.is_some() || row.depth < OPEN_DEPTH;
             let has_below = match &kept {
                 Some(kept) => kept[at].below,
                 None => row.n_below > 0,
@@ -256,8 +257,8 @@ impl Outline {
             None => return folds,
             Some(place @ Place::Run(_)) => opened.has(place, false),
             Some(place @ Place::Row(at)) => {
-                let by_default = opened.is_small || self.rows[at].depth < OPEN_DEPTH;
-                opened.has(place, by_default)
+                let is_open = opened.is_small || folds.min.is_some();
+                opened.has(place, is_open || self.rows[at].depth < OPEN_DEPTH)
             }
         };
         folds.set(mark, !is_open);

@@ -77,8 +77,12 @@ impl Part {
         Self::labelled("refusal", Some(source.text(text)))
     }
 
-    /// What of it is read: neither ids nor members of no known meaning.
-    pub(super) fn read_by(&self, hasher: &mut impl Hasher) {
+    /// What of it is read: neither ids nor members of no known meaning. None when only the beginning is.
+    pub(super) fn read_by(&self, hasher: &mut impl Hasher) -> Option<()> {
+        let is_cut = |fold: &Fold| fold.is_cut || 0 < fold.n_more_media;
+        if self.body.as_ref().is_some_and(is_cut) {
+            return None;
+        }
         let texts = [
             self.label,
             self.name.as_ref().map(Text::raw),
@@ -94,9 +98,7 @@ impl Part {
                 hasher.write(address.as_bytes());
             }
         }
-        for part in &self.inner {
-            part.read_by(hasher);
-        }
+        self.inner.iter().try_for_each(|part| part.read_by(hasher))
     }
 
     pub(super) fn is_call(&self) -> bool {

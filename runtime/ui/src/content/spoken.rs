@@ -9,6 +9,7 @@ use super::locate::{self, Item};
 use super::messages::Message;
 use super::source::Source;
 use super::{Addresses, Block, Chat, inline, pairs};
+use crate::markup::Text;
 
 /// A call with a larger input or output is not taken apart here: its own page shows it.
 const MAX_BYTES: usize = 2 << 20;
@@ -18,8 +19,8 @@ const MAX_BYTES: usize = 2 << 20;
 pub(crate) struct Spoken {
     asked: Vec<Message>,
     answered: Vec<Message>,
-    /// The messages of both, comparable.
-    keys: Vec<u64>,
+    /// The messages of both, comparable; none for one of which only the beginning is read.
+    keys: Vec<Option<u64>>,
     /// One of the two is too large to be taken apart.
     pub(crate) is_large: bool,
 }
@@ -34,6 +35,14 @@ pub(crate) struct Told {
 }
 
 impl Spoken {
+    /// Of a step that asks no model, or that says too much to be taken apart.
+    pub(crate) fn unread(is_large: bool) -> Self {
+        Self {
+            is_large,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn new(
         asked: (Option<&Payload>, &Addresses),
         answered: (Option<&Payload>, &Addresses),
@@ -41,10 +50,7 @@ impl Spoken {
         let too_large =
             |value: Option<&Payload>| value.is_some_and(|value| MAX_BYTES < value.as_str().len());
         if too_large(asked.0) || too_large(answered.0) {
-            return Self {
-                is_large: true,
-                ..Self::default()
-            };
+            return Self::unread(true);
         }
         let asked = messages(asked, "input");
         let answered = messages(answered, "assistant");
@@ -60,7 +66,8 @@ impl Spoken {
     /// How many messages at its beginning are those that the other one had or gave.
     fn n_same(&self, other: &Self) -> usize {
         let asked = self.keys.iter().take(self.asked.len());
-        asked.zip(&other.keys).take_while(|(a, b)| a == b).count()
+        let pairs = asked.zip(&other.keys);
+        pairs.take_while(|(a, b)| a.is_some() && a == b).count()
     }
 }
 
@@ -82,17 +89,26 @@ fn messages((payload, at): (Option<&Payload>, &Addresses), role: &str) -> Vec<Me
     read.collect()
 }
 
-/// Equal for messages that read the same. Ids and counts that an answer has and its repetition has not are no part of it.
-fn key(message: &Message) -> u64 {
+/// Equal for messages that read the same. Ids and counts that an answer has and its repetition has not are no part of it,
+/// unless the message says nothing else.
+fn key(message: &Message) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     hasher.write(message.role_class.as_bytes());
     if message.role_class == "other" {
         hasher.write(message.role.raw().as_bytes());
     }
+    hasher.write_u8(0xff);
+    hasher.write(message.name.as_ref().map_or("", Text::raw).as_bytes());
+    hasher.write_u8(0xff);
     for part in &message.parts {
-        part.read_by(&mut hasher);
+        part.read_by(&mut hasher)?;
     }
-    hasher.finish()
+    if message.parts.is_empty() {
+        let further = message.further.as_ref();
+        let further = further.filter(|further| !further.body.is_cut);
+        hasher.write(further?.body.body.as_str().as_bytes());
+    }
+    Some(hasher.finish())
 }
 
 /// What is new in each of some calls in order. The first `n_before` of them only say what was said before the others;
@@ -228,6 +244,44 @@ mod tests {
         let same: Vec<_> = told.iter().map(|call| call.same).collect();
         assert_eq!(same, [None, Some((2, 0)), None]);
         assert_eq!(said(&told[1].new), ["user: b"]);
+    }
+
+    #[test]
+    fn messages_that_differ_are_never_taken_for_the_same() {
+        let long = "x".repeat(600_000);
+        let said = |content: Value| json!({ "role": "user", "content": content });
+        let picture = |data: &str| json!([{ "type": "image_url", "image_url": { "url": format!("data:image/png;base64,{data}") } }]);
+        for (one, other) in [
+            (
+                json!({ "role": "user", "question": "A" }),
+                json!({ "role": "user", "question": "B" }),
+            ),
+            (
+                json!({ "role": "user", "name": "Alice", "content": "yes" }),
+                json!({ "role": "user", "name": "Bob", "content": "yes" }),
+            ),
+            (
+                said(json!(format!("{long}a"))),
+                said(json!(format!("{long}b"))),
+            ),
+            (said(picture("AAAA")), said(picture("BBBB"))),
+            (
+                said(json!("yes")),
+                json!({ "role": "system", "content": "yes" }),
+            ),
+        ] {
+            let calls = vec![
+                call(json!([one.clone()]), json!("ok")),
+                call(json!([other.clone()]), json!("ok")),
+            ];
+            assert_eq!(
+                told(calls, 0)[1].same,
+                None,
+                "{:.80} {:.80}",
+                one.to_string(),
+                other.to_string()
+            );
+        }
     }
 
     #[test]
