@@ -1,5 +1,7 @@
 //! The columns of a list of traces: which there are, and how addresses name them.
 
+use std::fmt::Write as _;
+
 use perpend_domain::telemetry::TraceOrder;
 
 use crate::Text;
@@ -109,9 +111,9 @@ impl Column {
     pub(crate) fn name(&self) -> String {
         let with_key = |prefix: &str, key: &str| {
             let is_plain = !key.contains([',', '"', '\\']) && key.trim() == key;
-            match is_plain && !key.chars().any(char::is_control) {
+            match is_plain && key.chars().all(is_shown) {
                 true => format!("{prefix}{key}"),
-                false => format!("{prefix}{}", serde_json::Value::from(key)),
+                false => format!("{prefix}{}", quoted(key)),
             }
         };
         match self {
@@ -289,6 +291,26 @@ impl Columns {
         }
         moved
     }
+}
+
+/// Whether a page may hold the character as it is: control and direction characters are written as escapes.
+fn is_shown(c: char) -> bool {
+    c.is_ascii_graphic() || c == ' ' || c.is_alphanumeric()
+}
+
+/// As a JSON string.
+fn quoted(key: &str) -> String {
+    let mut quoted = String::new();
+    for c in serde_json::Value::from(key).to_string().chars() {
+        if is_shown(c) {
+            quoted.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _ = write!(quoted, "\\u{unit:04x}");
+        }
+    }
+    quoted
 }
 
 /// At the commas that stand outside of quotes; nothing between them is no part.

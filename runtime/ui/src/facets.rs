@@ -147,7 +147,7 @@ mod tests {
         for (column, q) in [
             (FacetColumn::Name, "x"),
             (FacetColumn::Tag, ""),
-            (FacetColumn::Level, "level:ERROR"),
+            (FacetColumn::User, "level:ERROR"),
         ] {
             let facet = Facet {
                 column,

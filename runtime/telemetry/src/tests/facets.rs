@@ -3,7 +3,8 @@
 use super::*;
 
 async fn counted(store: &Store, p: &ProjectId, max: u32) -> BTreeMap<String, u64> {
-    let found = store.telemetry.trace_facets(p, &Filter::default(), max);
+    let all = Filter::default();
+    let found = store.telemetry.trace_facets(p, &all, max);
     let found = found.await.unwrap();
     let named = found.facets.into_iter().flat_map(|facet| {
         let column = facet.column;
