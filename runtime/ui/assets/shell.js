@@ -48,9 +48,9 @@ function hush() {
 }
 
 async function copy(text, what) {
-  // Browsers offer this on https and on this machine only.
+  // Browsers offer this on secure addresses and on this machine only.
   const isDone = await navigator.clipboard?.writeText(text).then(() => true, () => false);
-  say(isDone ? `${what} copied` : `${what} not copied: the browser allows it on https and localhost only`);
+  say(isDone ? `${what} copied` : `${what} not copied: the browser allows it on secure addresses only`);
 }
 
 function onClick(event) {

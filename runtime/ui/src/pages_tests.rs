@@ -610,7 +610,7 @@ fn the_other_pages_are_inert() {
         checked(&ReferencePage {
             shell: shell(),
             reference,
-            q: HOSTILE.to_owned(),
+            q: typed(),
         });
         for path in reference.paths() {
             let html = checked(&reference.group(path, shell()).unwrap());
@@ -645,7 +645,7 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
     let page = |answer: &SearchAnswer| {
         checked(&SearchPage {
             shell: shell(),
-            q: HOSTILE.to_owned(),
+            q: typed(),
             answer: answer.clone(),
         })
     };

@@ -146,7 +146,11 @@ fn curl(path: &str, method: &str, described: &Value, document: &Value) -> Text {
         address.push_str(&needed.join("&"));
     }
     let mut curl = String::from("curl");
-    if described["x-perpend-permission"] != "nobody" {
+    if described["x-perpend-permission"]
+        .as_str()
+        .unwrap_or("nobody")
+        != "nobody"
+    {
         curl.push_str(" -u \"$PUBLIC_KEY:$SECRET_KEY\"");
     }
     if method != "get" {

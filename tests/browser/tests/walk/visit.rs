@@ -98,7 +98,7 @@ impl Walk<'_> {
         let quoted = Value::from(name.as_str());
         browser
             .eval(&format!(
-                "document.querySelector('[name=q]').value = 'name:' + JSON.stringify({quoted})"
+                "document.querySelector('.filter [name=q]').value = 'name:' + JSON.stringify({quoted})"
             ))
             .await?;
         browser.click(".filter button").await?;
@@ -112,7 +112,7 @@ impl Walk<'_> {
             "{names:?}"
         );
         let typed = browser
-            .eval("document.querySelector('[name=q]').value")
+            .eval("document.querySelector('.filter [name=q]').value")
             .await?;
         ensure!(typed.as_str().is_some_and(|typed| typed.contains(&name)));
         self.open("/traces?q=latncy%3A%3E2").await?;
@@ -167,6 +167,47 @@ impl Walk<'_> {
         let event = format!("new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}})");
         let script = format!("document.body.dispatchEvent({event})");
         self.browser.eval(&script).await.map(drop)
+    }
+
+    /// The palette finds a rule by the beginning of its name, and arrows and Enter lead to it.
+    async fn finds_from_the_palette(&self) -> Result<()> {
+        let browser = &self.browser;
+        self.open("/traces").await?;
+        browser
+            .eval("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'k', ctrlKey: true, bubbles: true}))")
+            .await?;
+        let field = "document.querySelector('#palette [role=combobox]')";
+        browser
+            .wait_for("document.getElementById('palette').open && document.querySelector('#hits [role=option]') !== null")
+            .await?;
+        browser.eval(&format!("{field}.value = 'polite'")).await?;
+        let typed = "new Event('input', {bubbles: true})";
+        browser
+            .eval(&format!("{field}.dispatchEvent({typed})"))
+            .await?;
+        browser
+            .wait_for(
+                "document.querySelector('#hits [role=option]')?.textContent.includes('polite')",
+            )
+            .await?;
+        self.picture("palette").await?;
+        let press = |key: &str| {
+            format!(
+                "{field}.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}}))"
+            )
+        };
+        browser.eval(&press("ArrowDown")).await?;
+        let marked = format!(
+            "document.getElementById({field}.getAttribute('aria-activedescendant'))?.ariaSelected"
+        );
+        ensure!(browser.eval(&marked).await? == "true", "no hit is marked");
+        browser.eval(&press("Enter")).await?;
+        browser
+            .wait_for(
+                "location.pathname.endsWith('/rules') && location.hash.startsWith('#evaluator-')",
+            )
+            .await?;
+        self.assert_quiet().await
     }
 
     /// A session is read turn by turn, with the picture in it; a text is found in a trace of 401 steps.
@@ -313,6 +354,8 @@ async fn walk(visitor: &Visitor, look: &'static str) -> Result<()> {
     walk.logs_in().await?;
     walk.filters_the_list().await?;
     walk.peeks_at_traces().await?;
+    walk.finds_from_the_palette().await?;
+    walk.open("/traces").await?;
     walk.walks_a_tree().await?;
     walk.finds_scores_and_reasons().await?;
     walk.reads_a_session().await?;
