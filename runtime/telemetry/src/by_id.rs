@@ -30,7 +30,8 @@ perpend_sql::record! {
     }
 }
 
-fn steps_sql(is_postgres: bool) -> String {
+/// `+t.tenant` keeps SQLite from walking over all traces of the project: the few rows with the id lead to theirs.
+pub(super) fn steps_sql(is_postgres: bool) -> String {
     let among = match is_postgres {
         true => "o.trace > $2 AND o.trace <= $3 AND o.id = $4",
         false => {
@@ -40,7 +41,7 @@ fn steps_sql(is_postgres: bool) -> String {
     };
     format!(
         "SELECT t.trace_id, o.name FROM observations o JOIN traces t ON t.number = o.trace \
-          WHERE t.tenant = $1 AND {among} ORDER BY +t.number DESC LIMIT $5"
+          WHERE +t.tenant = $1 AND {among} ORDER BY +t.number DESC LIMIT $5"
     )
 }
 

@@ -3,7 +3,7 @@
 use perpend_domain::telemetry::GroupedBy;
 
 use super::*;
-use crate::by_id::{StepsById, beginning_sql};
+use crate::by_id::{StepsById, beginning_sql, steps_sql};
 use perpend_sql::query;
 
 #[tokio::test]
@@ -92,5 +92,11 @@ async fn an_id_that_begins_so_is_read_from_the_index_of_its_column() {
         let steps: Vec<(i64, i64, i64, String)> = query(sql).fetch_all(&store.pool).await.unwrap();
         assert!(steps.len() == 1 && steps[0].3.contains(index), "{steps:?}");
     }
+    let sql = format!("EXPLAIN QUERY PLAN {}", steps_sql(false));
+    let steps: Vec<(i64, i64, i64, String)> = query(sql).fetch_all(&store.pool).await.unwrap();
+    assert!(
+        steps[0].3.contains("SEARCH o USING INTEGER PRIMARY KEY"),
+        "{steps:?}"
+    );
     store.close().await;
 }
