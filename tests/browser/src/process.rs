@@ -48,7 +48,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // SIGTERM lets the server stop its workers; chromedriver its browser.
+        // SIGTERM lets the server stop its workers.
         let pid = self.child.id().to_string();
         let _ = Command::new("kill").args(["-TERM", &pid]).status();
         let _ = self.child.wait();

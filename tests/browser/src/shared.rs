@@ -143,6 +143,8 @@ impl Shared {
             if let Err(error) = story(&visitor).await {
                 let address = visitor.browser.client.current_url().await;
                 let address = address.map_or_else(|error| error.to_string(), |url| url.to_string());
+                // A driver that is only ended leaves its browser behind.
+                let _ = visitor.browser.close().await;
                 return Err(error).context(format!("at {address}"));
             }
             lock(&self.idle).push(visitor.browser);
