@@ -60,7 +60,17 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
 }
 
 fn is_trace((name, _): &Page) -> bool {
-    ["trace", "step", "large-trace", "find"].contains(name)
+    let of_traces = [
+        "trace",
+        "step",
+        "large-trace",
+        "find",
+        "timeline",
+        "thread",
+        "log",
+        "reference-group",
+    ];
+    of_traces.contains(name)
 }
 
 /// Looks at pages in all colours and sizes; what breaks a rule is told of all of them together.

@@ -20,21 +20,26 @@ pub(crate) async fn base(visitor: &Visitor) -> Result<String> {
     path_of(visitor, link).await
 }
 
-/// Leaves of each kind of section of the API reference a few: the others are made by the same templates.
+/// Opens it, and of what it folds the first few: the others are made by the same templates. What looks alike a hundred
+/// times is left a few times.
 pub(crate) async fn open(visitor: &Visitor, (name, path): &Page) -> Result<()> {
     visitor.open(path).await?;
-    if *name == "reference" {
+    let browser = &visitor.browser;
+    if name.starts_with("reference") {
         let drop = |all: &str, n: usize| {
             format!(
                 "Array.from(document.querySelectorAll('{all}')).slice({n}).forEach((one) => one.remove())"
             )
         };
-        let browser = &visitor.browser;
-        browser.eval(&drop(".group:not(:last-of-type)", 2)).await?;
-        browser.eval(&drop(".operation", 12)).await?;
-        browser.eval(&drop(".group section", 12)).await?;
+        browser.eval(&drop(".group:has(.bare)", 4)).await?;
+        browser.eval(&drop(".operation:has(.facts)", 12)).await?;
         let open =
             "document.querySelectorAll('.operation').forEach((one, at) => { one.open = at < 3; })";
+        browser.eval(open).await?;
+    }
+    if ["traces", "chosen-columns", "overview"].contains(name) {
+        let open =
+            "document.querySelectorAll('main details').forEach((one) => { one.open = true; })";
         browser.eval(open).await?;
     }
     Ok(())
@@ -52,6 +57,7 @@ pub(crate) async fn of_demo(visitor: &Visitor) -> Result<Vec<Page>> {
     visitor.open(&ticket).await?;
     let scored = "document.querySelector('.window .row .tag.score').closest('.row').dataset.step";
     let scored = path_of(visitor, scored).await?;
+    let id = ticket.rsplit('/').next().unwrap_or_default();
     let of_agent = format!("{base}/traces?q=name%3A%22compare+suppliers%22");
     visitor.open(&of_agent).await?;
     let agent = path_of(visitor, first).await?;
@@ -75,7 +81,19 @@ pub(crate) async fn of_demo(visitor: &Visitor) -> Result<Vec<Page>> {
         ("users", format!("{base}/users")),
         ("user", format!("{base}/users/noor")),
         ("rules", format!("{base}/rules")),
+        ("peek", format!("{base}/traces?peek={id}")),
+        ("values", format!("{base}/traces?facets=1")),
+        (
+            "chosen-columns",
+            format!("{base}/traces?cols=trace&cols=score.no+refusal&cols=tags&n=25"),
+        ),
+        ("timeline", format!("{agent}?v=time")),
+        ("thread", format!("{agent}?v=thread")),
+        ("log", format!("{agent}?v=log")),
+        ("search", format!("{base}/search?q=support")),
+        ("preferences", "/preferences".to_owned()),
         ("reference", "/api/reference".to_owned()),
+        ("reference-group", "/api/reference/scores".to_owned()),
         ("not-found", format!("{base}/traces/none")),
     ])
 }
