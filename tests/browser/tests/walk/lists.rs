@@ -16,7 +16,7 @@ const ENTER: &str = "\u{e007}";
 const SEEN: &str = "JSON.stringify([
     Array.from(document.querySelectorAll('.traces .name'), (a) => new URL(a.href).pathname),
     Array.from(document.querySelectorAll('.terms .chip'), (chip) => chip.textContent.trim()),
-    document.querySelector('[name=q]').value,
+    document.querySelector('.filter [name=q]').value,
     document.querySelector('[name=sort]').value])";
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
@@ -112,7 +112,7 @@ async fn keeps_its_state(visitor: &Visitor) -> Result<()> {
     visitor.log_in().await?;
     visitor.open("/traces").await?;
     browser
-        .fill("[name=q]", "name:\"chat turn\" latency:>0.1")
+        .fill(".filter [name=q]", "name:\"chat turn\" latency:>0.1")
         .await?;
     let slowest = browser.client.find(Locator::Css("[name=sort]")).await?;
     slowest.select_by_index(1).await?;
@@ -142,7 +142,7 @@ async fn marks_what_is_wrong(visitor: &Visitor) -> Result<()> {
     let rows = "document.querySelectorAll('.traces tbody tr').length";
     let n_rows = browser.eval(rows).await?;
     browser
-        .fill("[name=q]", &format!("latncy:>2 level:ERROR{ENTER}"))
+        .fill(".filter [name=q]", &format!("latncy:>2 level:ERROR{ENTER}"))
         .await?;
     browser
         .wait_for("location.search.includes('latncy')")
@@ -282,7 +282,9 @@ async fn finds_any_script(visitor: &Visitor) -> Result<()> {
     visitor.log_in().await?;
     for word in ["你好", "مرحبا"] {
         visitor.open("/traces").await?;
-        browser.fill("[name=q]", &format!("{word}{ENTER}")).await?;
+        browser
+            .fill(".filter [name=q]", &format!("{word}{ENTER}"))
+            .await?;
         browser.wait_for("location.search.includes('q=')").await?;
         let found = browser
             .eval("Array.from(document.querySelectorAll('.traces .name'), (a) => a.href.split('/').at(-1))")

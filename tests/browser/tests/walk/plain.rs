@@ -67,9 +67,11 @@ async fn walks_a_list(visitor: &Visitor) -> Result<()> {
     visitor.log_in().await?;
     browser.click(".rail a[data-key=t]").await?;
     browser
-        .wait_for("document.querySelector('[name=q]') !== null")
+        .wait_for("document.querySelector('.filter [name=q]') !== null")
         .await?;
-    browser.fill("[name=q]", "name:\"plain walk\"").await?;
+    browser
+        .fill(".filter [name=q]", "name:\"plain walk\"")
+        .await?;
     browser.click(".filter button").await?;
     browser.wait_for("location.search.includes('q=')").await?;
     let names =
