@@ -16,7 +16,7 @@ use crate::viewer::Viewer;
 /// So many traces are looked at.
 const NEWEST: u32 = 10_000;
 
-/// The values in the time range of a filter: what else it asks leaves only itself, and would hide what there is beside.
+/// The values in the time range of a filter: only the time range applies, so that other values stay visible.
 pub(super) async fn of(
     app: &App,
     viewer: &Viewer,

@@ -126,7 +126,7 @@ fn keep_inert(mut response: Response) -> Response {
     response
 }
 
-/// The page for an address that there is none at.
+/// The 404 page.
 #[must_use]
 pub fn not_found(request_id: Option<&HeaderValue>) -> Response {
     keep_inert(error_page(

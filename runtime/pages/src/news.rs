@@ -1,8 +1,8 @@
-//! `GET P/_/news?since=`: how many traces are newer than the newest one that a page shows. A bar asks for it again and
+//! `GET P/_/news?since=`, and what the list is asked for: how many traces are newer than the newest one that a page shows. A bar asks for it again and
 //! again, so it is one range of an index and bounded.
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::{Query, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::time::Timestamp;
@@ -11,6 +11,7 @@ use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::asked as list;
 use crate::read;
 use crate::state::App;
 use crate::viewer::Viewer;
@@ -27,6 +28,7 @@ pub(super) struct Asked {
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
+    RawQuery(raw): RawQuery,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(asked) = asked.map_err(|error| Problem::query("", error.body_text()))?;
@@ -38,7 +40,9 @@ pub(super) async fn show(
     let view = NewsFragment {
         n,
         is_cut,
-        base: viewer.base(),
+        list: list::Asked::new(raw.as_deref())
+            .query
+            .address(&viewer.base(), 1),
     };
     page(StatusCode::OK, &view)
 }

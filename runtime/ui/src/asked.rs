@@ -77,6 +77,14 @@ impl TracesQuery {
         kept
     }
 
+    /// The same as the end of another address.
+    pub(crate) fn more(&self) -> String {
+        let pairs = self.parameters().into_iter();
+        pairs
+            .map(|(name, value)| format!("&{name}={}", encode(&value)))
+            .collect()
+    }
+
     /// The address of a page of this list, in the project at `base`.
     #[must_use]
     pub fn address(&self, base: &str, page: u64) -> String {

@@ -3,7 +3,7 @@
 use askama::Template;
 use perpend_domain::facets::{Facet, FacetColumn, Facets};
 use perpend_domain::filter::{Condition, SetOp, TRACES, Test, find};
-use perpend_query::print_condition;
+use perpend_query::{parse, print_condition};
 
 use crate::Text;
 use crate::asked::TracesQuery;
@@ -96,9 +96,8 @@ fn group(facet: &Facet, query: &TracesQuery, base: &str) -> Group {
             column: find(TRACES, id),
             test,
         };
-        let term = print_condition(&condition)?;
-        let q = format!("{} {term}", query.q);
-        Some(query.with(q.trim()).address(base, 1))
+        let q = joined(&query.q, condition)?;
+        Some(query.with(&q).address(base, 1))
     };
     let value = |(value, n): &(Option<String>, u64)| {
         let value = value.as_deref();
@@ -118,6 +117,36 @@ fn group(facet: &Facet, query: &TracesQuery, base: &str) -> Group {
         values: facet.values.iter().filter_map(value).collect(),
         has_more: facet.has_more,
     }
+}
+
+/// The filter with one more condition: a value beside others of its column widens their condition, and one that is there
+/// already changes nothing. Where a term of the filter is not understood, the condition only follows it.
+fn joined(q: &str, condition: Condition) -> Option<String> {
+    let parsed = parse(q, TRACES);
+    if parsed.terms.iter().any(|term| term.outcome.is_err()) {
+        return Some(format!("{q} {}", print_condition(&condition)?));
+    }
+    let mut all = parsed.filter.conditions;
+    let column = condition.column.map(|own| own.id);
+    let mut of_column = all
+        .iter_mut()
+        .filter(|own| own.column.map(|own| own.id) == column);
+    let has_it = of_column.any(|own| match (&mut own.test, &condition.test) {
+        (Test::AnyOf(values), Test::AnyOf(more))
+        | (Test::NoneOf(values), Test::NoneOf(more))
+        | (Test::List(SetOp::NoneOf, values), Test::List(SetOp::NoneOf, more)) => {
+            let new = more.iter().filter(|value| !values.contains(value));
+            let new: Vec<String> = new.cloned().collect();
+            values.extend(new);
+            true
+        }
+        (there, wanted) => *there == *wanted,
+    });
+    if !has_it {
+        all.push(condition);
+    }
+    let terms: Option<Vec<String>> = all.iter().map(print_condition).collect();
+    Some(terms?.join(" "))
 }
 
 /// The list with a column of the scores of this name: no condition asks for every trace that has one.
@@ -140,6 +169,29 @@ impl Group {
 mod tests {
     use super::*;
     use perpend_query::parse;
+
+    #[test]
+    fn a_value_widens_the_condition_of_its_column_and_is_never_added_twice() {
+        let of = |test| Condition {
+            column: find(TRACES, "environment"),
+            test,
+        };
+        let any = |value: &str| of(Test::AnyOf(vec![value.to_owned()]));
+        let none = |value: &str| of(Test::NoneOf(vec![value.to_owned()]));
+        let q = joined("name:chat", any("a")).unwrap();
+        assert_eq!(q, "name:chat environment:a");
+        let wide = joined(&q, any("b")).unwrap();
+        assert_eq!(wide, "name:chat environment:a,b");
+        assert_eq!(joined(&wide, any("b")).unwrap(), wide);
+        assert_eq!(
+            joined(&q, none("b")).unwrap(),
+            "name:chat environment:a -environment:b"
+        );
+        assert_eq!(
+            joined("latncy:>2", any("a")).unwrap(),
+            "latncy:>2 environment:a"
+        );
+    }
 
     #[test]
     fn a_value_is_a_link_that_the_filter_reads_back() {

@@ -7,7 +7,7 @@ use crate::format::count;
 /// A line that says so; nothing when nothing came.
 #[derive(Clone, Debug, Template)]
 #[template(
-    source = "{% if n > 0 %}<a href=\"{{ base }}/traces\">{{ self.said() }} · show</a>{% endif %}",
+    source = "{% if n > 0 %}<a href=\"{{ list }}\">{{ self.said() }} · show</a>{% endif %}",
     ext = "html"
 )]
 pub struct NewsFragment {
@@ -15,8 +15,8 @@ pub struct NewsFragment {
     pub n: u64,
     /// There may be more.
     pub is_cut: bool,
-    /// The address of the project.
-    pub base: String,
+    /// The address of the list.
+    pub list: String,
 }
 
 impl NewsFragment {
@@ -36,8 +36,8 @@ mod tests {
     #[test]
     fn nothing_new_is_nothing_to_read_and_a_count_that_was_cut_says_so() {
         let said = |n, is_cut| {
-            let base = "/project/p".to_owned();
-            NewsFragment { n, is_cut, base }.render().unwrap()
+            let list = "/project/p/traces".to_owned();
+            NewsFragment { n, is_cut, list }.render().unwrap()
         };
         assert_eq!(said(0, false), "");
         assert_eq!(

@@ -96,7 +96,7 @@ fn score(name: &str) -> ScoreView {
     .origin(Some(origin))
 }
 
-fn hostile_observation() -> Observation {
+pub(crate) fn hostile_observation() -> Observation {
     let mut step = observation("a<b>\"'&", None, 0, 500);
     step.kind = ObservationKind::Generation;
     step.level = Level::Error;
@@ -502,7 +502,7 @@ fn the_overview_and_datasets_are_inert() {
         value,
         bad,
         is_partial: bad > 0.0,
-        href: HOSTILE.to_owned(),
+        href: typed(),
     };
     let bars = [bar(4.0, 1.0), bar(0.0, 0.0)];
     let shown = |value: f64| value.to_string();

@@ -14,6 +14,8 @@ pub(crate) struct Axis {
     origin: Timestamp,
     start: Timestamp,
     length_us: i64,
+    /// What is outside of it has no bar.
+    is_part: bool,
 }
 
 /// One bar, in units of the axis.
@@ -42,6 +44,7 @@ impl Axis {
             origin: start,
             start,
             length_us: end.micros_since(start).max(1),
+            is_part: false,
         }
     }
 
@@ -52,6 +55,7 @@ impl Axis {
         Self {
             start: Timestamp::from_micros(self.start.as_micros().saturating_add(micros(from))),
             length_us: micros(to).saturating_sub(micros(from)).max(1),
+            is_part: true,
             ..self
         }
     }
@@ -72,7 +76,7 @@ impl Axis {
         let right = end.map_or(UNITS, |end| self.position(end));
         let is_outside = self.length_us < start.micros_since(self.start)
             || end.is_some_and(|end| end < self.start);
-        if is_outside {
+        if self.is_part && is_outside {
             return Bar {
                 x: left,
                 width: 0.0,

@@ -5,7 +5,9 @@ use perpend_domain::outline::Folds;
 use perpend_domain::payload::Payload;
 use serde_json::json;
 
-use crate::pages_tests::{HOSTILE, Shown, checked, outline, shell, trace, trace_page};
+use crate::pages_tests::{
+    HOSTILE, Shown, checked, hostile_observation, outline, shell, trace, trace_page,
+};
 use crate::timeline::tests::observation;
 use crate::*;
 
@@ -63,8 +65,8 @@ fn a_thread_tells_each_message_once_and_says_which_call_told_the_others() {
         call(generation("b", 20, &["one", "two"], HOSTILE)),
     ];
     let html = checked(&thread(calls, 0, 30));
-    assert_eq!(html.matches("<pre>one</pre>").count(), 1, "{html}");
-    assert_eq!(html.matches("<pre>two</pre>").count(), 1);
+    assert_eq!(html.matches(">one</pre>").count(), 1, "{html}");
+    assert_eq!(html.matches(">two</pre>").count(), 1);
     assert!(
         html.contains("same 1 message as <a href=\"/project/"),
         "{html}"
@@ -89,11 +91,13 @@ fn a_call_with_more_than_is_shown_says_so() {
 fn a_log_shows_how_steps_begin_and_where_it_goes_on() {
     let step = |id, ms| observation(id, None, ms, 7);
     let begins = || [Some(Text::from(HOSTILE)), None];
+    let mut hostile = hostile_observation();
+    hostile.start = step("b", 40).start;
     let view = LogPage::new(LogInput {
         shell: shell(),
         trace: trace(HOSTILE),
         start: step("a", 0).start,
-        steps: vec![(step("a", 0), begins()), (step(HOSTILE, 40), begins())],
+        steps: vec![(step("a", 0), begins()), (hostile, begins())],
         at: 100,
         n_steps: 300,
         n_hidden: 12,
