@@ -63,6 +63,73 @@ impl Connection {
         Ok((status, response.into_body().collect().await?.to_bytes()))
     }
 
+    /// A page as a browser gets it, compressed.
+    ///
+    /// # Errors
+    /// When the connection breaks.
+    pub(crate) async fn page(&mut self, path: &str, cookie: &str) -> anyhow::Result<(u16, Bytes)> {
+        self.get(path, cookie, "gzip, deflate, br").await
+    }
+
+    /// A page that is not compressed.
+    ///
+    /// # Errors
+    /// When the connection breaks.
+    pub(crate) async fn plain_page(
+        &mut self,
+        path: &str,
+        cookie: &str,
+    ) -> anyhow::Result<(u16, Bytes)> {
+        self.get(path, cookie, "identity").await
+    }
+
+    async fn get(
+        &mut self,
+        path: &str,
+        cookie: &str,
+        encodings: &str,
+    ) -> anyhow::Result<(u16, Bytes)> {
+        let request = hyper::Request::get(path)
+            .header("host", &self.host)
+            .header("cookie", cookie)
+            .header("accept", "text/html")
+            .header("accept-encoding", encodings)
+            .body(Full::default())?;
+        self.sender.ready().await?;
+        let response = self.sender.send_request(request).await?;
+        let status = response.status().as_u16();
+        Ok((status, response.into_body().collect().await?.to_bytes()))
+    }
+
+    /// Logs in by form: the cookie of the session, and the address of the project.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub(crate) async fn log_in(&mut self, token: &str) -> anyhow::Result<(String, String)> {
+        let form = format!("token={token}");
+        let request = hyper::Request::post("/login")
+            .header("host", &self.host)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(Full::new(form.into()))?;
+        self.sender.ready().await?;
+        let response = self.sender.send_request(request).await?;
+        let cookie = response.headers().get("set-cookie").context("no cookie")?;
+        let cookie = cookie.to_str()?.split(';').next().unwrap_or_default();
+        let cookie = cookie.to_owned();
+        let _ = response.into_body().collect().await?;
+        let request = hyper::Request::get("/")
+            .header("host", &self.host)
+            .header("cookie", &cookie)
+            .header("accept", "text/html")
+            .body(Full::default())?;
+        self.sender.ready().await?;
+        let response = self.sender.send_request(request).await?;
+        let base = response.headers().get("location").context("no project")?;
+        let base = base.to_str()?.to_owned();
+        let _ = response.into_body().collect().await?;
+        Ok((cookie, base))
+    }
+
     /// Sends JSON and reads JSON; any status but 2xx is an error that shows the body.
     ///
     /// # Errors

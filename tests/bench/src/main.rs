@@ -38,8 +38,8 @@ struct Args {
     /// Spans of the end-to-end scenario.
     #[arg(long, default_value_t = 100_000)]
     end_to_end_spans: u64,
-    /// Observations of the queries scenario; a database of that size is kept below `target/` for the next
-    /// run.
+    /// Observations of the scenarios queries and pages; a database of that size is kept below `target/` for the
+    /// next run.
     #[arg(long, default_value_t = 1_000_000)]
     query_observations: u64,
     /// Also write the figures to this file as JSON.
@@ -58,6 +58,7 @@ enum Scenario {
     EndToEnd,
     Idle,
     Queries,
+    Pages,
 }
 
 /// The middle of the values; 0 when there are none.
@@ -101,6 +102,7 @@ async fn measure(args: Args) -> anyhow::Result<ExitCode> {
             Scenario::EndToEnd => scenario::end_to_end::measure(args.end_to_end_spans).await?,
             Scenario::Idle => scenario::idle::measure(args.rounds).await?,
             Scenario::Queries => scenario::queries::measure(args.query_observations).await?,
+            Scenario::Pages => scenario::pages::measure(args.query_observations).await?,
         });
     }
     if let Some(path) = &args.json {

@@ -8,5 +8,6 @@ pub(crate) mod idle;
 pub(crate) mod ingest;
 pub(crate) mod judges;
 pub(crate) mod lanes;
+pub(crate) mod pages;
 pub(crate) mod queries;
 pub(crate) mod waiting;

@@ -12,38 +12,44 @@ use crate::server::{Folder, Server};
 use crate::spans::{SPANS_PER_TRACE, attribute, delimited, filler, mix, varint};
 
 /// Raised when the data change, so that a kept database of other data is not taken for this one.
-const EDITION: u64 = 2;
+const EDITION: u64 = 3;
 /// Time that the data cover.
-pub(super) const DAYS: u64 = 30;
+pub(crate) const DAYS: u64 = 30;
 /// Observations of the large trace.
-pub(super) const LARGE: u64 = 5_000;
+pub(crate) const LARGE: u64 = 5_000;
 /// One trace in so many has the rare values.
 const RARE: u64 = 10_000;
 const SCORES_PER_REQUEST: u64 = 500;
-pub(super) const N_PROMPTS: u64 = 20;
+pub(crate) const N_PROMPTS: u64 = 20;
 /// A whole day in nanoseconds.
-pub(super) const DAY_NS: u64 = 86_400_000_000_000;
+pub(crate) const DAY_NS: u64 = 86_400_000_000_000;
 
 /// What stands in the database.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Filled {
-    pub(super) n_traces: u64,
+pub(crate) struct Filled {
+    pub(crate) n_traces: u64,
     /// The last trace begins before this, in nanoseconds.
-    pub(super) until_ns: u64,
+    pub(crate) until_ns: u64,
 }
 
 impl Filled {
     /// When a trace begins.
-    pub(super) const fn start_ns(self, trace: u64) -> u64 {
+    pub(crate) const fn start_ns(self, trace: u64) -> u64 {
         self.until_ns - DAYS * DAY_NS + trace * (DAYS * DAY_NS / self.n_traces)
     }
 }
 
+/// Traces of 50,000 observations, for the pages.
+pub(crate) const HUGE_TRACES: u64 = 2;
+const STEPS_OF_HUGE: u64 = 50_000;
+/// The number in ids of the first of them; those of the others are lower.
+pub(crate) const HUGE: u64 = LARGE_TRACE - 1;
+
 /// The number in ids of the large trace.
-pub(super) const LARGE_TRACE: u64 = u64::MAX >> 8;
+pub(crate) const LARGE_TRACE: u64 = u64::MAX >> 8;
 
 /// The id of a trace as clients name it.
-pub(super) fn trace_id(trace: u64) -> String {
+pub(crate) fn trace_id(trace: u64) -> String {
     let id = mix(trace);
     format!("{id:016x}{:016x}", mix(id))
 }
@@ -52,7 +58,7 @@ pub(super) fn trace_id(trace: u64) -> String {
 ///
 /// # Errors
 /// When the server refuses something.
-pub(super) async fn server(n_observations: u64) -> anyhow::Result<(Server, Filled)> {
+pub(crate) async fn server(n_observations: u64) -> anyhow::Result<(Server, Filled)> {
     let n_traces = n_observations / SPANS_PER_TRACE as u64;
     let program = std::env::current_exe()?;
     let target = program.ancestors().nth(2).context("no target folder")?;
@@ -107,10 +113,15 @@ async fn fill(server: &Server, filled: Filled) -> anyhow::Result<()> {
     let rate = (filled.n_traces * SPANS_PER_TRACE as u64) as f64 / took;
     eprintln!("queries: filled in {took:.0} s, {rate:.0} spans/s");
     let mut connection = server.connect().await?;
-    for first in (0..LARGE).step_by(SPANS_PER_BATCH) {
-        let steps = first..(first + SPANS_PER_BATCH as u64).min(LARGE);
-        let spans = steps.map(|step| step_of_large(filled, step)).collect();
-        send(&mut connection, spans).await?;
+    let huge = (0..HUGE_TRACES).map(|huge| (HUGE - huge, STEPS_OF_HUGE));
+    for (trace, n_steps) in [(LARGE_TRACE, LARGE)].into_iter().chain(huge) {
+        for first in (0..n_steps).step_by(SPANS_PER_BATCH) {
+            let steps = first..(first + SPANS_PER_BATCH as u64).min(n_steps);
+            let spans = steps
+                .map(|step| step_of_large(filled, trace, step))
+                .collect();
+            send(&mut connection, spans).await?;
+        }
     }
     for first in (0..filled.n_traces).step_by(SCORES_PER_REQUEST as usize) {
         let traces = first..(first + SCORES_PER_REQUEST).min(filled.n_traces);
@@ -188,7 +199,7 @@ fn environment(trace: u64) -> &'static str {
 }
 
 /// Nanoseconds as clients write times.
-pub(super) fn iso(ns: u64) -> String {
+pub(crate) fn iso(ns: u64) -> String {
     let at = perpend_domain::time::Timestamp::from_micros((ns / 1_000) as i64);
     at.to_string()
 }
@@ -212,7 +223,7 @@ fn spans_of(filled: Filled, trace: u64) -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn step_of_large(filled: Filled, step: u64) -> Vec<u8> {
+fn step_of_large(filled: Filled, trace: u64, step: u64) -> Vec<u8> {
     let begun = filled.until_ns - DAY_NS / 2 + step * 1_000_000;
     let (name, attributes) = match step % 3 {
         _ if step == 0 => root(1),
@@ -220,7 +231,7 @@ fn step_of_large(filled: Filled, step: u64) -> Vec<u8> {
         _ => tool(step, 3),
     };
     let times = (begun, begun + 700_000);
-    span(LARGE_TRACE, step, times, name, attributes)
+    span(trace, step, times, name, attributes)
 }
 
 /// `Span { trace_id = 1, span_id = 2, parent_span_id = 4, name = 5, kind = 6, start = 7, end = 8,

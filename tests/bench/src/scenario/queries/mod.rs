@@ -2,7 +2,7 @@
 //!
 //! One request at a time, each with other values than the one before; prompts are asked for at a pace.
 
-mod data;
+pub(crate) mod data;
 
 use std::time::{Duration, Instant};
 
