@@ -11,7 +11,7 @@ use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
-use crate::asked as list;
+use crate::asked::Asked as OfList;
 use crate::read;
 use crate::state::App;
 use crate::viewer::Viewer;
@@ -40,9 +40,7 @@ pub(super) async fn show(
     let view = NewsFragment {
         n,
         is_cut,
-        list: list::Asked::new(raw.as_deref())
-            .query
-            .address(&viewer.base(), 1),
+        list: OfList::new(raw.as_deref()).query.address(&viewer.base(), 1),
     };
     page(StatusCode::OK, &view)
 }
