@@ -73,25 +73,8 @@ pub fn login_url(web: &Web, origin: &str) -> String {
     )
 }
 
-/// All pages, and what is said of them.
-pub fn routes() -> (Router<App>, Described) {
-    let mut routes = Routes::default();
-    let home = Page::get("/", Needs::Nobody);
-    routes.page(BySession, home.secret(), login::home);
-    let form = Page::get("/login", Needs::Nobody);
-    routes.page(BySession, form.secret(), login::form);
-    let submit = Page::post("/login", Needs::Nobody);
-    routes.page(BySession, submit.secret(), login::submit);
-    let logout = Page::post("/logout", Needs::Nobody);
-    routes.page(BySession, logout.secret(), login::logout);
-    let overview = Page::get("/project/{project}", TraceRead);
-    routes.page(BySession, overview, overview::show);
-    let list = Page::get("/project/{project}/traces", TraceRead);
-    routes.page(BySession, list, list::show);
-    let trace = Page::get("/project/{project}/traces/{trace}", TraceRead);
-    routes.page(BySession, trace, trace::show);
-    let find = Page::get("/project/{project}/traces/{trace}/find", TraceRead);
-    routes.page(BySession, find, find::show);
+/// What scripts swap into pages.
+fn fragments(routes: &mut Routes<App>) {
     let detail = Page::get("/project/{project}/_/traces/{trace}/detail", TraceRead);
     routes.page(BySession, detail, trace::detail);
     let peek = Page::get("/project/{project}/_/traces/{trace}/peek", TraceRead);
@@ -102,6 +85,14 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, rows, trace::rows);
     let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);
     routes.page(BySession, seek, trace::seek);
+    let hits = Page::get("/project/{project}/_/search", TraceRead);
+    routes.page(BySession, hits, search::fragment);
+    let news = Page::get("/project/{project}/_/news", TraceRead);
+    routes.page(BySession, news, news::show);
+}
+
+/// Inputs, outputs and media as they were recorded.
+fn values(routes: &mut Routes<App>) {
     let raw = Page::get("/project/{project}/traces/{trace}/raw/{part}", TraceRead);
     routes.page(BySession, raw, raw::of_trace);
     let raw = Page::get(
@@ -121,6 +112,27 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, medium, media::of_observation);
     let stored = Page::get("/project/{project}/media/{media}", TraceRead);
     routes.page(BySession, stored, media::stored);
+}
+
+/// All pages, and what is said of them.
+pub fn routes() -> (Router<App>, Described) {
+    let mut routes = Routes::default();
+    let home = Page::get("/", Needs::Nobody);
+    routes.page(BySession, home.secret(), login::home);
+    let form = Page::get("/login", Needs::Nobody);
+    routes.page(BySession, form.secret(), login::form);
+    let submit = Page::post("/login", Needs::Nobody);
+    routes.page(BySession, submit.secret(), login::submit);
+    let logout = Page::post("/logout", Needs::Nobody);
+    routes.page(BySession, logout.secret(), login::logout);
+    let overview = Page::get("/project/{project}", TraceRead);
+    routes.page(BySession, overview, overview::show);
+    let list = Page::get("/project/{project}/traces", TraceRead);
+    routes.page(BySession, list, list::show);
+    let trace = Page::get("/project/{project}/traces/{trace}", TraceRead);
+    routes.page(BySession, trace, trace::show);
+    let find = Page::get("/project/{project}/traces/{trace}/find", TraceRead);
+    routes.page(BySession, find, find::show);
     let sessions = Page::get("/project/{project}/sessions", TraceRead);
     routes.page(BySession, sessions, groups::sessions);
     let session = Page::get("/project/{project}/sessions/{session}", TraceRead);
@@ -138,10 +150,6 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, run, datasets::run);
     let search = Page::get("/project/{project}/search", TraceRead);
     routes.page(BySession, search, search::show);
-    let hits = Page::get("/project/{project}/_/search", TraceRead);
-    routes.page(BySession, hits, search::fragment);
-    let news = Page::get("/project/{project}/_/news", TraceRead);
-    routes.page(BySession, news, news::show);
     let rules = Page::get("/project/{project}/rules", EvaluatorRead);
     routes.page(BySession, rules, rules::show);
     for short in [
@@ -167,6 +175,8 @@ pub fn routes() -> (Router<App>, Described) {
     let group = Page::get("/api/reference/{group}", Needs::Nobody);
     routes.page(BySession, group, reference::group);
     routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), asset);
+    values(&mut routes);
+    fragments(&mut routes);
     let (pages, described) = routes.into_parts();
     (pages.layer(from_fn(as_page)), described)
 }

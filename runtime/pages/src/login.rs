@@ -211,7 +211,6 @@ fn refuse(
         problem: Some(problem),
         next,
         public_key,
-        ..LoginPage::default()
     };
     page(StatusCode::UNAUTHORIZED, &view)
 }

@@ -208,26 +208,26 @@ impl<'a> Search<'a> {
     ) -> Result<Vec<Found>, Problem> {
         let (store, project, base) = (&self.app.store, &self.viewer.project, &self.base);
         let mut hits = Vec::new();
-        if let Ok(trace) = TraceId::new(id) {
-            if let Some(stored) = store.telemetry.trace(project, &trace, false).await? {
-                let name = stored.trace.name.as_deref().unwrap_or("Unnamed trace");
-                hits.push(found(name, "trace", self.trace_href(&trace, None)));
-            }
+        if let Ok(trace) = TraceId::new(id)
+            && let Some(stored) = store.telemetry.trace(project, &trace, false).await?
+        {
+            let name = stored.trace.name.as_deref().unwrap_or("Unnamed trace");
+            hits.push(found(name, "trace", self.trace_href(&trace, None)));
         }
         for ((_, by, ids), kind) in groups.iter().zip(["session", "user"]) {
             if ids.first().is_some_and(|first| first == id) {
                 hits.push(found(id, kind, href(base, *by, id)));
             }
         }
-        if self.may(DatasetRead) {
-            if let Some(dataset) = store.catalog.dataset_by_id(project, id).await? {
-                let dataset = dataset.dataset;
-                hits.push(found(
-                    &dataset.name,
-                    "dataset",
-                    self.dataset_href(&dataset.id),
-                ));
-            }
+        if self.may(DatasetRead)
+            && let Some(dataset) = store.catalog.dataset_by_id(project, id).await?
+        {
+            let dataset = dataset.dataset;
+            hits.push(found(
+                &dataset.name,
+                "dataset",
+                self.dataset_href(&dataset.id),
+            ));
         }
         if self.may(ExperimentRead) {
             hits.extend(self.run(id).await?);
@@ -295,17 +295,15 @@ impl<'a> Search<'a> {
                 rule.map(|one| found(&one.name, "rule", self.row_href("rule", one.id.as_str()))),
             );
         }
-        if let Ok(id) = ExecutionId::new(id) {
-            if let Some(execution) = store.ledger.execution(project, &id).await? {
-                let href = match &execution.made.target {
-                    Target::Trace(trace) => self.trace_href(trace, None),
-                    Target::Observation(trace, step) => self.trace_href(trace, Some(step)),
-                    Target::Session(session) => {
-                        href(&self.base, GroupedBy::Session, session.as_str())
-                    }
-                };
-                hits.push(found(id.as_str(), "what an execution is about", href));
-            }
+        if let Ok(id) = ExecutionId::new(id)
+            && let Some(execution) = store.ledger.execution(project, &id).await?
+        {
+            let href = match &execution.made.target {
+                Target::Trace(trace) => self.trace_href(trace, None),
+                Target::Observation(trace, step) => self.trace_href(trace, Some(step)),
+                Target::Session(session) => href(&self.base, GroupedBy::Session, session.as_str()),
+            };
+            hits.push(found(id.as_str(), "target of an execution", href));
         }
         Ok(hits)
     }

@@ -454,11 +454,7 @@ impl Inner {
             if execution.error_class == Some(FailureClass::WorkerLost.into())
                 && MAX_LOST <= execution.attempts
             {
-                let message = "every worker that took it was lost";
-                end(Outcome::Failed(
-                    NoScores::new(FailureClass::WorkerLost, message),
-                    false,
-                ));
+                end(Outcome::Failed(workers_lost(), false));
                 continue;
             }
             let rule = catalog.rule(&execution.project, &made.rule_id);
@@ -709,6 +705,13 @@ fn log_lines(made: &NewExecution, lines: &[LogLine]) {
             "an evaluator says"
         );
     }
+}
+
+fn workers_lost() -> NoScores {
+    NoScores::new(
+        FailureClass::WorkerLost,
+        "every worker that took it was lost",
+    )
 }
 
 fn rule_deleted() -> NoScores {

@@ -582,6 +582,10 @@ fn the_other_pages_are_inert() {
         has_more: true,
     };
     assert!(checked(&rules).contains("The newest 200 of each"));
+}
+
+#[test]
+fn the_reference_is_inert() {
     let schema = json!({
         "description": HOSTILE,
         "required": [HOSTILE],

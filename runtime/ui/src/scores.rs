@@ -233,7 +233,7 @@ mod tests {
         let word = |text: &str| ScoreValue::Categorical(text.to_owned());
         let (yes, no) = (ScoreValue::Boolean(true), ScoreValue::Boolean(false));
         assert_eq!(said(&[]), None);
-        assert_eq!(said(&[yes.clone()]).unwrap(), "true");
+        assert_eq!(said(std::slice::from_ref(&yes)).unwrap(), "true");
         assert_eq!(said(&[yes, no]).unwrap(), "1 of 2 true");
         let numbers = [ScoreValue::Numeric(0.5), ScoreValue::Numeric(1.0)];
         assert_eq!(said(&numbers).unwrap(), "0.75 (n = 2)");

@@ -86,10 +86,10 @@ fn led_to(operations: &[Operation], types: &BTreeMap<String, Named>) -> Vec<Stri
         .collect();
     let mut found = BTreeSet::new();
     while let Some(anchor) = waiting.pop() {
-        if let Some(named) = types.get(anchor) {
-            if found.insert(anchor.clone()) {
-                waiting.extend(named.shapes.iter().flat_map(targets));
-            }
+        if let Some(named) = types.get(anchor)
+            && found.insert(anchor.clone())
+        {
+            waiting.extend(named.shapes.iter().flat_map(targets));
         }
     }
     found.into_iter().collect()
