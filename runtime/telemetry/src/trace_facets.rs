@@ -14,11 +14,20 @@ use crate::{Error, Telemetry};
 /// Values of a column that are told; one more is read to know whether there are others.
 const VALUES: usize = 20;
 
-const TAGS_SQLITE: &str = "SELECT g.value AS value FROM n, json_each(n.detail, '$.tags') g WHERE instr(n.detail, '\"tags\":') > 0";
-/// JSON can spell a NUL, and a text of PostgreSQL cannot hold it.
-const TAGS_POSTGRES: &str = "SELECT g.value AS value FROM n, json_array_elements_text( \
-       CASE WHEN strpos(n.detail, '\"tags\":') > 0 \
-            THEN COALESCE(replace(n.detail, '\\u0000', '\\ufffd')::json -> 'tags', '[]') ELSE '[]' END) g";
+/// The tags of the traces `n`.
+const fn tags(is_postgres: bool) -> &'static str {
+    match is_postgres {
+        // JSON can spell a NUL, and a text of PostgreSQL cannot hold it.
+        true => {
+            "SELECT g.value AS value FROM n, json_array_elements_text( \
+                CASE WHEN strpos(n.detail, '\"tags\":') > 0 \
+                     THEN COALESCE(replace(n.detail, '\\u0000', '\\ufffd')::json -> 'tags', '[]') ELSE '[]' END) g"
+        }
+        false => {
+            "SELECT g.value AS value FROM n, json_each(n.detail, '$.tags') g WHERE instr(n.detail, '\"tags\":') > 0"
+        }
+    }
+}
 
 perpend_sql::record! {
     struct Told {
@@ -37,8 +46,7 @@ fn rows_of(column: FacetColumn, project: &str, is_postgres: bool) -> String {
         FacetColumn::User => own("user_id"),
         FacetColumn::Release => own("release"),
         FacetColumn::Level => own("level"),
-        FacetColumn::Tag if is_postgres => TAGS_POSTGRES.to_owned(),
-        FacetColumn::Tag => TAGS_SQLITE.to_owned(),
+        FacetColumn::Tag => tags(is_postgres).to_owned(),
         // The traces lead: there are fewer of them than scores.
         FacetColumn::Score => format!(
             "SELECT s.name AS value FROM n CROSS JOIN scores s \

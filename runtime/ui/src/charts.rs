@@ -96,11 +96,6 @@ impl Chart {
     pub(crate) fn is_empty(&self) -> bool {
         self.bars.iter().all(|bar| bar.height <= 0.0)
     }
-
-    pub(crate) fn caption(&self) -> String {
-        let errors = if self.has_bad { ", errors marked" } else { "" };
-        format!("{} by {}{errors}, UTC", self.title, self.bucket)
-    }
 }
 
 #[cfg(test)]
