@@ -40,7 +40,9 @@ const STOP: &str = "(() => {
 const REACHABLE: &str = "(() => {
     const all = Array.from(document.querySelectorAll('*'));
     const can = 'a[href], button, input, select, textarea, summary, [tabindex=\"0\"]';
-    return all.flatMap((one, at) => one.matches(can) && one.tabIndex >= 0 && one.checkVisibility({ visibilityProperty: true })
+    // Of a group of radio buttons Tab reaches the chosen one, arrows the others.
+    const inGroup = 'input[type=radio]:not(:checked)';
+    return all.flatMap((one, at) => one.matches(can) && !one.matches(inGroup) && one.tabIndex >= 0 && one.checkVisibility({ visibilityProperty: true })
         ? [{ at, what: one.outerHTML.slice(0, 100) }] : []);
 })()";
 
