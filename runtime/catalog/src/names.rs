@@ -10,7 +10,7 @@ use crate::{Catalog, Error};
 /// The newest of each kind that are looked through.
 const LOOKED_AT: i64 = 1_000;
 
-/// What has a name.
+/// A kind of thing that is found by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedKind {
     Evaluator,

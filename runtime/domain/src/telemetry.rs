@@ -170,7 +170,7 @@ pub enum TraceOrder {
 }
 
 impl TraceOrder {
-    /// Whether it is a figure that many traces may have: equal ones stand in the order of time.
+    /// Whether many traces may have the same value: those are ordered by time.
     #[must_use]
     pub const fn is_figure(self) -> bool {
         matches!(

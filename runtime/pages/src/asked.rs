@@ -117,7 +117,7 @@ fn shown(raw: &str, notices: &mut Vec<Text>) -> Columns {
     let read = Columns::read(raw);
     if !read.unknown.is_empty() {
         let message = format!(
-            "cols: there is no column {}. There are {}.",
+            "cols: no column is named {}. The columns are {}.",
             cut(&read.unknown.join(", ")),
             Columns::names()
         );

@@ -47,6 +47,11 @@ pub(super) async fn with(
     Ok(traces.iter().map(line).collect())
 }
 
+/// The line of a trace whose scores are shown elsewhere.
+pub(super) fn bare(trace: &Trace) -> TraceLine {
+    line(trace, &[], &Columns::default())
+}
+
 /// What the scores about the trace itself say, by those of their names that have a column.
 fn by_name(scores: &[&Score], columns: &Columns) -> HashMap<String, Text> {
     let said = |name: &str| {

@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use crate::answer::page;
 use crate::state::App;
-use crate::viewer::somebody;
+use crate::viewer::of_session;
 use crate::{fragment, sent};
 
 const START: &str = "/";
@@ -86,7 +86,7 @@ pub(super) async fn home(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
-        let start = match somebody(&app, &headers).await? {
+        let start = match of_session(&app, &headers).await? {
             Some(viewer) => viewer.base(),
             None => "/login".to_owned(),
         };
@@ -114,7 +114,7 @@ pub(super) async fn form(
         return enter(&app, &app.home_project, Begun::Token, &query.next).await;
     }
     // An old address, opened again by someone who is logged in, is no reason to ask.
-    if somebody(&app, &headers).await?.is_some() {
+    if of_session(&app, &headers).await?.is_some() {
         return Ok(Redirect::to(destination(&query.next)).into_response());
     }
     refuse(&headers, WRONG_TOKEN, query.next, String::new())
@@ -156,7 +156,7 @@ pub(super) async fn logout(
     sent::same_site(&headers)?;
     let cookie = app.web.sessions().await?.no_cookie();
     let mut response = with_cookie(Redirect::to("/login"), &cookie);
-    // Pages that the browser keeps are those of who has left.
+    // The browser deletes the pages it has cached of this session.
     response.headers_mut().insert(
         HeaderName::from_static("clear-site-data"),
         HeaderValue::from_static("\"cache\", \"storage\""),

@@ -1,5 +1,5 @@
-//! `GET P/_/news?since=`, and what the list is asked for: how many traces are newer than the newest one that a page shows. A bar asks for it again and
-//! again, so it is one range of an index and bounded.
+//! `GET P/_/news?since=`: the number of traces newer than the newest one on a page. Pages poll it, so it reads one bounded
+//! range of an index. The other parameters are those of the list, which the answer links to.
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, RawQuery, State};

@@ -32,10 +32,6 @@ pub(super) async fn of(
         return Ok(Peek::unknown(base, close));
     };
     let telemetry = &app.store.telemetry;
-    let one = std::slice::from_ref(&trace);
-    let Some(line) = lines::of(app, &viewer.project, one).await?.pop() else {
-        return Ok(Peek::unknown(base, close));
-    };
     let ids = std::slice::from_ref(&trace.id);
     let all = telemetry.scores_of_traces(&viewer.project, ids).await?;
     let (own, of_steps): (Vec<_>, Vec<_>) = all
@@ -50,7 +46,7 @@ pub(super) async fn of(
     Ok(Peek::new(PeekInput {
         base,
         close,
-        line,
+        line: lines::bare(&trace),
         trace: &trace,
         scores: scores.collect(),
         n_of_steps: of_steps.len() as u64,

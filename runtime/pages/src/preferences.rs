@@ -32,13 +32,8 @@ pub(super) async fn show(
     headers: HeaderMap,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    let viewer = viewer::somebody(&app, &headers).await?;
-    let shell = match viewer {
-        Some(viewer) => viewer.shell(Section::Elsewhere),
-        None => sent::shell(&headers),
-    };
     let view = PreferencesPage {
-        shell,
+        shell: viewer::shell(&app, &headers, Section::Elsewhere).await?,
         is_saved: asked.saved == "1",
     };
     page(StatusCode::OK, &view)

@@ -4,13 +4,13 @@
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_ui::{Fault, ReferencePage, Section, Shell, When};
+use perpend_ui::{Fault, ReferencePage, Section, When};
 use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
 use crate::answer::page;
 use crate::state::App;
-use crate::{sent, viewer};
+use crate::viewer;
 
 /// The longest search, characters.
 const MAX_CHARS: usize = 200;
@@ -31,7 +31,7 @@ pub(super) async fn show(
         return Err(Problem::query("q", "has at most 200 characters"));
     }
     let view = ReferencePage {
-        shell: shell(&app, &headers).await?,
+        shell: viewer::shell(&app, &headers, Section::Reference).await?,
         reference: app.reference(faults),
         q: asked.q.trim().to_owned(),
     };
@@ -44,19 +44,12 @@ pub(super) async fn group(
     headers: HeaderMap,
     Path(group): Path<String>,
 ) -> Result<Response, Problem> {
-    let shell = shell(&app, &headers).await?;
+    let shell = viewer::shell(&app, &headers, Section::Reference).await?;
     let view = app.reference(faults).group(&group, shell);
     page(
         StatusCode::OK,
         &view.ok_or_else(|| Problem::not_found("group"))?,
     )
-}
-
-async fn shell(app: &App, headers: &HeaderMap) -> Result<Shell, Problem> {
-    Ok(match viewer::somebody(app, headers).await? {
-        Some(viewer) => viewer.shell(Section::Reference),
-        None => sent::shell(headers),
-    })
 }
 
 /// What operations answer by what they take. Codes that only the rules of one resource give are those of `docs/errors.md`.

@@ -99,7 +99,7 @@ pub(super) async fn show(
     let q = asked.q.trim();
     let search = Search::new(&app, &viewer);
     let mut exact = Vec::new();
-    let answer = search.answer(q, below, may_be_step(q), &mut exact).await?;
+    let answer = search.answer(q, below, &mut exact).await?;
     if let ("1", [one]) = (asked.go.as_str(), exact.as_slice()) {
         return Ok(Redirect::to(&one.href).into_response());
     }
@@ -120,17 +120,14 @@ pub(super) async fn fragment(
     let asked = read(asked)?;
     let q = asked.q.trim();
     let search = Search::new(&app, &viewer);
-    let answer = search
-        .answer(q, None, may_be_step(q), &mut Vec::new())
-        .await?;
+    let answer = search.answer(q, None, &mut Vec::new()).await?;
     page(StatusCode::OK, &SearchFragment { answer })
 }
 
 /// Ids of observations are looked for trace by trace: only where the text can be one as clients make them.
-fn may_be_step(q: &str) -> bool {
-    let q = q.trim_start_matches('#');
+fn may_be_step(text: &str) -> bool {
     let is_of_id = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
-    matches!(q.len(), 16 | 36) && q.bytes().all(is_of_id)
+    matches!(text.len(), 16 | 36) && text.bytes().all(is_of_id)
 }
 
 fn read(asked: Result<Query<Asked>, QueryRejection>) -> Result<Asked, Problem> {
@@ -155,7 +152,6 @@ impl<'a> Search<'a> {
         &self,
         q: &str,
         below: Option<i64>,
-        with_steps: bool,
         exact: &mut Vec<Found>,
     ) -> Result<SearchAnswer, Problem> {
         let mut answer = SearchAnswer::default();
@@ -165,15 +161,13 @@ impl<'a> Search<'a> {
             Wanted::Ids(text) => {
                 let groups = self.groups(text).await?;
                 *exact = self.exact(text, &groups).await?;
-                self.add_exact(text, below, with_steps, exact, &mut answer)
-                    .await?;
+                self.add_exact(text, below, exact, &mut answer).await?;
             }
             Wanted::All("") => self.add_pages("", &mut answer),
             Wanted::All(text) => {
                 let groups = self.groups(text).await?;
                 *exact = self.exact(text, &groups).await?;
-                self.add_exact(text, below, with_steps, exact, &mut answer)
-                    .await?;
+                self.add_exact(text, below, exact, &mut answer).await?;
                 for (label, by, ids) in groups {
                     let hits = ids.iter().map(|id| found(id, "", href(&self.base, by, id)));
                     answer.groups.push(FoundGroup::new(label, hits.collect()));
@@ -265,7 +259,7 @@ impl<'a> Search<'a> {
             Subject::Session(session) => href(&self.base, GroupedBy::Session, session),
             Subject::Experiment(run) => match self.run(run).await? {
                 Some(run) => run.href,
-                // Recorded by spans alone: there is no page of it.
+                // Known from spans alone: it has no page.
                 None => return Ok(None),
             },
         };
@@ -313,12 +307,11 @@ impl<'a> Search<'a> {
         &self,
         text: &str,
         below: Option<i64>,
-        with_steps: bool,
         exact: &mut Vec<Found>,
         answer: &mut SearchAnswer,
     ) -> Result<(), Problem> {
         let step = ObservationId::new(text).ok();
-        if let Some(step) = step.filter(|_| exact.is_empty() && with_steps) {
+        if let Some(step) = step.filter(|_| exact.is_empty() && may_be_step(text)) {
             let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
             let limit = u32::try_from(WANTED).unwrap_or(u32::MAX);
             let steps = telemetry.steps_by_id(project, &step, below, limit).await?;

@@ -41,7 +41,7 @@ pub(super) fn preferences(headers: &HeaderMap) -> Preferences {
     })
 }
 
-/// What stands around the page of somebody without a session.
+/// The frame of a page without a session.
 pub(super) fn shell(headers: &HeaderMap) -> Shell {
     Shell {
         preferences: preferences(headers),

@@ -52,12 +52,24 @@ pub(super) async fn viewer(
     }))
 }
 
-/// The viewer with a session, for pages that anybody may see.
-pub(super) async fn somebody(app: &App, headers: &HeaderMap) -> Result<Option<Viewer>, Problem> {
+/// The viewer whose session the headers carry, for pages that need none.
+pub(super) async fn of_session(app: &App, headers: &HeaderMap) -> Result<Option<Viewer>, Problem> {
     match act_of_session(&app.web, headers).await? {
         Some(act) => viewer(app, act, headers).await,
         None => Ok(None),
     }
+}
+
+/// The frame of a page that needs no session.
+pub(super) async fn shell(
+    app: &App,
+    headers: &HeaderMap,
+    section: Section,
+) -> Result<Shell, Problem> {
+    Ok(match of_session(app, headers).await? {
+        Some(viewer) => viewer.shell(section),
+        None => sent::shell(headers),
+    })
 }
 
 impl FromRequestParts<App> for Viewer {

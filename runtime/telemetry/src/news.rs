@@ -1,4 +1,4 @@
-//! How many traces are newer than one that somebody looks at.
+//! The number of traces newer than the newest one on a page.
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;

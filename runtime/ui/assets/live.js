@@ -1,4 +1,4 @@
-// What came since the page was made: a bar says so, and the rows stay where they are until somebody asks for them.
+// Polls for new traces and shows their number in a bar. The rows do not move until the reader follows its link.
 
 const bar = document.getElementById("news");
 const EVERY = 10_000;
@@ -10,7 +10,7 @@ let isOver = false;
 
 async function ask() {
   const answer = await fetch(bar.dataset.from, { headers: { accept: "text/html" } }).catch(() => null);
-  // The session has run out, or the page is no longer there: its next link says so.
+  // The session has ended or the page is gone: polling stops, and the next link shows why.
   if (answer && (answer.redirected || (answer.status >= 400 && answer.status < 500 && answer.status !== 429))) {
     isOver = true;
     return;

@@ -4,11 +4,13 @@
 const dialog = document.getElementById("palette");
 const field = dialog.querySelector("[role=combobox]");
 const list = document.getElementById("hits");
-// The server is asked when somebody stops typing for so long.
+// Milliseconds without a keystroke before the server is asked.
 const PAUSE = 80;
 
 let asking = null;
 let waiting = 0;
+// The hits are those of an older text: no key opens one of them.
+let isStale = false;
 
 const options = () => Array.from(list.querySelectorAll("[role=option]"));
 const marked = () => list.querySelector("[aria-selected=true]");
@@ -34,6 +36,7 @@ async function ask() {
   // A session that has run out is the business of the page that Enter leads to.
   const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => "") : "";
   if (asking !== mine) return;
+  isStale = false;
   list.innerHTML = html;
   field.setAttribute("aria-expanded", String(options().length > 0));
   mark(null);
@@ -47,7 +50,7 @@ function open() {
 }
 
 function step(by) {
-  const all = options();
+  const all = isStale ? [] : options();
   if (all.length === 0) return;
   const at = all.indexOf(marked());
   // Behind the last and before the first the field alone is marked.
@@ -57,6 +60,7 @@ function step(by) {
 
 field.addEventListener("input", () => {
   clearTimeout(waiting);
+  isStale = true;
   mark(null);
   waiting = setTimeout(ask, PAUSE);
 });

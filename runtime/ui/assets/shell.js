@@ -31,7 +31,7 @@ function step(by) {
   return true;
 }
 
-// One region says what was done; it is read out, and goes by itself unless somebody points at it.
+// The status region: screen readers announce it, and it disappears by itself unless it is pointed at or focused.
 
 const toast = document.getElementById("toast");
 let toastEnds = 0;

@@ -113,6 +113,11 @@ impl Kept {
                 .collect(),
         }
     }
+
+    /// The address of the trace looked at in this way.
+    pub(crate) fn address(&self, looking: &Looking) -> String {
+        format!("?{}{}{}", self.selection, self.folds, looking.query())
+    }
 }
 
 /// The parameters of what was opened and closed by hand: names and values.
@@ -168,14 +173,14 @@ pub(crate) struct Label {
 }
 
 impl Head {
-    /// `selection` and `folds` are the beginning and the end of an address.
     pub(crate) fn new(
         trace: &Trace,
         base: &str,
         looking: &Looking,
-        (selection, folds): (&str, &str),
+        kept: &Kept,
+        faults: Vec<String>,
     ) -> Self {
-        let at = |looking: &Looking| format!("?{selection}{folds}{}", looking.query());
+        let at = |looking: &Looking| kept.address(looking);
         let aspects = Aspect::ALL.iter().map(|(own, _, label, key)| Link {
             label,
             key,
@@ -205,7 +210,7 @@ impl Head {
             labels: labels(trace, base),
             aspects: aspects.collect(),
             levels: levels.collect(),
-            faults: Vec::new(),
+            faults: faults.into_iter().map(Text::from).collect(),
         }
     }
 }

@@ -105,14 +105,16 @@ impl LogPage {
             number(behind),
             number(input.n_steps)
         );
-        let kept = (input.kept.selection.as_str(), input.kept.folds.as_str());
-        let looking = input.looking.query();
-        let way = |at: usize| format!("?{}{}{looking}&at={at}", kept.0, kept.1);
+        let address = input.kept.address(&input.looking);
+        let way = |at: usize| format!("{address}&at={at}");
         Self {
-            head: Head {
-                faults: input.faults.into_iter().map(Text::from).collect(),
-                ..Head::new(&input.trace, base, &input.looking, kept)
-            },
+            head: Head::new(
+                &input.trace,
+                base,
+                &input.looking,
+                &input.kept,
+                input.faults,
+            ),
             shown,
             hidden: hidden(input.n_hidden),
             ways: Ways {

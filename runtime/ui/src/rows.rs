@@ -82,11 +82,9 @@ pub(crate) struct Window {
     pub(crate) rows: Vec<Row>,
     pub(crate) at: usize,
     pub(crate) n_lines: usize,
-    /// What is selected, as the beginning of an address.
-    pub(crate) selection: String,
-    /// What was opened and closed by hand, as the end of an address.
-    pub(crate) folds: String,
-    /// The same, and how the trace is looked at.
+    /// What is selected and folded.
+    pub(crate) kept: Kept,
+    /// What is folded and how the trace is looked at, as the end of an address.
     pub(crate) rest: String,
     /// What is left out because of its level.
     pub(crate) hidden: Option<String>,
@@ -179,16 +177,15 @@ impl Window {
             }
         });
         let selected = input.selected.map(|at| outline.rows()[at].id());
-        let Kept { selection, folds } = Kept::new(selected, input.folds);
+        let kept = Kept::new(selected, input.folds);
         let has_map = input.with_map && WINDOW < view.len();
         Self {
             rows: rows.collect(),
             at,
             n_lines: view.len(),
-            grouping: grouping(input, &selection),
-            selection,
-            rest: format!("{folds}{}", input.looking.query()),
-            folds,
+            grouping: grouping(input, selected),
+            rest: format!("{}{}", kept.folds, input.looking.query()),
+            kept,
             hidden: hidden(view.n_hidden()),
             selected: input.selected.and_then(|row| view.index_of(row)),
             map: has_map.then(|| Map::new(view)),
@@ -202,12 +199,12 @@ impl Window {
 
     pub(crate) fn earlier(&self) -> Option<String> {
         let at = self.at.saturating_sub(WINDOW);
-        (0 < self.at).then(|| format!("?{}{}&at={at}", self.selection, self.rest))
+        (0 < self.at).then(|| format!("?{}{}&at={at}", self.kept.selection, self.rest))
     }
 
     pub(crate) fn later(&self) -> Option<String> {
         let at = self.at + self.rows.len();
-        (at < self.n_lines).then(|| format!("?{}{}&at={at}", self.selection, self.rest))
+        (at < self.n_lines).then(|| format!("?{}{}&at={at}", self.kept.selection, self.rest))
     }
 
     pub(crate) fn shown(&self) -> String {
@@ -223,7 +220,7 @@ impl Window {
 }
 
 /// The link that switches groups off, or on again.
-fn grouping(input: &RowsInput<'_>, selection: &str) -> Option<(&'static str, String)> {
+fn grouping(input: &RowsInput<'_>, selected: Option<&str>) -> Option<(&'static str, String)> {
     if input.view.outline().runs().is_empty() {
         return None;
     }
@@ -235,9 +232,7 @@ fn grouping(input: &RowsInput<'_>, selection: &str) -> Option<(&'static str, Str
         true => "Group steps that look alike",
         false => "Show every step on its own row",
     };
-    let Kept { folds, .. } = Kept::new(None, &other);
-    let looking = input.looking.query();
-    Some((label, format!("?{selection}{folds}{looking}")))
+    Some((label, Kept::new(selected, &other).address(input.looking)))
 }
 
 fn of_row(input: &RowsInput<'_>, line: &Line, axis: Axis) -> Row {

@@ -126,16 +126,17 @@ impl ThreadPage {
             number(input.at + entries.len()),
             number(input.n_calls)
         );
-        let kept = (input.kept.selection.as_str(), input.kept.folds.as_str());
-        let looking = input.looking.query();
-        let way = |at: usize| format!("?{}{}{looking}&at={at}", kept.0, kept.1);
+        let address = input.kept.address(&input.looking);
+        let way = |at: usize| format!("{address}&at={at}");
         let behind = input.at + entries.len();
-        let faults = input.faults.iter().map(|fault| Text::from(fault.as_str()));
         Self {
-            head: Head {
-                faults: faults.collect(),
-                ..Head::new(&input.trace, base, &input.looking, kept)
-            },
+            head: Head::new(
+                &input.trace,
+                base,
+                &input.looking,
+                &input.kept,
+                input.faults,
+            ),
             hidden: hidden(input.n_hidden),
             shown,
             ways: Ways {

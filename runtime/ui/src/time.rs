@@ -1,11 +1,10 @@
 //! What a trace's timeline shows beside its rows: the part of the axis that is looked at, and the critical path.
 
 use crate::Text;
-use crate::aspect::{Looking, folds_pairs};
+use crate::aspect::{Kept, Looking, folds_pairs};
 use crate::critical::Path;
 use crate::format::duration;
 use crate::rows::{RowsInput, Window};
-use crate::shell::encode;
 use crate::words::many;
 
 /// Steps of the critical path that are named.
@@ -44,12 +43,11 @@ impl TimePart {
             .looking
             .zoom
             .unwrap_or_else(|| (0.0, ms(end.micros_since(start))));
-        let at = |selection: &str, zoom: Option<(f64, f64)>| {
-            let looking = Looking {
+        let at = |kept: &Kept, zoom: Option<(f64, f64)>| {
+            kept.address(&Looking {
                 zoom,
                 ..input.looking.clone()
-            };
-            format!("?{selection}{}{}", window.folds, looking.query())
+            })
         };
         let step = input.selected.map(|at| &outline.rows()[at]);
         let of_step = step.map(|step| {
@@ -58,7 +56,7 @@ impl TimePart {
                 ms(step.start.micros_since(start)),
                 ms(ended.micros_since(start)),
             );
-            at(&window.selection, Some(zoom).filter(|(from, to)| from < to))
+            at(&window.kept, Some(zoom).filter(|(from, to)| from < to))
         });
         let path = window.path.iter().flatten();
         let longest = longest(path.clone()).into_iter().map(|(row, own_us)| {
@@ -66,7 +64,7 @@ impl TimePart {
             Longest {
                 name: Text::from(outline.name(entry)),
                 href: at(
-                    &format!("observation={}", encode(entry.id())),
+                    &Kept::new(Some(entry.id()), input.folds),
                     input.looking.zoom,
                 ),
                 own: duration(own_us),
@@ -89,7 +87,7 @@ impl TimePart {
             kept: kept.chain(whole.pairs()).collect(),
             from: from.to_string(),
             to: to.to_string(),
-            whole: input.looking.zoom.map(|_| at(&window.selection, None)),
+            whole: input.looking.zoom.map(|_| at(&window.kept, None)),
             of_step,
         }
     }

@@ -124,13 +124,9 @@ impl TracePage {
         let trace_scores = rows.n_scores.get(&None).copied();
         let id = encode(trace.id.as_str());
         let window = Window::new(&rows);
-        let at = (window.selection.as_str(), window.folds.as_str());
-        let faults = faults.into_iter().map(Text::from).collect();
+        let (base, looking) = (shell.base(), rows.looking);
         Self {
-            head: Head {
-                faults,
-                ..Head::new(&trace, shell.base(), rows.looking, at)
-            },
+            head: Head::new(&trace, base, looking, &window.kept, faults),
             time: (rows.looking.aspect == Aspect::Time).then(|| TimePart::new(&rows, &window)),
             ticks: rows.axis().ticks(),
             fragments: format!("{}/_/traces/{id}", shell.base()),

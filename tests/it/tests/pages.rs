@@ -380,7 +380,7 @@ async fn columns_of_the_list_are_chosen_in_its_address() {
         "gold &#60;b&#62;",
         "<bdi>r7</bdi>",
         "0.75 (n = 2)",
-        "cols: there is no column luck",
+        "cols: no column is named luck",
         "n: a page cannot have 7 rows",
     ] {
         assert!(page.contains(shown), "{shown} is missing: {page}");
