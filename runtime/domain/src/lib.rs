@@ -50,5 +50,6 @@ pub mod text;
 pub mod time;
 pub mod tool_calls;
 pub mod trace;
+pub mod trace_list;
 
 pub use perpend_template as template;

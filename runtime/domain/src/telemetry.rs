@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::batch::Media;
 use crate::filter::{Filter, Order, TextOp};
 use crate::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, SessionId, TraceId};
-use crate::list::{Cursor, Numbered, Paging};
+use crate::list::Cursor;
 use crate::observation::{ExperimentLink, Level, Observation, ObservationKind};
 use crate::patch::Patch;
 use crate::pricing::AppliedPrices;
@@ -84,100 +84,6 @@ pub struct Activity {
     pub n_open: u32,
     /// A span said that nothing more comes.
     pub has_marker: bool,
-}
-
-/// Which traces, in which order. Simple parameters are conditions like all others.
-#[derive(Clone, Debug)]
-pub struct TraceQuery {
-    /// Conditions on the columns of `perpend_domain::filter::TRACES`.
-    pub filter: Filter,
-    /// Order; equal ones by id, and those of a figure by time: the newest first where the largest are.
-    pub order: TraceOrder,
-    /// Ascending.
-    pub ascending: bool,
-    /// From 1.
-    pub page: u32,
-    /// Traces per page.
-    pub limit: u32,
-    /// Load input, output and the metadata of the root.
-    pub with_content: bool,
-    /// Load the ids of the observations.
-    pub with_observation_ids: bool,
-}
-
-impl TraceQuery {
-    /// Which part of the list.
-    #[must_use]
-    pub const fn paging(&self) -> Paging {
-        Paging {
-            page: self.page,
-            limit: self.limit,
-        }
-    }
-}
-
-impl Default for TraceQuery {
-    fn default() -> Self {
-        Self {
-            filter: Filter::default(),
-            order: TraceOrder::Timestamp,
-            ascending: false,
-            page: 1,
-            limit: 50,
-            with_content: false,
-            with_observation_ids: false,
-        }
-    }
-}
-
-/// A page of traces, some of which may not have been tested.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TestedTraces {
-    /// Those that fit, among the tested ones.
-    pub found: Numbered<StoredTrace>,
-    /// How many were not tested: the last in the order of the list.
-    pub n_left: u64,
-}
-
-/// What traces are ordered by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TraceOrder {
-    /// `timestamp`
-    #[default]
-    Timestamp,
-    /// `id`
-    Id,
-    /// `name`
-    Name,
-    /// `userId`
-    UserId,
-    /// `sessionId`
-    SessionId,
-    /// `release`
-    Release,
-    /// `version`
-    Version,
-    /// `public`
-    Public,
-    /// `latency`
-    Latency,
-    /// `totalCost`
-    TotalCost,
-    /// `totalTokens`; a trace without tokens counts as one with none.
-    TotalTokens,
-    /// `errorCount`
-    ErrorCount,
-}
-
-impl TraceOrder {
-    /// Whether many traces may have the same value: those are ordered by time.
-    #[must_use]
-    pub const fn is_figure(self) -> bool {
-        matches!(
-            self,
-            Self::Latency | Self::TotalCost | Self::TotalTokens | Self::ErrorCount
-        )
-    }
 }
 
 /// Which observations: newest start first, equal ones by trace and id.

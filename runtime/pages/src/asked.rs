@@ -1,6 +1,7 @@
 //! What an address asks of the list of traces.
 
-use perpend_ui::{Columns, MAX_COLUMNS, ROWS, Sort, Text, TracesQuery, count};
+use perpend_domain::trace_list::{TraceCursor, TracesFrom};
+use perpend_ui::{Columns, ListPage, MAX_COLUMNS, ROWS, Sort, Text, TracesQuery, count};
 
 /// A list has no page behind this one.
 const MAX_PAGE: u32 = 1_000_000;
@@ -11,8 +12,9 @@ const SAID: usize = 100;
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) query: TracesQuery,
-    /// From 1.
-    pub(super) page: u32,
+    pub(super) page: ListPage,
+    /// The place that the page is behind or before.
+    pub(super) from: Option<TracesFrom>,
     /// The id of the trace beside the list.
     pub(super) peek: Option<String>,
     /// The values of some columns are counted on the page.
@@ -26,6 +28,7 @@ impl Asked {
         let (mut q, mut sort, mut page, mut n) = Default::default();
         let mut columns: Vec<String> = Vec::new();
         let mut peek = None;
+        let [mut after, mut before] = [const { String::new() }; 2];
         let mut has_facets = false;
         for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
             let value = value.into_owned();
@@ -34,6 +37,8 @@ impl Asked {
                 "sort" => sort = value,
                 "page" => page = value,
                 "n" => n = value,
+                "after" => after = value,
+                "before" => before = value,
                 "facets" => has_facets = value == "1",
                 "peek" => peek = Some(value).filter(|id| !id.is_empty()),
                 // Each box of the form has one, and what is typed beside them.
@@ -42,14 +47,22 @@ impl Asked {
             }
         }
         let mut notices = Vec::new();
+        let query = TracesQuery {
+            q: str::trim(&q).to_owned(),
+            sort: order(&sort, &mut notices),
+            columns: shown(&columns.join(","), &mut notices),
+            n: rows(&n, &mut notices),
+        };
+        let from = place(&after, &before, &query.sort, &mut notices);
+        let page = match &from {
+            Some(TracesFrom::After(cursor)) => ListPage::After(cursor.to_string()),
+            Some(TracesFrom::Before(cursor)) => ListPage::Before(cursor.to_string()),
+            None => ListPage::Number(number(&page, &mut notices)),
+        };
         Self {
-            query: TracesQuery {
-                q: str::trim(&q).to_owned(),
-                sort: order(&sort, &mut notices),
-                columns: shown(&columns.join(","), &mut notices),
-                n: rows(&n, &mut notices),
-            },
-            page: number(&page, &mut notices),
+            query,
+            page,
+            from,
             peek,
             has_facets,
             notices,
@@ -92,6 +105,27 @@ fn number(raw: &str, notices: &mut Vec<Text>) -> u32 {
         );
         notices.push(Text::from(message));
         1
+    })
+}
+
+/// The place that an address asks to go on from. What is no place in this order is said.
+fn place(after: &str, before: &str, sort: &Sort, notices: &mut Vec<Text>) -> Option<TracesFrom> {
+    let (name, raw) = match (after, before) {
+        ("", "") => return None,
+        ("", before) => ("before", before),
+        (after, _) => ("after", after),
+    };
+    let Some(cursor) = TraceCursor::read(raw, &sort.order) else {
+        let message = format!(
+            "{name}: {} is no place in this order, so the list begins at its beginning.",
+            cut(raw)
+        );
+        notices.push(Text::from(message));
+        return None;
+    };
+    Some(match name {
+        "after" => TracesFrom::After(cursor),
+        _ => TracesFrom::Before(cursor),
     })
 }
 
@@ -142,7 +176,10 @@ mod tests {
         ));
         let columns = asked.query.columns.in_address();
         assert_eq!(columns, "trace,id,metadata.a,score.b");
-        assert_eq!((asked.query.n, asked.page, asked.notices.len()), (25, 1, 0));
+        assert_eq!(
+            (asked.query.n, asked.page, asked.notices.len()),
+            (25, ListPage::Number(1), 0)
+        );
     }
 
     #[test]
@@ -153,7 +190,20 @@ mod tests {
             assert!(said.starts_with(name), "{said}");
         }
         assert_eq!(said.len(), 4);
-        assert_eq!((asked.query.q.as_str(), asked.page), ("a", 1));
+        assert_eq!(
+            (asked.query.q.as_str(), asked.page),
+            ("a", ListPage::Number(1))
+        );
         assert_eq!(asked.query.columns.in_address(), "trace,id");
+    }
+
+    #[test]
+    fn a_place_holds_in_its_own_order_and_is_named_in_another() {
+        let asked = Asked::new(Some("after=_5_a&page=3"));
+        assert_eq!(asked.page, ListPage::After("_5_a".to_owned()));
+        assert!(asked.notices.is_empty());
+        let asked = Asked::new(Some("before=_5_a&sort=-latency"));
+        assert_eq!((asked.page, asked.from), (ListPage::Number(1), None));
+        assert!(asked.notices[0].raw().starts_with("before: "));
     }
 }

@@ -66,6 +66,7 @@ fn ways(path: &str, query: &GroupQuery, found: &GroupPage) -> Ways {
     Ways {
         before: to(newer, "before", &found.first).map(|address| ("Newer", address)),
         behind: to(older, "after", &found.last).map(|address| ("Older", address)),
+        ..Ways::default()
     }
 }
 

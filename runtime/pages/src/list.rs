@@ -4,9 +4,9 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::filter::{Condition, Filter, TRACES};
-use perpend_domain::telemetry::TraceQuery;
+use perpend_domain::trace_list::{TestedTraces, TraceQuery, TracesFrom};
 use perpend_query::Parsed;
-use perpend_ui::{Pager, Section, TermChip, Text, TracesPage, Ways};
+use perpend_ui::{ListPage, Pager, Section, TermChip, Text, TracesPage, Ways};
 use perpend_web::problem::Problem;
 
 use crate::answer::page;
@@ -31,7 +31,8 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let Asked {
         query,
-        page: number,
+        page: which,
+        from,
         peek,
         has_facets,
         notices,
@@ -42,7 +43,7 @@ pub(super) async fn show(
         terms: terms(&query.q, &parsed),
         columns: TRACES.iter().map(|column| column.id).collect(),
         origin: setup::origin(&app, &headers),
-        page: number.into(),
+        page: which,
         query,
         notices,
         ..TracesPage::default()
@@ -50,11 +51,11 @@ pub(super) async fn show(
     if hides_own {
         let all = format!("{} environment:set", view.query.q);
         let all = view.query.with(all.trim());
-        view.with_own = Some(all.address(view.shell.base(), 1));
+        view.with_own = Some(all.first(view.shell.base()));
     }
     view.json = json(&parsed);
-    fill(&app, &viewer, parsed.filter.clone(), number, &mut view).await?;
-    if view.lines.is_empty() && number == 1 {
+    fill(&app, &viewer, parsed.filter.clone(), from, &mut view).await?;
+    if view.lines.is_empty() {
         let hidden = parsed.filter.conditions.last().filter(|_| hides_own);
         count_alone(&app, &viewer, (&parsed, hidden), &mut view).await?;
     }
@@ -71,7 +72,7 @@ pub(super) async fn show(
         view.facets = Some(facets::of(&app, &viewer, &view.query).await?);
     }
     if let Some(id) = peek {
-        let close = view.query.address(view.shell.base(), view.page);
+        let close = view.query.address(view.shell.base(), &view.page);
         view.peek = Some(peek::of(&app, &viewer, &id, close).await?);
     }
     page(StatusCode::OK, &view)
@@ -132,35 +133,52 @@ async fn fill(
     app: &App,
     viewer: &Viewer,
     filter: Filter,
-    number: u32,
+    from: Option<TracesFrom>,
     view: &mut TracesPage,
 ) -> Result<(), Problem> {
+    let number = match view.page {
+        ListPage::Number(number) => number,
+        _ => 1,
+    };
     let asked = TraceQuery {
         filter,
-        order: view.query.sort.order,
+        order: view.query.sort.order.clone(),
         ascending: view.query.sort.ascending,
         page: number,
+        from,
+        with_places: true,
         limit: view.query.n,
         with_content: true,
         ..TraceQuery::default()
     };
     let telemetry = &app.store.telemetry;
     let tested = telemetry.traces_tested(&viewer.project, &asked, MAX_TESTED);
-    let tested = tested.await?;
-    view.n_left = tested.n_left;
-    let found = tested.found;
-    let before = u64::from(number - 1) * u64::from(view.query.n);
-    let last = before + found.items.len() as u64;
-    let base = viewer.base();
-    let query = &view.query;
+    let TestedTraces {
+        found,
+        n_left,
+        places,
+    } = tested.await?;
+    view.n_left = n_left;
+    let n = found.items.len() as u64;
+    // Behind a place the total is known only where no trace had to be tested.
+    let total = places.n_before.map(|_| found.n_total);
+    let to = |label, page: ListPage| Some((label, view.query.address(&viewer.base(), &page)));
+    let last = |total: u64| u32::try_from(total.div_ceil(view.query.n.into())).ok();
     view.pager = Pager {
-        first: before + 1,
-        last: if found.items.is_empty() { 0 } else { last },
-        total: Some(found.n_total),
+        n_before: places.n_before,
+        n,
+        total,
         ways: Ways {
-            before: (number > 1).then(|| ("Previous", query.address(&base, u64::from(number) - 1))),
-            behind: (last < found.n_total)
-                .then(|| ("Next", query.address(&base, u64::from(number) + 1))),
+            first: (places.n_before != Some(0)).then(|| view.query.first(&viewer.base())),
+            before: places
+                .first
+                .and_then(|place| to("Previous", ListPage::Before(place.to_string()))),
+            behind: places
+                .last
+                .as_ref()
+                .and_then(|place| to("Next", ListPage::After(place.to_string()))),
+            last: (places.last.and(total).and_then(last))
+                .map(|last| view.query.address(&viewer.base(), &ListPage::Number(last))),
         },
     };
     let traces: Vec<_> = found.items.into_iter().map(|stored| stored.trace).collect();

@@ -40,7 +40,7 @@ pub(super) async fn show(
     let view = NewsFragment {
         n,
         is_cut,
-        list: OfList::new(raw.as_deref()).query.address(&viewer.base(), 1),
+        list: OfList::new(raw.as_deref()).query.first(&viewer.base()),
     };
     page(StatusCode::OK, &view)
 }

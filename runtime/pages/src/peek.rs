@@ -61,7 +61,7 @@ pub(super) async fn show(
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     let asked = Asked::new(raw.as_deref());
-    let close = asked.query.address(&viewer.base(), asked.page.into());
+    let close = asked.query.address(&viewer.base(), &asked.page);
     let id = of_trace.id()?;
     let peek = of(&app, &viewer, id.as_str(), close).await?;
     if peek.is_unknown() {

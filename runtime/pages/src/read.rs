@@ -7,8 +7,8 @@ use perpend_domain::filter::{Column, Condition, Filter, Test, find};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::outline::Outline;
-use perpend_domain::telemetry::TraceQuery;
 use perpend_domain::trace::Trace;
+use perpend_domain::trace_list::TraceQuery;
 use perpend_web::problem::Problem;
 
 use crate::state::App;

@@ -87,6 +87,7 @@ pub(super) async fn show(
                 skip.saturating_sub(u64::from(TURNS)) + 1,
             ),
             behind: window(skip < last, "Later turns", skip + u64::from(TURNS) + 1),
+            ..Ways::default()
         },
     };
     page(StatusCode::OK, &view)

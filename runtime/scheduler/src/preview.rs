@@ -13,9 +13,10 @@ use perpend_domain::list::Paging;
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::Item;
 use perpend_domain::telemetry::{
-    ObservationCursor, ObservationQuery, Progress, SessionQuery, StoredObservation, TraceQuery,
+    ObservationCursor, ObservationQuery, Progress, SessionQuery, StoredObservation,
 };
 use perpend_domain::time::Timestamp;
+use perpend_domain::trace_list::TraceQuery;
 
 use crate::Scheduler;
 use crate::call::{Load, NoCall, item_of, missing_of};

@@ -50,6 +50,7 @@ pub const STEPS: &[Step] = &[
     step!("sessions as targets", "0034_sessions_as_targets.sql"),
     step!("trace orders", "0035_trace_orders.sql"),
     step!("orders of figures", "0036_orders_of_figures.sql"),
+    step!("scores by number", "0037_scores_by_number.sql"),
 ];
 
 /// The version of a database that has all steps.

@@ -17,8 +17,8 @@ use perpend_domain::metrics::{Aggregation, Granularity, Metric, Question, View};
 use perpend_domain::observation::ObservationKind;
 use perpend_domain::patch::{About, Patch, merge};
 use perpend_domain::payload::Payload;
-use perpend_domain::telemetry::TraceQuery;
 use perpend_domain::time::Timestamp;
+use perpend_domain::trace_list::TraceQuery;
 use perpend_store::testing::{OpenStore as _, TempDatabase};
 
 const PER_TRACE: i64 = 5;

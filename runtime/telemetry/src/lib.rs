@@ -47,6 +47,7 @@ mod trace_facets;
 mod trace_groups;
 mod trace_list;
 mod trace_marks;
+mod trace_order;
 mod walk;
 
 use std::sync::Arc;

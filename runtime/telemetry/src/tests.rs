@@ -19,8 +19,9 @@ mod writers;
 
 use perpend_domain::list::Numbered;
 use perpend_domain::telemetry::{
-    ObservationCursor, ObservationQuery, StoredObservation, StoredTrace, TraceQuery,
+    ObservationCursor, ObservationQuery, StoredObservation, StoredTrace,
 };
+use perpend_domain::trace_list::TraceQuery;
 use std::collections::BTreeMap;
 
 use perpend_domain::batch::{Batch, Media, SpanLog};

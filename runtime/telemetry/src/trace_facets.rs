@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use perpend_domain::facets::{Counted, Facet, FacetColumn, Facets};
 use perpend_domain::filter::Filter;
 use perpend_domain::ids::ProjectId;
-use perpend_domain::telemetry::TraceQuery;
+use perpend_domain::trace_list::TraceQuery;
 use perpend_sql::Sql;
 
 use super::trace_list::Shape;

@@ -17,8 +17,10 @@ use super::refresh;
 use super::row::{READ, READ_TRACE, TraceRow};
 use super::search::Search;
 use super::trace_marks::{Marked, asks_root, push_prefilter};
+use super::trace_order::{Ordered, Part};
 use crate::{Error, Telemetry};
-use perpend_domain::telemetry::{StoredTrace, TestedTraces, TraceOrder, TraceQuery};
+use perpend_domain::telemetry::StoredTrace;
+use perpend_domain::trace_list::{Places, TestedTraces, TraceOrder, TraceQuery, TracesFrom};
 use perpend_sql::{Arg, Expr, Sql, query_scalar, value_list};
 
 /// Columns with an index of their own in the order of time, the one that leaves least first.
@@ -39,24 +41,6 @@ const SCAN: usize = 500;
 const FEW: u64 = 5_000;
 /// From so many traces on, the way to a page is cut short.
 const FAR: u64 = 200;
-
-const fn order_column(order: TraceOrder) -> &'static str {
-    match order {
-        TraceOrder::Timestamp => "t.started_at",
-        TraceOrder::Id => "t.trace_id",
-        TraceOrder::Name => "COALESCE(t.name, '')",
-        TraceOrder::UserId => "COALESCE(t.user_id, '')",
-        TraceOrder::SessionId => "COALESCE(t.session_id, '')",
-        TraceOrder::Release => "COALESCE(t.release, '')",
-        TraceOrder::Version => "COALESCE(t.version, '')",
-        TraceOrder::Public => "t.is_public",
-        TraceOrder::Latency => "t.latency_us",
-        TraceOrder::TotalCost => "t.total_cost",
-        // As in the index.
-        TraceOrder::TotalTokens => "COALESCE(t.total_tokens, 0)",
-        TraceOrder::ErrorCount => "t.n_error",
-    }
-}
 
 /// Traces whose steps are looked through for a text.
 const MAX_SEARCHED: u64 = 100_000;
@@ -110,7 +94,7 @@ pub(super) struct Shape {
     pub(super) args: Vec<Arg<'static>>,
     rest: Rest,
     /// The number of a trace.
-    number: &'static str,
+    pub(super) number: &'static str,
     /// Its start.
     pub(super) start: &'static str,
     has_lead: bool,
@@ -126,7 +110,9 @@ impl Shape {
         in_time: bool,
     ) -> Self {
         let filter: &Filter = &query.filter;
-        let lead = lead(filter);
+        // In the order of a score the scores lead.
+        let by_score = matches!(query.order, TraceOrder::Score(_));
+        let lead = lead(filter).filter(|_| !by_score);
         let lead_at = lead.map(|(_, at)| at);
         let mark = match lead {
             Some((MARKS_BEFORE, at)) => Marked::of(&filter.conditions[at]),
@@ -139,7 +125,7 @@ impl Shape {
         };
         let mut sql = Sql::default();
         let of_tenant = sql.bind(tenant.into());
-        let hides = !is_postgres && (lead.is_some() || in_time);
+        let hides = !is_postgres && (lead.is_some() || in_time || by_score);
         let mut rest = Vec::new();
         let mut reads_trace = false;
         for (at, condition) in filter.conditions.iter().enumerate() {
@@ -199,35 +185,40 @@ impl Shape {
     pub(super) fn is_told_by_columns(&self) -> bool {
         self.rest.is_empty()
     }
-
-    /// What follows `ORDER BY`. `sorted`: not in the order of an index.
-    fn order(&self, query: &TraceQuery, is_reversed: bool, sorted: bool) -> String {
-        let [direction, of_ids] = match (query.ascending != is_reversed, is_reversed) {
-            (true, false) => ["ASC", "ASC"],
-            (true, true) => ["ASC", "DESC"],
-            (false, false) => ["DESC", "ASC"],
-            (false, true) => ["DESC", "DESC"],
-        };
-        let column = match query.order {
-            TraceOrder::Timestamp if sorted => format!("+{}", self.start),
-            TraceOrder::Timestamp => self.start.to_owned(),
-            other => order_column(other).to_owned(),
-        };
-        if query.order.is_figure() {
-            // One index serves both directions, and both ends of the list.
-            return format!("{column} {direction}, t.started_at {direction}, t.number {direction}");
-        }
-        format!("{column} {direction}, t.trace_id {of_ids}")
-    }
 }
 
-/// The statement of a list in its order, as SQLite gets it.
+/// The statements of a list in its order, from its beginning or from a place in it, as SQLite gets them.
 #[cfg(test)]
-pub(super) fn ordered(project: &ProjectId, tenant: i64, query: &TraceQuery) -> String {
-    let shape = Shape::new(project, tenant, query, false, true);
-    let order = shape.order(query, false, false);
-    let (number, from) = (shape.number, shape.from_traces);
-    format!("SELECT {number}{from} ORDER BY {order} LIMIT 50")
+pub(super) fn ordered(
+    project: &ProjectId,
+    query: &TraceQuery,
+    from: Option<&perpend_domain::trace_list::TraceCursor>,
+) -> Vec<String> {
+    let shape = Shape::new(project, 1, query, false, true);
+    Ordered::new(&shape, project, query, false).first_rows(from)
+}
+
+/// The traces of a page, and what there is around it.
+#[derive(Debug, Default)]
+struct Found {
+    /// Their numbers, in order.
+    numbers: Vec<i64>,
+    /// All that match, as far as they were counted.
+    n_total: u64,
+    n_left: u64,
+    has_before: bool,
+    has_behind: bool,
+    n_before: Option<u64>,
+}
+
+impl Found {
+    /// Leaves so many; `true` when there were more.
+    fn cut(&mut self, limit: u32) -> bool {
+        let limit = limit as usize;
+        let has_more = limit < self.numbers.len();
+        self.numbers.truncate(limit);
+        has_more
+    }
 }
 
 /// Appends what every trace meets that has the score a condition asks for.
@@ -282,54 +273,138 @@ impl Telemetry {
         query: &TraceQuery,
         max_tested: u64,
     ) -> Result<TestedTraces, Error> {
+        let nothing = TestedTraces {
+            found: Numbered::empty(),
+            n_left: 0,
+            places: Places::default(),
+        };
         let Some(tenant) = self.tenant(project).await? else {
-            return Ok(TestedTraces {
-                found: Numbered::empty(),
-                n_left: 0,
-            });
+            return Ok(nothing);
         };
-        let mut n_left = 0;
         refresh::of_tenant(&self.pool, tenant).await?;
-        let limit = u64::from(query.limit);
-        let skip = u64::from(query.page.max(1) - 1) * limit;
         let shape = Shape::new(project, tenant, query, self.pool.is_postgres(), false);
-        let (numbers, n_total) = if shape.rest.is_empty() {
-            let count = format!("SELECT COUNT(*){}", shape.from);
-            let n_total = self.count(&count, &shape.args).await?;
-            let in_time = Shape::new(project, tenant, query, self.pool.is_postgres(), true);
-            let shape = match shape.has_lead || n_total <= FEW {
-                true => shape,
-                false => in_time,
-            };
-            (self.page_of(&shape, query, skip, n_total).await?, n_total)
-        } else {
-            let max = usize::try_from(max_tested).unwrap_or(usize::MAX);
-            let (matching, left) = self.scan_traces(project, query, &shape, max).await?;
-            n_left = left;
-            let n_total = matching.len() as u64;
-            let page = matching.into_iter().skip(skip as usize);
-            (page.take(limit as usize).collect(), n_total)
+        let found = match shape.rest.is_empty() {
+            true => self.page_of(project, tenant, query, shape).await?,
+            false => {
+                let max = usize::try_from(max_tested).unwrap_or(usize::MAX);
+                self.scan_traces(project, query, &shape, max).await?
+            }
         };
-        let mut found = self.numbered_traces(&numbers).await?;
+        let mut places = Places::default();
+        if query.with_places {
+            places = self.places_of(project, query, &found).await?;
+        }
+        let mut traces = self.numbered_traces(&found.numbers).await?;
         if query.with_content {
-            self.add_roots(&mut found).await?;
+            self.add_roots(&mut traces).await?;
         }
         if query.with_observation_ids {
-            self.add_ids(&mut found).await?;
+            self.add_ids(&mut traces).await?;
         }
         Ok(TestedTraces {
             found: Numbered {
-                items: found.into_iter().map(|(_, stored)| stored).collect(),
-                n_total,
+                items: traces.into_iter().map(|(_, stored)| stored).collect(),
+                n_total: found.n_total,
             },
-            n_left,
+            n_left: found.n_left,
+            places,
         })
     }
 
-    /// Numbers of the traces of one page, read from the nearer end of the list.
+    async fn places_of(
+        &self,
+        project: &ProjectId,
+        query: &TraceQuery,
+        found: &Found,
+    ) -> Result<Places, Error> {
+        let of = async |number: Option<&i64>| match number {
+            Some(number) => self.place_of(project, query, *number).await,
+            None => Ok(None),
+        };
+        let first = found.numbers.first().filter(|_| found.has_before);
+        let last = found.numbers.last().filter(|_| found.has_behind);
+        Ok(Places {
+            n_before: found.n_before,
+            first: of(first).await?,
+            last: of(last).await?,
+        })
+    }
+
+    /// A page that columns tell alone.
     async fn page_of(
         &self,
+        project: &ProjectId,
+        tenant: i64,
+        query: &TraceQuery,
+        shape: Shape,
+    ) -> Result<Found, Error> {
+        let is_postgres = self.pool.is_postgres();
+        let count = format!("SELECT COUNT(*){}", shape.from);
+        let n_total = self.count(&count, &shape.args).await?;
+        let is_few = n_total <= FEW;
+        let is_sorted = !is_postgres && !shape.has_lead && is_few;
+        let shape = match shape.has_lead || is_few {
+            true => shape,
+            false => Shape::new(project, tenant, query, is_postgres, true),
+        };
+        let list = Ordered::new(&shape, project, query, is_sorted);
+        let limit = u64::from(query.limit);
+        let part = |from, backwards| Part {
+            from: Some(from),
+            backwards,
+            skip: 0,
+            // The surplus one says that there are more.
+            limit: Some(limit + 1),
+        };
+        let mut found = Found {
+            n_total,
+            ..Found::default()
+        };
+        match &query.from {
+            Some(TracesFrom::Before(cursor)) => {
+                found.numbers = self.numbers_of(&list, part(cursor, true)).await?;
+                if limit < found.numbers.len() as u64 {
+                    found.cut(query.limit);
+                    found.numbers.reverse();
+                    (found.has_before, found.has_behind) = (true, true);
+                    let n_before = self.n_before(&list, cursor).await?;
+                    found.n_before = Some(n_before.saturating_sub(limit));
+                    return Ok(found);
+                }
+                // The list begins here: as its first page it is whole.
+            }
+            Some(TracesFrom::After(cursor)) => {
+                found.numbers = self.numbers_of(&list, part(cursor, false)).await?;
+                found.has_behind = found.cut(query.limit);
+                found.has_before = true;
+                let n = found.numbers.len() as u64;
+                let n_before = match found.has_behind {
+                    false => n_total.saturating_sub(n),
+                    // With the row at the place itself, unless it is gone.
+                    true => (self.n_before(&list, cursor).await? + 1).min(n_total - n),
+                };
+                found.n_before = Some(n_before);
+                return Ok(found);
+            }
+            None => {}
+        }
+        let page = match query.from {
+            None => query.page,
+            Some(_) => 1,
+        };
+        let skip = u64::from(page.max(1) - 1) * limit;
+        found.numbers = self.page_at(&shape, list, query, skip, n_total).await?;
+        found.has_before = 0 < skip;
+        found.has_behind = skip + (found.numbers.len() as u64) < n_total;
+        found.n_before = Some(skip);
+        Ok(found)
+    }
+
+    /// Numbers of the traces of one page, read from the nearer end of the list.
+    async fn page_at(
+        &self,
         shape: &Shape,
+        list: Ordered,
         query: &TraceQuery,
         skip: u64,
         n_total: u64,
@@ -339,27 +414,29 @@ impl Telemetry {
             return Ok(Vec::new());
         }
         let behind = n_total - skip - take;
-        let is_reversed = behind < skip;
-        let is_sorted = !self.pool.is_postgres() && !shape.has_lead && n_total <= FEW;
-        let mut sql = Sql {
-            text: format!("SELECT {}{}", shape.number, shape.from_traces),
-            args: shape.args.clone(),
-        };
-        let mut skip = skip.min(behind);
+        let backwards = behind < skip && list.is_one_run();
+        let mut skip = if backwards { behind } else { skip };
+        let mut list = list;
         if query.order == TraceOrder::Timestamp && skip >= FAR {
-            let ascends = query.ascending != is_reversed;
+            let ascends = query.ascending != backwards;
             let Some((start, n_before)) = self.start_at(shape, ascends, skip).await? else {
                 return Ok(Vec::new());
             };
-            let start = sql.bind(start.into());
             let sign = if ascends { ">=" } else { "<=" };
-            sql.push(&format!(" AND {} {sign} {start}", shape.start));
+            list = list.narrowed(|sql| {
+                let start = sql.bind(start.into());
+                sql.push(&format!(" AND {} {sign} {start}", shape.start));
+            });
             skip = skip.saturating_sub(n_before);
         }
-        let order = shape.order(query, is_reversed, is_sorted);
-        sql.push(&format!(" ORDER BY {order} LIMIT {take} OFFSET {skip}"));
-        let mut numbers = self.trace_numbers(&sql.text, &sql.args).await?;
-        if is_reversed {
+        let part = Part {
+            from: None,
+            backwards,
+            skip,
+            limit: Some(take),
+        };
+        let mut numbers = self.numbers_of(&list, part).await?;
+        if backwards {
             numbers.reverse();
         }
         Ok(numbers)
@@ -398,22 +475,64 @@ impl Telemetry {
             .await
     }
 
-    /// Numbers of the traces that pass what is tested in memory, in order, and how many were not tested.
-    /// Only numbers are held, and they are read at once: a filter over a large project costs time in step
-    /// with its size, and little memory.
+    /// A page of the traces that pass what is tested in memory. Only numbers are held, and they are read at once: a
+    /// filter over a large project costs time in step with its size, and little memory.
     async fn scan_traces(
         &self,
         project: &ProjectId,
         query: &TraceQuery,
         shape: &Shape,
         max: usize,
+    ) -> Result<Found, Error> {
+        let list = Ordered::new(shape, project, query, false);
+        let from = query.from.as_ref();
+        let part = Part {
+            from: from.map(TracesFrom::cursor),
+            backwards: matches!(from, Some(TracesFrom::Before(_))),
+            ..Part::default()
+        };
+        let numbers = self.numbers_of(&list, part).await?;
+        let limit = query.limit as usize;
+        let wanted = from.map(|_| limit + 1);
+        let (mut passing, n_left) = self
+            .passing_traces(project, shape, numbers, (max, wanted))
+            .await?;
+        let mut found = Found {
+            n_total: passing.len() as u64,
+            n_left,
+            ..Found::default()
+        };
+        match from {
+            None => {
+                let skip = (query.page.max(1) as usize - 1) * limit;
+                found.has_before = 0 < skip;
+                found.has_behind = skip + limit < passing.len();
+                found.n_before = Some(skip as u64);
+                found.numbers = passing.into_iter().skip(skip).take(limit).collect();
+            }
+            Some(_) => {
+                let has_more = limit < passing.len();
+                passing.truncate(limit);
+                (found.has_before, found.has_behind) = (true, has_more);
+                if part.backwards {
+                    passing.reverse();
+                    (found.has_before, found.has_behind) = (has_more, true);
+                }
+                found.numbers = passing;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Those of the traces with these numbers that pass what is tested in memory, in order, and how many of them were
+    /// not tested: no more than so many are, and no further than until so many are found.
+    async fn passing_traces(
+        &self,
+        project: &ProjectId,
+        shape: &Shape,
+        mut numbers: Vec<i64>,
+        (max, wanted): (usize, Option<usize>),
     ) -> Result<(Vec<i64>, u64), Error> {
-        let order = shape.order(query, false, false);
-        let select = format!(
-            "SELECT {}{} ORDER BY {order}",
-            shape.number, shape.from_traces
-        );
-        let mut numbers = self.trace_numbers(&select, &shape.args).await?;
         let n_left = numbers.len().saturating_sub(max) as u64;
         numbers.truncate(max);
         let mut searches = Vec::new();
@@ -460,6 +579,9 @@ impl Telemetry {
                 passing.retain(|(number, _)| found.contains(number));
             }
             matching.extend(passing.iter().map(|(number, _)| *number));
+            if wanted.is_some_and(|wanted| wanted <= matching.len()) {
+                return Ok((matching, 0));
+            }
         }
         Ok((matching, n_left))
     }

@@ -12,10 +12,10 @@ use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::telemetry::Bone;
 use perpend_domain::time::Timestamp;
 use perpend_ui::{
-    Chip, DetailInput, ErrorPage, EvaluatorRow, InlineMedium, LoginPage, Looking, Opened, Origin,
-    Pager, RowsInput, RuleRow, RulesPage, ScoreView, Section, Setup, Shell, Text, Tone, TraceInput,
-    TraceLine, TracePage, TracesPage, TracesQuery, Verdict, WINDOW, Ways, assets, render,
-    total_tokens,
+    Chip, DetailInput, ErrorPage, EvaluatorRow, InlineMedium, ListPage, LoginPage, Looking, Opened,
+    Origin, Pager, RowsInput, RuleRow, RulesPage, ScoreView, Section, Setup, Shell, Text, Tone,
+    TraceInput, TraceLine, TracePage, TracesPage, TracesQuery, Verdict, WINDOW, Ways, assets,
+    render, total_tokens,
 };
 use serde_json::json;
 
@@ -124,18 +124,18 @@ fn traces() -> TracesPage {
         by_name: [].into(),
     });
     let query = TracesQuery::default();
-    let next = Some(query.address("/project/support-bot", 2));
+    let next = Some(query.address("/project/support-bot", &ListPage::Number(2)));
     TracesPage {
         shell: shell(Section::Traces),
         query,
         lines: lines.collect(),
         pager: Pager {
-            first: 1,
-            last: 18,
+            n_before: Some(0),
+            n: 18,
             total: Some(1_284),
             ways: Ways {
-                before: None,
                 behind: next.map(|next| ("Next", next)),
+                ..Ways::default()
             },
         },
         ..TracesPage::default()

@@ -10,6 +10,31 @@ use crate::sort::Sort;
 /// How many rows a page may have; the first is the usual number.
 pub const ROWS: [u32; 3] = [50, 25, 100];
 
+/// Which page of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ListPage {
+    /// The first one.
+    #[default]
+    First,
+    /// By its number, from 1. What arrives meanwhile moves traces from one page to another.
+    Number(u32),
+    /// The one behind this place.
+    After(String),
+    /// The one right before this place.
+    Before(String),
+}
+
+impl ListPage {
+    fn parameter(&self) -> Option<(&'static str, String)> {
+        match self {
+            Self::First | Self::Number(1) => None,
+            Self::Number(number) => Some(("page", number.to_string())),
+            Self::After(place) => Some(("after", place.clone())),
+            Self::Before(place) => Some(("before", place.clone())),
+        }
+    }
+}
+
 /// What is asked of the list of traces, as its address says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracesQuery {
@@ -85,13 +110,17 @@ impl TracesQuery {
             .collect()
     }
 
-    /// The address of a page of this list, in the project at `base`.
+    /// The address of the first page of this list, in the project at `base`.
     #[must_use]
-    pub fn address(&self, base: &str, page: u64) -> String {
+    pub fn first(&self, base: &str) -> String {
+        self.address(base, &ListPage::First)
+    }
+
+    /// The address of a page of this list.
+    #[must_use]
+    pub fn address(&self, base: &str, page: &ListPage) -> String {
         let mut parameters = self.parameters();
-        if page > 1 {
-            parameters.push(("page", page.to_string()));
-        }
+        parameters.extend(page.parameter());
         let pairs = parameters
             .iter()
             .map(|(name, value)| format!("{name}={}", encode(value)));
@@ -106,7 +135,7 @@ impl TracesQuery {
 impl TracesQuery {
     /// The address of the first page with values counted on it, and of the part of it that counts them.
     pub(crate) fn counting(&self, base: &str) -> [String; 2] {
-        let list = self.address(base, 1);
+        let list = self.first(base);
         let (path, query) = list.split_once('?').unwrap_or((&list, ""));
         let sign = if query.is_empty() { "" } else { "&" };
         [
@@ -116,7 +145,7 @@ impl TracesQuery {
     }
 
     /// The address of a page with a trace beside it, up to the id of the trace.
-    pub(crate) fn peeking(&self, base: &str, page: u64) -> String {
+    pub(crate) fn peeking(&self, base: &str, page: &ListPage) -> String {
         let list = self.address(base, page);
         let sign = if list.contains('?') { '&' } else { '?' };
         format!("{list}{sign}peek=")
@@ -139,7 +168,7 @@ fn passing(base: &str, column: &str, test: Test) -> String {
         test,
     };
     let q = print_condition(&condition).unwrap_or_default();
-    TracesQuery::of(q).address(base, 1)
+    TracesQuery::of(q).first(base)
 }
 
 #[cfg(test)]
@@ -150,20 +179,23 @@ mod tests {
     fn the_address_carries_what_is_asked_encoded_and_nothing_usual() {
         let mut query = TracesQuery::of("name:\"a&b\"");
         assert_eq!(
-            query.address("/p", 2),
+            query.address("/p", &ListPage::Number(2)),
             "/p/traces?q=name%3A%22a%26b%22&page=2"
         );
         query.sort = Sort::named("-latency").unwrap();
-        assert!(query.address("/p", 1).ends_with("&sort=-latency"));
+        assert!(query.first("/p").ends_with("&sort=-latency"));
         query.columns = Columns::read("trace,metadata.a b").columns;
         query.n = 100;
-        let address = query.address("/p", 1);
+        let address = query.first("/p");
         assert!(
             address.ends_with("&cols=trace%2Cmetadata.a%20b&n=100"),
             "{address}"
         );
         let kept = query.kept(&["q", "sort"]);
         assert_eq!(kept[0], ("cols", "trace,metadata.a b".to_owned()));
-        assert_eq!(TracesQuery::default().address("/p", 1), "/p/traces");
+        assert_eq!(TracesQuery::default().first("/p"), "/p/traces");
+        let behind = ListPage::After("_5_a b".to_owned());
+        let address = TracesQuery::default().address("/p", &behind);
+        assert_eq!(address, "/p/traces?after=_5_a%20b");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use perpend_domain::telemetry::TraceOrder;
+use perpend_domain::trace_list::TraceOrder;
 
 use crate::Text;
 
@@ -90,7 +90,7 @@ pub(crate) enum Shape {
 }
 
 impl Column {
-    fn named(raw: &str) -> Option<Self> {
+    pub(crate) fn named(raw: &str) -> Option<Self> {
         let of_key = |prefix: &str| {
             let key = raw.strip_prefix(prefix)?;
             let key = match key.starts_with('"') {
@@ -139,8 +139,10 @@ impl Column {
 
     /// The order of the list that it stands for.
     pub(crate) fn order(&self) -> Option<TraceOrder> {
-        let Self::Known(known) = self else {
-            return None;
+        let known = match self {
+            Self::Known(known) => known,
+            Self::Score(name) => return Some(TraceOrder::Score(name.clone())),
+            Self::Metadata(_) => return None,
         };
         Some(match known {
             Known::Started => TraceOrder::Timestamp,

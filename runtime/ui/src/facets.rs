@@ -97,7 +97,7 @@ fn group(facet: &Facet, query: &TracesQuery, base: &str) -> Group {
             test,
         };
         let q = joined(&query.q, condition)?;
-        Some(query.with(&q).address(base, 1))
+        Some(query.with(&q).first(base))
     };
     let value = |(value, n): &(Option<String>, u64)| {
         let value = value.as_deref();
@@ -156,7 +156,7 @@ fn with_score(query: &TracesQuery, name: &str, base: &str) -> String {
         columns,
         ..query.clone()
     };
-    query.address(base, 1)
+    query.first(base)
 }
 
 impl Group {

@@ -57,7 +57,7 @@ mod words;
 
 pub use askama::{Error, Template};
 
-pub use asked::{ROWS, TracesQuery};
+pub use asked::{ListPage, ROWS, TracesQuery};
 pub use aspect::{Aspect, Kept, Looking};
 pub use charts::{Bar, Chart};
 pub use columns::{Columns, MAX_COLUMNS, NamedColumns};

@@ -121,6 +121,7 @@ impl LogPage {
                 before: (0 < input.at)
                     .then(|| ("Earlier steps", way(input.at.saturating_sub(LOG)))),
                 behind: (behind < input.n_steps).then(|| ("Later steps", way(behind))),
+                ..Ways::default()
             },
             entries,
             shell: input.shell,

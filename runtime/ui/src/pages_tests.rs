@@ -353,7 +353,7 @@ fn hostile_text_is_inert_in_the_list() {
         columns: all.columns,
         ..TracesQuery::of(typed())
     };
-    let next = Some(query.address("/project/p", 2));
+    let next = Some(query.address("/project/p", &ListPage::Number(2)));
     let html = checked(&TracesPage {
         shell: shell(),
         terms: vec![TermChip {
@@ -366,12 +366,12 @@ fn hostile_text_is_inert_in_the_list() {
         origin: typed(),
         lines: vec![line],
         pager: Pager {
-            first: 1,
-            last: 1,
+            n_before: Some(0),
+            n: 1,
             total: Some(1_000),
             ways: Ways {
-                before: None,
                 behind: next.map(|next| ("Next", next)),
+                ..Ways::default()
             },
         },
         query,
@@ -447,6 +447,7 @@ fn sessions_and_users_are_inert() {
             ways: Ways {
                 before: Some(("Newer", "/p?before=1.a".to_owned())),
                 behind: Some(("Older", "/p?after=1.a".to_owned())),
+                ..Ways::default()
             },
             is_later: false,
             unknown: Some(text(HOSTILE)),

@@ -1,9 +1,11 @@
 //! In which order traces are listed, as addresses, the choice and the headings of columns say it.
 
-use perpend_domain::telemetry::TraceOrder;
+use perpend_domain::trace_list::TraceOrder;
+
+use crate::columns::Column;
 
 /// In which order traces are listed. The default is the newest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sort {
     /// What they are ordered by.
     pub order: TraceOrder,
@@ -49,11 +51,11 @@ static OFFERED: [Offered; 5] = [
 ];
 
 impl Sort {
-    /// Each that is offered, with its label, in the order of the choice.
+    /// Each that every list offers, with its label, in the order of the choice.
     pub fn all() -> impl Iterator<Item = (Self, &'static str)> {
         OFFERED.iter().flat_map(|(order, _, largest, smallest)| {
             let sort = |ascending| Self {
-                order: *order,
+                order: order.clone(),
                 ascending,
             };
             let smallest = smallest.map(|label| (sort(true), label));
@@ -63,14 +65,35 @@ impl Sort {
         })
     }
 
-    fn column(self) -> &'static str {
+    /// The largest and the smallest numbers of a score first, with their labels.
+    pub(crate) fn of_score(name: &str) -> [(Self, String); 2] {
+        [(false, "highest"), (true, "lowest")].map(|(ascending, which)| {
+            let order = TraceOrder::Score(name.to_owned());
+            (Self { order, ascending }, format!("{which} {name} first"))
+        })
+    }
+
+    /// The score that orders the list.
+    pub(crate) fn score(&self) -> Option<&str> {
+        match &self.order {
+            TraceOrder::Score(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    fn column(&self) -> String {
+        if let Some(name) = self.score() {
+            return Column::Score(name.to_owned()).name();
+        }
         let found = OFFERED.iter().find(|(order, ..)| *order == self.order);
-        found.map_or("timestamp", |(_, column, ..)| column)
+        found
+            .map_or("timestamp", |(_, column, ..)| column)
+            .to_owned()
     }
 
     /// As the address has it: the column, and `-` before it where the largest come first.
     #[must_use]
-    pub fn in_address(self) -> String {
+    pub fn in_address(&self) -> String {
         let sign = if self.ascending { "" } else { "-" };
         format!("{sign}{}", self.column())
     }
@@ -79,34 +102,48 @@ impl Sort {
     #[must_use]
     pub fn named(raw: &str) -> Option<Self> {
         let mut all = Self::all();
-        all.find_map(|(sort, _)| (sort.in_address() == raw).then_some(sort))
+        let offered = all.find_map(|(sort, _)| (sort.in_address() == raw).then_some(sort));
+        offered.or_else(|| {
+            let (ascending, column) = match raw.strip_prefix('-') {
+                Some(column) => (false, column),
+                None => (true, raw),
+            };
+            let Some(Column::Score(name)) = Column::named(column) else {
+                return None;
+            };
+            let order = TraceOrder::Score(name);
+            Some(Self { order, ascending })
+        })
     }
 
     /// The parameter of the API.
-    pub(crate) fn order_by(self) -> String {
+    pub(crate) fn order_by(&self) -> String {
         let direction = if self.ascending { "asc" } else { "desc" };
-        format!("{}.{direction}", self.column())
+        match self.score() {
+            Some(name) => format!("score.{name}.{direction}"),
+            None => format!("{}.{direction}", self.column()),
+        }
     }
 
     /// The order that the heading of a column leads to: its largest first, and the other way round where they are.
-    pub(crate) fn of_heading(self, order: TraceOrder) -> Self {
+    pub(crate) fn of_heading(&self, order: TraceOrder) -> Self {
         let ascending = self.order == order && !self.ascending;
         let turned = Self { order, ascending };
-        let is_offered = Self::all().any(|(sort, _)| sort == turned);
+        let is_offered = turned.score().is_some() || Self::all().any(|(sort, _)| sort == turned);
         Self {
-            order,
             ascending: ascending && is_offered,
+            ..turned
         }
     }
 
     /// How a column stands in this order, as `aria-sort` says it.
-    pub(crate) fn state_of(self, order: TraceOrder) -> Option<&'static str> {
+    pub(crate) fn state_of(&self, order: &TraceOrder) -> Option<&'static str> {
         let state = if self.ascending {
             "ascending"
         } else {
             "descending"
         };
-        (self.order == order).then_some(state)
+        (self.order == *order).then_some(state)
     }
 }
 
@@ -120,7 +157,12 @@ mod tests {
             assert_eq!(Sort::named(&sort.in_address()), Some(sort));
         }
         assert_eq!(Sort::named("-timestamp"), Some(Sort::default()));
-        for raw in ["-luck", "", "errorCount", "-name"] {
+        for name in ["quality", "answer, \"in\" full"] {
+            for (sort, _) in Sort::of_score(name) {
+                assert_eq!(Sort::named(&sort.in_address()), Some(sort));
+            }
+        }
+        for raw in ["-luck", "", "errorCount", "-name", "score.", "-metadata.a"] {
             assert_eq!(Sort::named(raw), None, "{raw}");
         }
     }
@@ -128,13 +170,13 @@ mod tests {
     #[test]
     fn a_heading_leads_to_its_largest_first_and_then_to_its_smallest() {
         let usual = Sort::default();
-        assert_eq!(usual.state_of(TraceOrder::Timestamp), Some("descending"));
+        assert_eq!(usual.state_of(&TraceOrder::Timestamp), Some("descending"));
         assert!(usual.of_heading(TraceOrder::Timestamp).ascending);
         let slowest = usual.of_heading(TraceOrder::Latency);
         assert_eq!(slowest.in_address(), "-latency");
         let fastest = slowest.of_heading(TraceOrder::Latency);
         assert_eq!(fastest.in_address(), "latency");
-        assert_eq!(fastest.state_of(TraceOrder::Latency), Some("ascending"));
+        assert_eq!(fastest.state_of(&TraceOrder::Latency), Some("ascending"));
         assert_eq!(fastest.of_heading(TraceOrder::Latency), slowest);
         let errors = usual.of_heading(TraceOrder::ErrorCount);
         assert_eq!(errors.of_heading(TraceOrder::ErrorCount), errors);

@@ -143,6 +143,7 @@ impl ThreadPage {
                 before: (0 < input.at)
                     .then(|| ("Earlier calls", way(input.at.saturating_sub(CALLS)))),
                 behind: (behind < input.n_calls).then(|| ("Later calls", way(behind))),
+                ..Ways::default()
             },
             entries,
             shell: input.shell,

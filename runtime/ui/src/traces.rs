@@ -3,7 +3,7 @@
 use askama::Template;
 use perpend_domain::facets::Counted;
 
-use crate::asked::{ROWS, TracesQuery};
+use crate::asked::{ListPage, ROWS, TracesQuery};
 use crate::columns::{Column, Head, Table};
 use crate::facets::FacetsView;
 use crate::format::count;
@@ -31,8 +31,8 @@ pub struct TracesPage {
     pub columns: Vec<&'static str>,
     /// Scheme, host and port of this server, for the same question over the API.
     pub origin: String,
-    /// The number of this page, from 1.
-    pub page: u64,
+    /// Which page this is.
+    pub page: ListPage,
     /// The traces of this page.
     pub lines: Vec<TraceLine>,
     /// Where in the list this page is.
@@ -100,11 +100,11 @@ impl TermChip {
 
 impl TracesPage {
     fn without(&self, chip: &TermChip) -> String {
-        self.query.with(&chip.without).address(self.shell.base(), 1)
+        self.query.with(&chip.without).first(self.shell.base())
     }
 
     fn cleared(&self) -> String {
-        self.query.with("").address(self.shell.base(), 1)
+        self.query.with("").first(self.shell.base())
     }
 
     /// The page with values counted on it, and the part of it that counts them.
@@ -124,12 +124,20 @@ impl TracesPage {
             ("In a session", "sessionId:set"),
             ("Of a user", "userId:set"),
         ]
-        .map(|(label, q)| (label, self.query.with(q).address(self.shell.base(), 1)))
+        .map(|(label, q)| (label, self.query.with(q).first(self.shell.base())))
     }
 
-    fn sorts(&self) -> impl Iterator<Item = (String, &'static str, bool)> {
-        let own = self.query.sort;
-        Sort::all().map(move |(sort, label)| (sort.in_address(), label, sort == own))
+    /// Orders with their labels, and whether they are this list's: those of every list, and those of the scores that
+    /// have a column or order the list.
+    fn sorts(&self) -> Vec<(String, Text, bool)> {
+        let own = &self.query.sort;
+        let mut names: Vec<&str> = self.query.columns.scores().collect();
+        names.extend(own.score().filter(|name| !names.contains(name)));
+        let scores = names.into_iter().flat_map(Sort::of_score);
+        let all = Sort::all().map(|(sort, label)| (sort, label.to_owned()));
+        all.chain(scores)
+            .map(|(sort, label)| (sort.in_address(), Text::from(label), sort == *own))
+            .collect()
     }
 
     /// The table, with headings that order as links.
@@ -139,19 +147,20 @@ impl TracesPage {
             let Some(order) = head.column.order() else {
                 return head;
             };
+            let state = query.sort.state_of(&order);
             let turned = TracesQuery {
                 sort: query.sort.of_heading(order),
                 ..query.clone()
             };
             Head {
-                href: Some(turned.address(base, 1)),
-                state: query.sort.state_of(order),
+                href: Some(turned.first(base)),
+                state,
                 ..head
             }
         });
         let beside = self.peek.as_ref().and_then(Peek::id);
         table.beside = beside.map(str::to_owned);
-        table.peek = Some(query.peeking(base, self.page));
+        table.peek = Some(query.peeking(base, &self.page));
         table
     }
 
@@ -164,7 +173,7 @@ impl TracesPage {
                 ..self.query.clone()
             };
             Pick {
-                earlier: (0 < at).then(|| moved.address(self.shell.base(), 1)),
+                earlier: (0 < at).then(|| moved.first(self.shell.base())),
                 ..Pick::of(column, true)
             }
         });
@@ -182,8 +191,8 @@ impl TracesPage {
     /// The list with its usual columns and rows.
     fn usual_columns(&self) -> String {
         let usual = TracesQuery::of(self.query.q.clone());
-        let sort = self.query.sort;
-        TracesQuery { sort, ..usual }.address(self.shell.base(), 1)
+        let sort = self.query.sort.clone();
+        TracesQuery { sort, ..usual }.first(self.shell.base())
     }
 
     /// The same question over the API.
@@ -207,10 +216,10 @@ impl TracesPage {
 /// Where in a list a page is.
 #[derive(Clone, Debug, Default)]
 pub struct Pager {
-    /// Number of the first line, from 1.
-    pub first: u64,
-    /// Number of the last line.
-    pub last: u64,
+    /// How many lines stand before it, when that is known.
+    pub n_before: Option<u64>,
+    /// Its lines.
+    pub n: u64,
     /// Lines in all, when that is known.
     pub total: Option<u64>,
     /// The pages before and behind.
@@ -218,8 +227,16 @@ pub struct Pager {
 }
 
 impl Pager {
+    /// Whether the list begins here.
+    fn is_first(&self) -> bool {
+        self.n_before == Some(0)
+    }
+
     fn position(&self) -> String {
-        let range = format!("{}–{}", count(self.first), count(self.last));
+        let Some(before) = self.n_before else {
+            return format!("{} shown", count(self.n));
+        };
+        let range = format!("{}–{}", count(before + 1), count(before + self.n));
         match self.total {
             Some(total) => format!("{range} of {}", count(total)),
             None => range,

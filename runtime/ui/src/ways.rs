@@ -3,8 +3,12 @@
 /// Where a list goes on in both directions; a link is absent where the list ends.
 #[derive(Clone, Debug, Default)]
 pub struct Ways {
+    /// The address of the beginning, where this is not it and another link does not lead there.
+    pub first: Option<String>,
     /// The text and the address of the link to the part before.
     pub before: Option<(&'static str, String)>,
     /// The same for the part behind.
     pub behind: Option<(&'static str, String)>,
+    /// The address of the end, where it is known.
+    pub last: Option<String>,
 }

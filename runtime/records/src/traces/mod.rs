@@ -11,7 +11,8 @@ use perpend_domain::filter::TRACES;
 use perpend_domain::ids::TraceId;
 use perpend_domain::patch::record_id;
 use perpend_domain::score::Score;
-use perpend_domain::telemetry::{StoredTrace, TraceOrder, TraceQuery};
+use perpend_domain::telemetry::StoredTrace;
+use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 use perpend_web::answer::{Answer, Streamed};
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Param, Params, param};
@@ -117,7 +118,7 @@ fn order(params: &Params) -> Result<(TraceOrder, bool), Problem> {
         return Ok((TraceOrder::Timestamp, false));
     };
     let bad = || {
-        let fields = "id, timestamp, name, userId, release, version, public, bookmarked, sessionId, latency, totalCost, totalTokens, errorCount";
+        let fields = "id, timestamp, name, userId, release, version, public, bookmarked, sessionId, latency, totalCost, totalTokens, errorCount, score.NAME";
         Problem::query(
             "orderBy",
             format!("FIELD.asc or FIELD.desc is expected, FIELD one of {fields}"),
@@ -138,7 +139,10 @@ fn order(params: &Params) -> Result<(TraceOrder, bool), Problem> {
         "totalCost" => TraceOrder::TotalCost,
         "totalTokens" => TraceOrder::TotalTokens,
         "errorCount" => TraceOrder::ErrorCount,
-        _ => return Err(bad()),
+        other => match other.strip_prefix("score.") {
+            Some(name) if !name.is_empty() => TraceOrder::Score(name.to_owned()),
+            _ => return Err(bad()),
+        },
     };
     match direction.to_ascii_lowercase().as_str() {
         "asc" => Ok((order, true)),
@@ -164,6 +168,8 @@ fn query(params: &Params, fields: &Fields) -> Result<TraceQuery, Problem> {
     Ok(TraceQuery {
         filter: conditions.finish()?,
         order,
+        from: None,
+        with_places: false,
         ascending,
         page: paging.page,
         limit: paging.limit,

@@ -10,8 +10,9 @@ use perpend_domain::time::Timestamp;
 use super::Groups;
 use crate::{Error, ObservationCells, Telemetry, TraceCells};
 use perpend_domain::telemetry::{
-    ObservationCursor, ObservationQuery, StoredObservation, StoredTrace, TraceQuery,
+    ObservationCursor, ObservationQuery, StoredObservation, StoredTrace,
 };
+use perpend_domain::trace_list::TraceQuery;
 
 /// Rows read at a time.
 const PAGE: u32 = 4_000;

@@ -1,6 +1,6 @@
 //! Lists of traces by their figures.
 
-use perpend_domain::telemetry::TraceOrder;
+use perpend_domain::trace_list::{Figure, TraceCursor, TraceOrder, TracesFrom};
 
 use super::*;
 
@@ -54,7 +54,7 @@ async fn traces_are_listed_by_tokens_and_errors_and_equal_ones_by_time() {
         ];
         for (order, ascending, expected) in cases {
             let query = TraceQuery {
-                order,
+                order: order.clone(),
                 ascending,
                 ..TraceQuery::default()
             };
@@ -81,24 +81,200 @@ async fn traces_are_listed_by_tokens_and_errors_and_equal_ones_by_time() {
 }
 
 #[tokio::test]
-async fn a_list_by_a_figure_comes_out_of_an_index_without_sorting() {
+async fn a_list_by_a_figure_or_a_score_comes_out_of_an_index_from_any_place() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
-    for order in FIGURES {
+    let by_score = TraceOrder::Score("quality".to_owned());
+    for order in FIGURES.into_iter().chain([by_score, TraceOrder::Timestamp]) {
         for ascending in [false, true] {
             let query = TraceQuery {
-                order,
+                order: order.clone(),
                 ascending,
                 ..TraceQuery::default()
             };
-            let sql = crate::trace_list::ordered(&project("p"), 1, &query);
-            let steps = super::plans::plan(&store, &sql).await;
-            assert!(
-                steps.len() == 1 && steps[0].contains("USING INDEX traces_by_")
-                    || steps[0].contains("USING COVERING INDEX traces_by_"),
-                "{order:?}: {steps:?}"
-            );
+            let figure = match order {
+                TraceOrder::Timestamp => None,
+                TraceOrder::TotalCost | TraceOrder::Score(_) => Some(Figure::Real(0.5)),
+                _ => Some(Figure::Whole(5)),
+            };
+            let place = TraceCursor {
+                figure,
+                at: at(0),
+                tie: "5".to_owned(),
+            };
+            for from in [None, Some(&place)] {
+                let statements = crate::trace_list::ordered(&project("p"), &query, from);
+                let steps = super::plans::plan(&store, &statements[0]).await;
+                let first = &steps[0];
+                let index = match order {
+                    TraceOrder::Timestamp => "traces_newest",
+                    TraceOrder::Score(_) => "scores_by_number",
+                    _ => "traces_by_",
+                };
+                assert!(first.contains(index), "{order:?} {from:?}: {steps:?}");
+                let is_narrowed = from.is_none() || first.contains(['<', '>']);
+                assert!(is_narrowed, "{order:?} {from:?}: {steps:?}");
+                let sorts = |step: &String| step.contains("TEMP B-TREE") && !step.contains("LAST");
+                assert!(!steps.iter().any(sorts), "{order:?} {from:?}: {steps:?}");
+            }
         }
     }
     store.close().await;
+}
+
+/// A score of this name about a trace, or about a step of it.
+fn scored(id: &str, n: u32, step: Option<u32>, name: &str, number: f64) -> NewScore {
+    NewScore {
+        id: ScoreId::new(id).unwrap(),
+        name: name.to_owned(),
+        value: ScoreValue::Numeric(number),
+        subject: match step {
+            Some(step) => Subject::Observation(trace_id(n), span_id(step)),
+            None => Subject::Trace(trace_id(n)),
+        },
+        source: ScoreSource::Api,
+        timestamp: at(0),
+        environment: "default".to_owned(),
+        comment: None,
+        metadata: Map::new(),
+        config_id: None,
+        queue_id: None,
+        author_user_id: None,
+        origin: None,
+    }
+}
+
+fn filter(raw: Value) -> Filter {
+    Filter::parse(raw.as_array().unwrap(), TRACES).unwrap()
+}
+
+/// All pages of a list, walked from its beginning by the places that each page names, and back again.
+async fn walked(store: &Store, p: &ProjectId, query: &TraceQuery) -> (Vec<TraceId>, Vec<TraceId>) {
+    let (mut forth, mut back) = (Vec::new(), Vec::new());
+    let mut page = TraceQuery {
+        limit: 2,
+        with_places: true,
+        ..query.clone()
+    };
+    loop {
+        let found = store
+            .telemetry
+            .traces_tested(p, &page, 1_000)
+            .await
+            .unwrap();
+        if let Some(n_before) = found.places.n_before {
+            assert_eq!(n_before, forth.len() as u64, "{:?}", page.from);
+        }
+        forth.extend(found.found.items.into_iter().map(|stored| stored.trace.id));
+        match found.places.last {
+            Some(last) => page.from = Some(TracesFrom::After(last)),
+            None => break,
+        }
+    }
+    loop {
+        let found = store
+            .telemetry
+            .traces_tested(p, &page, 1_000)
+            .await
+            .unwrap();
+        let ids = found.found.items.into_iter().map(|stored| stored.trace.id);
+        back.splice(..0, ids);
+        match found.places.first {
+            Some(first) => page.from = Some(TracesFrom::Before(first)),
+            None => break,
+        }
+    }
+    (forth, back)
+}
+
+#[tokio::test]
+async fn by_a_score_traces_stand_where_their_best_number_does_and_those_without_one_last() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let steps = (1..=7).map(|n| with_figures(n, None)).collect();
+        let write = store.telemetry.write_batch(&p, batch(steps), at(0));
+        write.await.unwrap();
+        let scores = [
+            scored("a", 1, None, "quality", 0.25),
+            scored("b", 3, None, "quality", 0.75),
+            // Of the two of one trace, the first in the order counts.
+            scored("c", 5, None, "quality", 0.5),
+            scored("d", 5, None, "quality", 0.9),
+            // Neither is a number of this name about a trace itself.
+            scored("e", 2, Some(2), "quality", 1.0),
+            scored("f", 4, None, "other", 1.0),
+        ];
+        store.telemetry.put_scores(&p, &scores, at(0)).await.unwrap();
+        for (ascending, expected) in [
+            (false, [5, 3, 1, 7, 6, 4, 2]),
+            (true, [1, 5, 3, 7, 6, 4, 2]),
+        ] {
+            let query = TraceQuery {
+                order: TraceOrder::Score("quality".to_owned()),
+                ascending,
+                ..TraceQuery::default()
+            };
+            let expected = expected.map(trace_id).to_vec();
+            assert_eq!(ids(&store, &p, &query).await, expected, "{ascending}");
+            let (forth, back) = walked(&store, &p, &query).await;
+            assert_eq!((&forth, &back), (&expected, &expected), "{ascending}");
+            // A part of the filter narrows both halves.
+            let narrowed = TraceQuery {
+                filter: filter(json!([{"type": "number", "column": "errorCount", "operator": ">", "value": 0}])),
+                ..query
+            };
+            let narrowed = ids(&store, &p, &narrowed).await;
+            assert_eq!(narrowed, [3, 6].map(trace_id), "{ascending}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let steps = (1..=9).map(|n| with_figures(n, Some(u64::from(n % 3)))).collect();
+        let write = store.telemetry.write_batch(&p, batch(steps), at(0));
+        write.await.unwrap();
+        let tested = json!([{"type": "arrayOptions", "column": "tags", "operator": "none of", "value": ["x", "y"]}]);
+        for order in [TraceOrder::Timestamp].into_iter().chain(FIGURES) {
+            for (ascending, raw) in [(false, json!([])), (true, json!([])), (false, tested.clone())] {
+                let query = TraceQuery {
+                    order: order.clone(),
+                    ascending,
+                    filter: filter(raw.clone()),
+                    ..TraceQuery::default()
+                };
+                let all = ids(&store, &p, &query).await;
+                let (forth, back) = walked(&store, &p, &query).await;
+                assert_eq!((&forth, &back), (&all, &all), "{order:?} {ascending} {raw}");
+            }
+        }
+        let first = TraceQuery {
+            limit: 3,
+            with_places: true,
+            ..TraceQuery::default()
+        };
+        let page = async |from| {
+            let asked = TraceQuery {
+                from,
+                ..first.clone()
+            };
+            let found = store.telemetry.traces_tested(&p, &asked, 1_000).await.unwrap();
+            let ids = found.found.items.into_iter().map(|stored| stored.trace.id);
+            (ids.collect::<Vec<_>>(), found.places)
+        };
+        let (_, places) = page(None).await;
+        let late = (10..=15).map(|n| with_figures(n, None)).collect();
+        let write = store.telemetry.write_batch(&p, batch(late), at(1));
+        write.await.unwrap();
+        let (second, places) = page(places.last.map(TracesFrom::After)).await;
+        assert_eq!(second, [6, 5, 4].map(trace_id));
+        assert_eq!(places.n_before, Some(9), "six came before the first three");
+        let (again, places) = page(places.first.map(TracesFrom::Before)).await;
+        assert_eq!(again, [9, 8, 7].map(trace_id));
+        assert_eq!(places.n_before, Some(6));
+    })
+    .await;
 }

@@ -1,7 +1,7 @@
 //! Searches in what no database tests: they may be given up, and go on where they ended.
 
 use super::*;
-use perpend_domain::telemetry::TraceOrder;
+use perpend_domain::trace_list::TraceOrder;
 
 #[tokio::test]
 async fn a_search_that_is_given_up_goes_on_behind_what_it_tested() {

@@ -1,0 +1,401 @@
+//! In which order a list of traces stands, and how it is read from a place on, in either direction.
+//!
+//! Most lists are one run of rows in the order of an index. By a score they are two, one behind the other: the traces
+//! that have it, and the others by time.
+
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace_list::{Figure, TraceCursor, TraceOrder, TraceQuery};
+use perpend_sql::{Arg, Sql, query_scalar};
+
+use super::trace_list::Shape;
+use crate::{Error, Telemetry};
+
+/// A column that orders.
+#[derive(Clone, Debug)]
+struct Key {
+    column: String,
+    ascends: bool,
+}
+
+impl Key {
+    fn new(column: impl Into<String>, ascends: bool) -> Self {
+        let column = column.into();
+        Self { column, ascends }
+    }
+
+    const fn sign(&self, backwards: bool) -> &'static str {
+        match self.ascends != backwards {
+            true => ">",
+            false => "<",
+        }
+    }
+}
+
+/// Rows in one order.
+#[derive(Clone, Debug)]
+struct Run {
+    /// `FROM ... WHERE ...`
+    from: String,
+    /// Two, or three where a figure comes before the time. The last tells those apart that are equal in the others.
+    keys: Vec<Key>,
+}
+
+impl Run {
+    fn order(&self, backwards: bool) -> String {
+        let keys = self.keys.iter().map(|key| {
+            let direction = match key.ascends != backwards {
+                true => "ASC",
+                false => "DESC",
+            };
+            format!("{} {direction}", key.column)
+        });
+        format!(" ORDER BY {}", keys.collect::<Vec<_>>().join(", "))
+    }
+
+    /// What rows beyond a place meet.
+    fn beyond(&self, cursor: &TraceCursor, backwards: bool, sql: &mut Sql) {
+        let at = sql.bind(cursor.at.as_micros().into());
+        let condition = match (self.keys.as_slice(), cursor.figure) {
+            ([first, second, third], Some(figure)) => {
+                let figure = sql.bind(match figure {
+                    Figure::Whole(figure) => figure.into(),
+                    Figure::Real(figure) => figure.into(),
+                });
+                if first.column == TOKENS {
+                    // SQLite takes no index of an expression for columns that are compared together.
+                    let sign = first.sign(backwards);
+                    sql.push(&format!(" AND {TOKENS} {sign}= {figure}"));
+                }
+                let tie = match cursor.tie.parse::<i64>() {
+                    Ok(number) if third.column == NUMBER => sql.bind(number.into()),
+                    _ => sql.bind_text(&cursor.tie),
+                };
+                format!(
+                    " AND ({}, {}, {}) {} ({figure}, {at}, {tie})",
+                    first.column,
+                    second.column,
+                    third.column,
+                    first.sign(backwards)
+                )
+            }
+            ([first, second], _) => {
+                let tie = sql.bind_text(&cursor.tie);
+                let [one, two] = [first.sign(backwards), second.sign(backwards)];
+                let (first, second) = (&first.column, &second.column);
+                format!(" AND {first} {one}= {at} AND ({first} {one} {at} OR {second} {two} {tie})")
+            }
+            _ => String::new(),
+        };
+        sql.push(&condition);
+    }
+}
+
+/// As in its index.
+const TOKENS: &str = "COALESCE(t.total_tokens, 0)";
+/// The number of a trace, which tells traces with equal figures apart.
+const NUMBER: &str = "t.number";
+
+const fn column_of(order: &TraceOrder) -> &'static str {
+    match order {
+        TraceOrder::Timestamp => "t.started_at",
+        TraceOrder::Id => "t.trace_id",
+        TraceOrder::Name => "COALESCE(t.name, '')",
+        TraceOrder::UserId => "COALESCE(t.user_id, '')",
+        TraceOrder::SessionId => "COALESCE(t.session_id, '')",
+        TraceOrder::Release => "COALESCE(t.release, '')",
+        TraceOrder::Version => "COALESCE(t.version, '')",
+        TraceOrder::Public => "t.is_public",
+        TraceOrder::Latency => "t.latency_us",
+        TraceOrder::TotalCost => "t.total_cost",
+        TraceOrder::TotalTokens => TOKENS,
+        TraceOrder::ErrorCount => "t.n_error",
+        TraceOrder::Score(_) => "s.number",
+    }
+}
+
+/// Numbers of one trace itself, as the index of scores by number has them.
+const OWN_NUMBERS: &str =
+    "s.trace_id IS NOT NULL AND s.observation_id IS NULL AND s.number IS NOT NULL";
+
+/// The list of traces in its order.
+pub(super) struct Ordered {
+    runs: Vec<Run>,
+    args: Vec<Arg<'static>>,
+    number: &'static str,
+}
+
+/// Which part of a list is read: from a place on, so many rows behind it, and not more than these.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Part<'p> {
+    /// From the first row, or from the last, where there is none.
+    pub(super) from: Option<&'p TraceCursor>,
+    pub(super) backwards: bool,
+    pub(super) skip: u64,
+    pub(super) limit: Option<u64>,
+}
+
+impl Ordered {
+    /// `sorted`: not in the order of an index.
+    pub(super) fn new(
+        shape: &Shape,
+        project: &ProjectId,
+        query: &TraceQuery,
+        sorted: bool,
+    ) -> Self {
+        let ascends = query.ascending;
+        if let TraceOrder::Score(name) = &query.order {
+            return Self::by_score(shape, project, name, ascends);
+        }
+        let column = match query.order {
+            TraceOrder::Timestamp if sorted => format!("+{}", shape.start),
+            TraceOrder::Timestamp => shape.start.to_owned(),
+            ref other => column_of(other).to_owned(),
+        };
+        let keys = match query.order.is_figure() {
+            // One index serves both directions, and both ends of the list.
+            true => vec![
+                Key::new(column, ascends),
+                Key::new("t.started_at", ascends),
+                Key::new(NUMBER, ascends),
+            ],
+            false => vec![Key::new(column, ascends), Key::new("t.trace_id", true)],
+        };
+        Self {
+            runs: vec![Run {
+                from: shape.from_traces.clone(),
+                keys,
+            }],
+            args: shape.args.clone(),
+            number: shape.number,
+        }
+    }
+
+    fn by_score(shape: &Shape, project: &ProjectId, name: &str, ascends: bool) -> Self {
+        let mut sql = Sql {
+            text: String::new(),
+            args: shape.args.clone(),
+        };
+        let (project, name) = (sql.bind_text(project.as_str()), sql.bind_text(name));
+        let traces = &shape.from_traces;
+        let conditions = traces.split_once(" WHERE ").map_or("", |(_, rest)| rest);
+        let sign = if ascends { "<" } else { ">" };
+        // The index that leads to the scores of a trace is the one for the inner questions; a name that is computed
+        // keeps the other away from them.
+        let scored = format!(
+            " FROM scores s CROSS JOIN traces t WHERE s.project_id = {project} AND s.name = {name} AND {OWN_NUMBERS} \
+             AND t.trace_id = s.trace_id AND {conditions} AND NOT EXISTS (SELECT 1 FROM scores b \
+             WHERE b.project_id = {project} AND b.trace_id = s.trace_id AND (b.name || '') = {name} \
+             AND b.observation_id IS NULL AND b.number IS NOT NULL \
+             AND (b.number, b.timestamp, b.id) {sign} (s.number, s.timestamp, s.id))"
+        );
+        let others = format!(
+            "{traces} AND NOT EXISTS (SELECT 1 FROM scores s WHERE s.project_id = {project} \
+             AND s.trace_id = t.trace_id AND (s.name || '') = {name} AND {OWN_NUMBERS})"
+        );
+        let by_number = ["s.number", "s.timestamp", "s.trace_id"];
+        Self {
+            runs: vec![
+                Run {
+                    from: scored,
+                    keys: by_number.map(|column| Key::new(column, ascends)).to_vec(),
+                },
+                Run {
+                    from: others,
+                    keys: vec![Key::new(shape.start, false), Key::new("t.trace_id", true)],
+                },
+            ],
+            args: sql.args,
+            number: NUMBER,
+        }
+    }
+
+    /// The run that holds a place.
+    fn run_of(&self, cursor: &TraceCursor) -> usize {
+        match cursor.figure {
+            Some(_) => 0,
+            None => self.runs.len() - 1,
+        }
+    }
+
+    pub(super) fn is_one_run(&self) -> bool {
+        self.runs.len() == 1
+    }
+
+    /// The statement that reads the list from its beginning.
+    #[cfg(test)]
+    pub(super) fn first_rows(&self, from: Option<&TraceCursor>) -> Vec<String> {
+        let statement = |run: &Run| {
+            let mut sql = self.select(run);
+            if let Some(cursor) = from {
+                run.beyond(cursor, false, &mut sql);
+            }
+            format!("{}{} LIMIT 50", sql.text, run.order(false))
+        };
+        self.runs.iter().map(statement).collect()
+    }
+
+    fn select(&self, run: &Run) -> Sql {
+        Sql {
+            text: format!("SELECT {}{}", self.number, run.from),
+            args: self.args.clone(),
+        }
+    }
+
+    fn count(&self, run: &Run) -> Sql {
+        Sql {
+            text: format!("SELECT COUNT(*){}", run.from),
+            args: self.args.clone(),
+        }
+    }
+
+    /// Rows that meet this, too.
+    pub(super) fn narrowed(mut self, condition: impl FnOnce(&mut Sql)) -> Self {
+        let mut sql = Sql {
+            text: String::new(),
+            args: std::mem::take(&mut self.args),
+        };
+        condition(&mut sql);
+        self.args = sql.args;
+        for run in &mut self.runs {
+            run.from.push_str(&sql.text);
+        }
+        self
+    }
+}
+
+impl Telemetry {
+    /// The numbers of a part of a list, in the order in which it is read.
+    pub(super) async fn numbers_of(
+        &self,
+        list: &Ordered,
+        part: Part<'_>,
+    ) -> Result<Vec<i64>, Error> {
+        let n_runs = list.runs.len();
+        let first = match (part.from, part.backwards) {
+            (Some(cursor), _) => list.run_of(cursor),
+            (None, false) => 0,
+            (None, true) => n_runs - 1,
+        };
+        let ways: Vec<usize> = match part.backwards {
+            false => (first..n_runs).collect(),
+            true => (0..=first).rev().collect(),
+        };
+        let mut numbers: Vec<i64> = Vec::new();
+        let mut skip = part.skip;
+        for (nth, at) in ways.iter().enumerate() {
+            let run = &list.runs[*at];
+            let mut sql = list.select(run);
+            if let Some(cursor) = part.from.filter(|_| nth == 0) {
+                run.beyond(cursor, part.backwards, &mut sql);
+            }
+            sql.push(&run.order(part.backwards));
+            if let Some(limit) = part.limit {
+                let left = limit - numbers.len() as u64;
+                sql.push(&format!(" LIMIT {left} OFFSET {skip}"));
+            }
+            let found: Vec<i64> = query_scalar(sql.text)
+                .bind_all(&sql.args)
+                .fetch_all(&self.pool)
+                .await?;
+            let is_last = nth + 1 == ways.len();
+            if found.is_empty() && 0 < skip && !is_last {
+                // All of the run was passed over.
+                let count = list.count(run);
+                skip -= self.count(&count.text, &count.args).await?.min(skip);
+            } else {
+                skip = 0;
+            }
+            numbers.extend(found);
+            if part
+                .limit
+                .is_some_and(|limit| limit <= numbers.len() as u64)
+            {
+                break;
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// How many rows stand before a place.
+    pub(super) async fn n_before(
+        &self,
+        list: &Ordered,
+        cursor: &TraceCursor,
+    ) -> Result<u64, Error> {
+        let at = list.run_of(cursor);
+        let mut n = 0;
+        for run in &list.runs[..at] {
+            let sql = list.count(run);
+            n += self.count(&sql.text, &sql.args).await?;
+        }
+        let mut sql = list.count(&list.runs[at]);
+        list.runs[at].beyond(cursor, true, &mut sql);
+        Ok(n + self.count(&sql.text, &sql.args).await?)
+    }
+
+    /// The place of a trace in the order of a list; none in an order in which no place can be told, and for a trace
+    /// that is gone.
+    pub(super) async fn place_of(
+        &self,
+        project: &ProjectId,
+        query: &TraceQuery,
+        number: i64,
+    ) -> Result<Option<TraceCursor>, Error> {
+        let column = column_of(&query.order);
+        let of_figure =
+            format!("SELECT {column}, t.started_at, t.number FROM traces t WHERE t.number = $1");
+        let placed = |figure, at, tie| TraceCursor {
+            figure,
+            at: Timestamp::from_micros(at),
+            tie,
+        };
+        match &query.order {
+            TraceOrder::Timestamp => self.place_in_time(number).await,
+            TraceOrder::Latency | TraceOrder::TotalTokens | TraceOrder::ErrorCount => {
+                let rows: Vec<(i64, i64, i64)> =
+                    self.pool.select(&of_figure, &[number.into()]).await?;
+                let first = rows.first();
+                Ok(first.map(|(whole, at, tie)| {
+                    placed(Some(Figure::Whole(*whole)), *at, tie.to_string())
+                }))
+            }
+            TraceOrder::TotalCost => {
+                let rows: Vec<(f64, i64, i64)> =
+                    self.pool.select(&of_figure, &[number.into()]).await?;
+                let first = rows.first();
+                Ok(first
+                    .map(|(real, at, tie)| placed(Some(Figure::Real(*real)), *at, tie.to_string())))
+            }
+            TraceOrder::Score(name) => {
+                let direction = if query.ascending { "ASC" } else { "DESC" };
+                let mut sql = Sql::default();
+                let (number_at, project) =
+                    (sql.bind(number.into()), sql.bind_text(project.as_str()));
+                let name = sql.bind_text(name);
+                sql.push(&format!(
+                    "SELECT s.number, s.timestamp, s.trace_id FROM traces t CROSS JOIN scores s \
+                     WHERE t.number = {number_at} AND s.project_id = {project} AND s.trace_id = t.trace_id \
+                     AND (s.name || '') = {name} AND {OWN_NUMBERS} \
+                     ORDER BY s.number {direction}, s.timestamp {direction}, s.id {direction} LIMIT 1"
+                ));
+                let rows: Vec<(f64, i64, String)> = self.pool.select(&sql.text, &sql.args).await?;
+                match rows.into_iter().next() {
+                    Some((real, at, tie)) => Ok(Some(placed(Some(Figure::Real(real)), at, tie))),
+                    None => self.place_in_time(number).await,
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+
+    async fn place_in_time(&self, number: i64) -> Result<Option<TraceCursor>, Error> {
+        const AT: &str = "SELECT started_at, trace_id FROM traces WHERE number = $1";
+        let rows: Vec<(i64, String)> = self.pool.select(AT, &[number.into()]).await?;
+        Ok(rows.into_iter().next().map(|(at, tie)| TraceCursor {
+            figure: None,
+            at: Timestamp::from_micros(at),
+            tie,
+        }))
+    }
+}
