@@ -22,6 +22,9 @@ struct Budget(f64, f64);
 
 const PAGE: Budget = Budget(50.0, 45_000.0);
 const FRAGMENT: Budget = Budget(30.0, 20_000.0);
+const SUGGESTIONS: Budget = Budget(20.0, 4_000.0);
+/// Over all time.
+const CHART: Budget = Budget(300.0, 6_000.0);
 const LARGE: Budget = Budget(50.0, 60_000.0);
 const ROWS: Budget = Budget(20.0, 20_000.0);
 
@@ -52,7 +55,13 @@ pub(crate) async fn measure(n_observations: u64) -> anyhow::Result<Vec<Figure>> 
             .page(&format!("traces {what}"), PAGE, |_| list(q))
             .await?;
     }
-    for sort in ["latency", "cost"] {
+    for sort in [
+        "-latency",
+        "-totalCost",
+        "-totalTokens",
+        "-errorCount",
+        "-score.quality",
+    ] {
         let what = format!("traces by {sort}");
         opening
             .page(&what, PAGE, |_| format!("{base}/traces?sort={sort}"))
@@ -61,6 +70,16 @@ pub(crate) async fn measure(n_observations: u64) -> anyhow::Result<Vec<Figure>> 
     opening
         .page("page 20 of the traces", PAGE, |_| {
             format!("{base}/traces?page=20")
+        })
+        .await?;
+    opening
+        .page("values to filter by", CHART, |_| {
+            format!("{base}/_/traces/facets?")
+        })
+        .await?;
+    opening
+        .page("palette", SUGGESTIONS, |at| {
+            format!("{base}/_/search?q=user-{}", at % 10)
         })
         .await?;
     opening
@@ -91,7 +110,9 @@ pub(crate) async fn measure(n_observations: u64) -> anyhow::Result<Vec<Figure>> 
         .page("users", PAGE, |_| format!("{base}/users"))
         .await?;
     opening
-        .page("a user", PAGE, |at| format!("{base}/users/user-{}", at * 7))
+        .page("a user", PAGE, |at| {
+            format!("{base}/users/{}", data::user_of(at * 97))
+        })
         .await?;
     opening
         .page("rules", PAGE, |_| format!("{base}/rules"))

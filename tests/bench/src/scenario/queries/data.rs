@@ -280,6 +280,11 @@ fn content(out: &mut Vec<Vec<u8>>, kind: &str, seed: u64, sizes: (usize, usize))
     );
 }
 
+/// The user of a trace that has none of the rare values.
+pub(crate) fn user_of(trace: u64) -> String {
+    format!("user-{}", mix(trace) % 5_000)
+}
+
 fn root(trace: u64) -> (&'static str, Vec<Vec<u8>>) {
     const NAMES: [&str; 8] = [
         "chat", "search", "summary", "triage", "refund", "billing", "planner", "report",
