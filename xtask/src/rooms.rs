@@ -196,6 +196,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-query",
             "perpend-scheduler",
             "perpend-store",
+            "perpend-telemetry",
             "perpend-ui",
             "perpend-web",
         ],

@@ -1,6 +1,6 @@
 //! What an address asks of the list of traces.
 
-use perpend_domain::trace_list::{TraceCursor, TracesFrom};
+use perpend_telemetry::{TraceCursor, TracesFrom};
 use perpend_ui::{Columns, ListPage, MAX_COLUMNS, ROWS, Sort, Text, TracesQuery, count};
 
 /// A list has no page behind this one.

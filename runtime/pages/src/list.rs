@@ -4,8 +4,9 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::filter::{Condition, Filter, TRACES};
-use perpend_domain::trace_list::{TestedTraces, TraceQuery, TracesFrom};
+use perpend_domain::trace_list::TraceQuery;
 use perpend_query::Parsed;
+use perpend_telemetry::{TestedTraces, TracesFrom};
 use perpend_ui::{ListPage, Pager, Section, TermChip, Text, TracesPage, Ways};
 use perpend_web::problem::Problem;
 
@@ -145,14 +146,12 @@ async fn fill(
         order: view.query.sort.order.clone(),
         ascending: view.query.sort.ascending,
         page: number,
-        from,
-        with_places: true,
         limit: view.query.n,
         with_content: true,
         ..TraceQuery::default()
     };
     let telemetry = &app.store.telemetry;
-    let tested = telemetry.traces_tested(&viewer.project, &asked, MAX_TESTED);
+    let tested = telemetry.traces_from(&viewer.project, &asked, from.as_ref(), MAX_TESTED);
     let TestedTraces {
         found,
         n_left,

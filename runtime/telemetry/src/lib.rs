@@ -23,6 +23,7 @@ pub mod media;
 pub mod metrics;
 mod news;
 mod observation_list;
+mod places;
 mod prepare;
 mod queue;
 mod read;
@@ -48,6 +49,7 @@ mod trace_groups;
 mod trace_list;
 mod trace_marks;
 mod trace_order;
+mod trace_shape;
 mod walk;
 
 use std::sync::Arc;
@@ -57,6 +59,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_sql::{Error, Pool};
 
 use cells::{ObservationCells, TraceCells, is_about};
+pub use places::{Figure, Places, TestedTraces, TraceCursor, TracesFrom};
 pub use prepare::{Prepared, Preparing, Serialised};
 use queue::Writer;
 pub use reader::TraceReader;

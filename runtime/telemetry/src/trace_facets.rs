@@ -8,7 +8,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_sql::Sql;
 
-use super::trace_list::Shape;
+use super::trace_shape::Shape;
 use crate::{Error, Telemetry};
 
 /// Values of a column that are told; one more is read to know whether there are others.

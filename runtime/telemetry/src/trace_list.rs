@@ -7,34 +7,24 @@
 use perpend_domain::list::Numbered;
 use std::collections::HashMap;
 
-use perpend_domain::filter::{Condition, Filter, Test, TextOp};
+use perpend_domain::filter::Condition;
 use perpend_domain::ids::{ObservationId, ProjectId};
 use perpend_domain::score::Score;
 
-use super::cells::{COST_COLUMNS, SCORE_COLUMNS, TraceCells, is_about};
-use super::read::{LIST, Rest, trace_column};
+use super::cells::{COST_COLUMNS, TraceCells, is_about};
+use super::places::{Places, TestedTraces, TracesFrom};
+use super::read::{LIST, Rest};
 use super::refresh;
 use super::row::{READ, READ_TRACE, TraceRow};
 use super::search::Search;
-use super::trace_marks::{Marked, asks_root, push_prefilter};
+use super::trace_marks::asks_root;
 use super::trace_order::{Ordered, Part};
+use super::trace_shape::Shape;
 use crate::{Error, Telemetry};
 use perpend_domain::telemetry::StoredTrace;
-use perpend_domain::trace_list::{Places, TestedTraces, TraceOrder, TraceQuery, TracesFrom};
-use perpend_sql::{Arg, Expr, Sql, query_scalar, value_list};
+use perpend_domain::trace_list::{TraceOrder, TraceQuery};
+use perpend_sql::{Arg, Sql, query_scalar, value_list};
 
-/// Columns with an index of their own in the order of time, the one that leaves least first.
-const LEADS: [&str; 7] = [
-    "id",
-    "sessionId",
-    "userId",
-    "name",
-    "release",
-    "version",
-    "environment",
-];
-/// A mark leaves less than a name does, as a rule.
-const MARKS_BEFORE: usize = 3;
 /// Traces looked at in one go where a part of the filter is tested in memory.
 const SCAN: usize = 500;
 /// So few are sorted rather than looked for in the order of time.
@@ -46,153 +36,12 @@ const FAR: u64 = 200;
 const MAX_SEARCHED: u64 = 100_000;
 const SEARCH_TOO_WIDE: &str = "the column text is searched in at most 100,000 traces: add conditions that leave fewer, such as on timestamp";
 
-/// A column out of the reach of its index: SQLite has no statistics and might choose it.
-fn unled(id: &str) -> Option<Expr> {
-    Some(match id {
-        "name" => Expr::NullableText("+t.name"),
-        "environment" => Expr::Text("+t.environment"),
-        "userId" => Expr::NullableText("+t.user_id"),
-        "sessionId" => Expr::NullableText("+t.session_id"),
-        "version" => Expr::NullableText("+t.version"),
-        "release" => Expr::NullableText("+t.release"),
-        other => return trace_column(other),
-    })
-}
-
-/// Whether the test leaves the rows of one value.
-fn is_one_value(test: &Test) -> bool {
-    match test {
-        Test::Text(TextOp::Equal, value) => !value.is_empty(),
-        Test::AnyOf(values) => matches!(values.as_slice(), [one] if !one.is_empty()),
-        _ => false,
-    }
-}
-
-/// The condition that leaves least, as far as one can tell without looking: its rank and its place.
-fn lead(filter: &Filter) -> Option<(usize, usize)> {
-    let rank = |condition: &Condition| {
-        if let Some(marked) = Marked::of(condition) {
-            return marked.lead().map(|_| MARKS_BEFORE);
-        }
-        let column = condition.column?;
-        let place = LEADS.iter().position(|id| column.id == *id)?;
-        let is_behind = usize::from(place >= MARKS_BEFORE);
-        is_one_value(&condition.test).then_some(place + is_behind)
-    };
-    let conditions = filter.conditions.iter().enumerate();
-    conditions
-        .filter_map(|(at, condition)| Some((rank(condition)?, at)))
-        .min()
-}
-
-/// How the rows of a list are found.
-pub(super) struct Shape {
-    /// `FROM ... WHERE ...`, without the traces where an index beside them tells all.
-    pub(super) from: String,
-    /// The same with the traces as `t`.
-    pub(super) from_traces: String,
-    pub(super) args: Vec<Arg<'static>>,
-    rest: Rest,
-    /// The number of a trace.
-    pub(super) number: &'static str,
-    /// Its start.
-    pub(super) start: &'static str,
-    has_lead: bool,
-}
-
-impl Shape {
-    /// `in_time`: by no index but those in the order of time.
-    pub(super) fn new(
-        project: &ProjectId,
-        tenant: i64,
-        query: &TraceQuery,
-        is_postgres: bool,
-        in_time: bool,
-    ) -> Self {
-        let filter: &Filter = &query.filter;
-        // In the order of a score the scores lead.
-        let by_score = matches!(query.order, TraceOrder::Score(_));
-        let lead = lead(filter).filter(|_| !by_score);
-        let lead_at = lead.map(|(_, at)| at);
-        let mark = match lead {
-            Some((MARKS_BEFORE, at)) => Marked::of(&filter.conditions[at]),
-            _ => None,
-        };
-        let lead_mark = mark.as_ref().and_then(Marked::lead);
-        let (start, number) = match lead_mark {
-            Some(_) => ("d.started_at", "d.trace"),
-            None => ("t.started_at", "t.number"),
-        };
-        let mut sql = Sql::default();
-        let of_tenant = sql.bind(tenant.into());
-        let hides = !is_postgres && (lead.is_some() || in_time || by_score);
-        let mut rest = Vec::new();
-        let mut reads_trace = false;
-        for (at, condition) in filter.conditions.iter().enumerate() {
-            let is_lead = Some(at) == lead_at;
-            if let Some(marked) = Marked::of(condition) {
-                if !is_lead || marked.marks.len() > 1 {
-                    marked.push(&mut sql, &of_tenant, (start, number));
-                }
-                continue;
-            }
-            let is_time = condition
-                .column
-                .is_some_and(|column| column.id == "timestamp");
-            reads_trace |= !is_time;
-            let column = |id: &str| match id {
-                "timestamp" => Some(Expr::Time(start)),
-                id if hides && !is_lead => unled(id),
-                id => trace_column(id),
-            };
-            if !sql.condition(condition, column, is_postgres) {
-                push_prefilter(&mut sql, condition, is_postgres);
-                push_scored(&mut sql, condition, project);
-                rest.push(condition.clone());
-            }
-        }
-        let conditions = std::mem::take(&mut sql.text);
-        let from = match lead_mark {
-            Some(mark) => {
-                let mark = sql.bind_text(mark);
-                let here = format!("WHERE d.tenant = {of_tenant} AND d.mark = {mark}");
-                (
-                    format!(" FROM trace_marks d {here}"),
-                    format!(" FROM trace_marks d JOIN traces t ON t.number = d.trace {here}"),
-                )
-            }
-            None => {
-                let from = format!(" FROM traces t WHERE t.tenant = {of_tenant}");
-                (from.clone(), from)
-            }
-        };
-        let from_traces = from.1 + &conditions;
-        Self {
-            from: match reads_trace {
-                true => from_traces.clone(),
-                false => from.0 + &conditions,
-            },
-            from_traces,
-            args: sql.args,
-            rest: Rest::new(rest),
-            number,
-            start,
-            has_lead: lead.is_some(),
-        }
-    }
-
-    /// Whether nothing is left to be tested in memory.
-    pub(super) fn is_told_by_columns(&self) -> bool {
-        self.rest.is_empty()
-    }
-}
-
 /// The statements of a list in its order, from its beginning or from a place in it, as SQLite gets them.
 #[cfg(test)]
 pub(super) fn ordered(
     project: &ProjectId,
     query: &TraceQuery,
-    from: Option<&perpend_domain::trace_list::TraceCursor>,
+    from: Option<&crate::TraceCursor>,
 ) -> Vec<String> {
     let shape = Shape::new(project, 1, query, false, true);
     Ordered::new(&shape, project, query, false).first_rows(from)
@@ -218,25 +67,6 @@ impl Found {
         let has_more = limit < self.numbers.len();
         self.numbers.truncate(limit);
         has_more
-    }
-}
-
-/// Appends what every trace meets that has the score a condition asks for.
-fn push_scored(sql: &mut Sql, condition: &Condition, project: &ProjectId) {
-    let needs_score = match &condition.test {
-        Test::MemberNumber(..) | Test::MemberIs(..) => true,
-        Test::CategoryAnyOf(_, values) => values.iter().all(|value| !value.is_empty()),
-        _ => false,
-    };
-    let is_score = condition
-        .column
-        .is_some_and(|column| SCORE_COLUMNS.contains(&column.id));
-    if let (true, true, Some(name)) = (needs_score, is_score, condition.test.key()) {
-        let (project, name) = (sql.bind_text(project.as_str()), sql.bind_text(name));
-        sql.push(&format!(
-            " AND t.trace_id IN (SELECT s.trace_id FROM scores s \
-             WHERE s.project_id = {project} AND s.name = {name})"
-        ));
     }
 }
 
@@ -273,27 +103,54 @@ impl Telemetry {
         query: &TraceQuery,
         max_tested: u64,
     ) -> Result<TestedTraces, Error> {
-        let nothing = TestedTraces {
-            found: Numbered::empty(),
-            n_left: 0,
-            places: Places::default(),
-        };
+        let found = self.find_traces(project, query, None, max_tested).await?;
+        self.filled(query, found, Places::default()).await
+    }
+
+    /// The same from a place in the list on, instead of by the number of a page, and with the places where the pages
+    /// before and behind it go on.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn traces_from(
+        &self,
+        project: &ProjectId,
+        query: &TraceQuery,
+        from: Option<&TracesFrom>,
+        max_tested: u64,
+    ) -> Result<TestedTraces, Error> {
+        let found = self.find_traces(project, query, from, max_tested).await?;
+        let places = self.places_of(project, query, &found).await?;
+        self.filled(query, found, places).await
+    }
+
+    async fn find_traces(
+        &self,
+        project: &ProjectId,
+        query: &TraceQuery,
+        from: Option<&TracesFrom>,
+        max_tested: u64,
+    ) -> Result<Found, Error> {
         let Some(tenant) = self.tenant(project).await? else {
-            return Ok(nothing);
+            return Ok(Found::default());
         };
         refresh::of_tenant(&self.pool, tenant).await?;
         let shape = Shape::new(project, tenant, query, self.pool.is_postgres(), false);
-        let found = match shape.rest.is_empty() {
-            true => self.page_of(project, tenant, query, shape).await?,
+        match shape.rest.is_empty() {
+            true => self.page_of((project, tenant), query, from, shape).await,
             false => {
                 let max = usize::try_from(max_tested).unwrap_or(usize::MAX);
-                self.scan_traces(project, query, &shape, max).await?
+                self.scan_traces(project, query, from, &shape, max).await
             }
-        };
-        let mut places = Places::default();
-        if query.with_places {
-            places = self.places_of(project, query, &found).await?;
         }
+    }
+
+    async fn filled(
+        &self,
+        query: &TraceQuery,
+        found: Found,
+        places: Places,
+    ) -> Result<TestedTraces, Error> {
         let mut traces = self.numbered_traces(&found.numbers).await?;
         if query.with_content {
             self.add_roots(&mut traces).await?;
@@ -333,9 +190,9 @@ impl Telemetry {
     /// A page that columns tell alone.
     async fn page_of(
         &self,
-        project: &ProjectId,
-        tenant: i64,
+        (project, tenant): (&ProjectId, i64),
         query: &TraceQuery,
+        from: Option<&TracesFrom>,
         shape: Shape,
     ) -> Result<Found, Error> {
         let is_postgres = self.pool.is_postgres();
@@ -349,8 +206,8 @@ impl Telemetry {
         };
         let list = Ordered::new(&shape, project, query, is_sorted);
         let limit = u64::from(query.limit);
-        let part = |from, backwards| Part {
-            from: Some(from),
+        let part = |place, backwards| Part {
+            from: Some(place),
             backwards,
             skip: 0,
             // The surplus one says that there are more.
@@ -360,7 +217,7 @@ impl Telemetry {
             n_total,
             ..Found::default()
         };
-        match &query.from {
+        match from {
             Some(TracesFrom::Before(cursor)) => {
                 found.numbers = self.numbers_of(&list, part(cursor, true)).await?;
                 if limit < found.numbers.len() as u64 {
@@ -388,10 +245,7 @@ impl Telemetry {
             }
             None => {}
         }
-        let page = match query.from {
-            None => query.page,
-            Some(_) => 1,
-        };
+        let page = from.map_or(query.page, |_| 1);
         let skip = u64::from(page.max(1) - 1) * limit;
         found.numbers = self.page_at(&shape, list, query, skip, n_total).await?;
         found.has_before = 0 < skip;
@@ -481,11 +335,11 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         query: &TraceQuery,
+        from: Option<&TracesFrom>,
         shape: &Shape,
         max: usize,
     ) -> Result<Found, Error> {
         let list = Ordered::new(shape, project, query, false);
-        let from = query.from.as_ref();
         let part = Part {
             from: from.map(TracesFrom::cursor),
             backwards: matches!(from, Some(TracesFrom::Before(_))),

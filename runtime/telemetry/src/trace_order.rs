@@ -5,10 +5,11 @@
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_domain::trace_list::{Figure, TraceCursor, TraceOrder, TraceQuery};
+use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 use perpend_sql::{Arg, Sql, query_scalar};
 
-use super::trace_list::Shape;
+use super::places::{Figure, TraceCursor};
+use super::trace_shape::Shape;
 use crate::{Error, Telemetry};
 
 /// A column that orders.

@@ -168,8 +168,6 @@ fn query(params: &Params, fields: &Fields) -> Result<TraceQuery, Problem> {
     Ok(TraceQuery {
         filter: conditions.finish()?,
         order,
-        from: None,
-        with_places: false,
         ascending,
         page: paging.page,
         limit: paging.limit,

@@ -1,8 +1,9 @@
 //! Lists of traces by their figures.
 
-use perpend_domain::trace_list::{Figure, TraceCursor, TraceOrder, TracesFrom};
+use perpend_domain::trace_list::TraceOrder;
 
 use super::*;
+use crate::{Figure, TraceCursor, TracesFrom};
 
 const FIGURES: [TraceOrder; 4] = [
     TraceOrder::Latency,
@@ -151,36 +152,36 @@ fn filter(raw: Value) -> Filter {
 /// All pages of a list, walked from its beginning by the places that each page names, and back again.
 async fn walked(store: &Store, p: &ProjectId, query: &TraceQuery) -> (Vec<TraceId>, Vec<TraceId>) {
     let (mut forth, mut back) = (Vec::new(), Vec::new());
-    let mut page = TraceQuery {
+    let page = TraceQuery {
         limit: 2,
-        with_places: true,
         ..query.clone()
     };
+    let mut from = None;
     loop {
         let found = store
             .telemetry
-            .traces_tested(p, &page, 1_000)
+            .traces_from(p, &page, from.as_ref(), 1_000)
             .await
             .unwrap();
         if let Some(n_before) = found.places.n_before {
-            assert_eq!(n_before, forth.len() as u64, "{:?}", page.from);
+            assert_eq!(n_before, forth.len() as u64, "{from:?}");
         }
         forth.extend(found.found.items.into_iter().map(|stored| stored.trace.id));
         match found.places.last {
-            Some(last) => page.from = Some(TracesFrom::After(last)),
+            Some(last) => from = Some(TracesFrom::After(last)),
             None => break,
         }
     }
     loop {
         let found = store
             .telemetry
-            .traces_tested(p, &page, 1_000)
+            .traces_from(p, &page, from.as_ref(), 1_000)
             .await
             .unwrap();
         let ids = found.found.items.into_iter().map(|stored| stored.trace.id);
         back.splice(..0, ids);
         match found.places.first {
-            Some(first) => page.from = Some(TracesFrom::Before(first)),
+            Some(first) => from = Some(TracesFrom::Before(first)),
             None => break,
         }
     }
@@ -253,15 +254,11 @@ async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
         }
         let first = TraceQuery {
             limit: 3,
-            with_places: true,
             ..TraceQuery::default()
         };
-        let page = async |from| {
-            let asked = TraceQuery {
-                from,
-                ..first.clone()
-            };
-            let found = store.telemetry.traces_tested(&p, &asked, 1_000).await.unwrap();
+        let page = async |from: Option<TracesFrom>| {
+            let found = store.telemetry.traces_from(&p, &first, from.as_ref(), 1_000);
+            let found = found.await.unwrap();
             let ids = found.found.items.into_iter().map(|stored| stored.trace.id);
             (ids.collect::<Vec<_>>(), found.places)
         };

@@ -1,0 +1,182 @@
+//! How the rows of a list of traces are found: which index leads, and what is left to be tested in memory.
+
+use perpend_domain::filter::{Condition, Filter, Test, TextOp};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::trace_list::{TraceOrder, TraceQuery};
+use perpend_sql::{Arg, Expr, Sql};
+
+use super::cells::SCORE_COLUMNS;
+use super::read::{Rest, trace_column};
+use super::trace_marks::{Marked, push_prefilter};
+
+/// Columns with an index of their own in the order of time, the one that leaves least first.
+const LEADS: [&str; 7] = [
+    "id",
+    "sessionId",
+    "userId",
+    "name",
+    "release",
+    "version",
+    "environment",
+];
+/// A mark leaves less than a name does, as a rule.
+const MARKS_BEFORE: usize = 3;
+/// A column out of the reach of its index: SQLite has no statistics and might choose it.
+fn unled(id: &str) -> Option<Expr> {
+    Some(match id {
+        "name" => Expr::NullableText("+t.name"),
+        "environment" => Expr::Text("+t.environment"),
+        "userId" => Expr::NullableText("+t.user_id"),
+        "sessionId" => Expr::NullableText("+t.session_id"),
+        "version" => Expr::NullableText("+t.version"),
+        "release" => Expr::NullableText("+t.release"),
+        other => return trace_column(other),
+    })
+}
+
+/// Whether the test leaves the rows of one value.
+fn is_one_value(test: &Test) -> bool {
+    match test {
+        Test::Text(TextOp::Equal, value) => !value.is_empty(),
+        Test::AnyOf(values) => matches!(values.as_slice(), [one] if !one.is_empty()),
+        _ => false,
+    }
+}
+
+/// The condition that leaves least, as far as one can tell without looking: its rank and its place.
+fn lead(filter: &Filter) -> Option<(usize, usize)> {
+    let rank = |condition: &Condition| {
+        if let Some(marked) = Marked::of(condition) {
+            return marked.lead().map(|_| MARKS_BEFORE);
+        }
+        let column = condition.column?;
+        let place = LEADS.iter().position(|id| column.id == *id)?;
+        let is_behind = usize::from(place >= MARKS_BEFORE);
+        is_one_value(&condition.test).then_some(place + is_behind)
+    };
+    let conditions = filter.conditions.iter().enumerate();
+    conditions
+        .filter_map(|(at, condition)| Some((rank(condition)?, at)))
+        .min()
+}
+
+/// How the rows of a list are found.
+pub(super) struct Shape {
+    /// `FROM ... WHERE ...`, without the traces where an index beside them tells all.
+    pub(super) from: String,
+    /// The same with the traces as `t`.
+    pub(super) from_traces: String,
+    pub(super) args: Vec<Arg<'static>>,
+    pub(super) rest: Rest,
+    /// The number of a trace.
+    pub(super) number: &'static str,
+    /// Its start.
+    pub(super) start: &'static str,
+    pub(super) has_lead: bool,
+}
+
+impl Shape {
+    /// `in_time`: by no index but those in the order of time.
+    pub(super) fn new(
+        project: &ProjectId,
+        tenant: i64,
+        query: &TraceQuery,
+        is_postgres: bool,
+        in_time: bool,
+    ) -> Self {
+        let filter: &Filter = &query.filter;
+        // In the order of a score the scores lead.
+        let by_score = matches!(query.order, TraceOrder::Score(_));
+        let lead = lead(filter).filter(|_| !by_score);
+        let lead_at = lead.map(|(_, at)| at);
+        let mark = match lead {
+            Some((MARKS_BEFORE, at)) => Marked::of(&filter.conditions[at]),
+            _ => None,
+        };
+        let lead_mark = mark.as_ref().and_then(Marked::lead);
+        let (start, number) = match lead_mark {
+            Some(_) => ("d.started_at", "d.trace"),
+            None => ("t.started_at", "t.number"),
+        };
+        let mut sql = Sql::default();
+        let of_tenant = sql.bind(tenant.into());
+        let hides = !is_postgres && (lead.is_some() || in_time || by_score);
+        let mut rest = Vec::new();
+        let mut reads_trace = false;
+        for (at, condition) in filter.conditions.iter().enumerate() {
+            let is_lead = Some(at) == lead_at;
+            if let Some(marked) = Marked::of(condition) {
+                if !is_lead || marked.marks.len() > 1 {
+                    marked.push(&mut sql, &of_tenant, (start, number));
+                }
+                continue;
+            }
+            let is_time = condition
+                .column
+                .is_some_and(|column| column.id == "timestamp");
+            reads_trace |= !is_time;
+            let column = |id: &str| match id {
+                "timestamp" => Some(Expr::Time(start)),
+                id if hides && !is_lead => unled(id),
+                id => trace_column(id),
+            };
+            if !sql.condition(condition, column, is_postgres) {
+                push_prefilter(&mut sql, condition, is_postgres);
+                push_scored(&mut sql, condition, project);
+                rest.push(condition.clone());
+            }
+        }
+        let conditions = std::mem::take(&mut sql.text);
+        let from = match lead_mark {
+            Some(mark) => {
+                let mark = sql.bind_text(mark);
+                let here = format!("WHERE d.tenant = {of_tenant} AND d.mark = {mark}");
+                (
+                    format!(" FROM trace_marks d {here}"),
+                    format!(" FROM trace_marks d JOIN traces t ON t.number = d.trace {here}"),
+                )
+            }
+            None => {
+                let from = format!(" FROM traces t WHERE t.tenant = {of_tenant}");
+                (from.clone(), from)
+            }
+        };
+        let from_traces = from.1 + &conditions;
+        Self {
+            from: match reads_trace {
+                true => from_traces.clone(),
+                false => from.0 + &conditions,
+            },
+            from_traces,
+            args: sql.args,
+            rest: Rest::new(rest),
+            number,
+            start,
+            has_lead: lead.is_some(),
+        }
+    }
+
+    /// Whether nothing is left to be tested in memory.
+    pub(super) fn is_told_by_columns(&self) -> bool {
+        self.rest.is_empty()
+    }
+}
+
+/// Appends what every trace meets that has the score a condition asks for.
+fn push_scored(sql: &mut Sql, condition: &Condition, project: &ProjectId) {
+    let needs_score = match &condition.test {
+        Test::MemberNumber(..) | Test::MemberIs(..) => true,
+        Test::CategoryAnyOf(_, values) => values.iter().all(|value| !value.is_empty()),
+        _ => false,
+    };
+    let is_score = condition
+        .column
+        .is_some_and(|column| SCORE_COLUMNS.contains(&column.id));
+    if let (true, true, Some(name)) = (needs_score, is_score, condition.test.key()) {
+        let (project, name) = (sql.bind_text(project.as_str()), sql.bind_text(name));
+        sql.push(&format!(
+            " AND t.trace_id IN (SELECT s.trace_id FROM scores s \
+             WHERE s.project_id = {project} AND s.name = {name})"
+        ));
+    }
+}
