@@ -53,6 +53,16 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         ),
         shared.test(
             Place::Own,
+            "pages_forth_and_back_lose_and_repeat_nothing_while_traces_arrive",
+            goes_on,
+        ),
+        shared.test(
+            Place::Demo,
+            "chosen_columns_and_the_order_of_a_heading_stand_in_the_address",
+            chooses_columns,
+        ),
+        shared.test(
+            Place::Own,
             "text_of_a_row_can_be_marked_and_a_user_opens_with_a_click",
             marks_text,
         ),
@@ -231,6 +241,98 @@ async fn comes_back(visitor: &Visitor) -> Result<()> {
             Value::from(was.as_str())
         ))
         .await
+}
+
+/// Six pages walked by keys; newer traces arrive on the way.
+async fn goes_on(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    server
+        .send(&data::many(7_000, 130, "going on", "lee"))
+        .await?;
+    visitor.log_in().await?;
+    visitor.open("/traces?q=name%3A%22going+on%22&n=25").await?;
+    let ids = "Array.from(document.querySelectorAll('.traces .name'), (a) => a.href)";
+    let mut pages = vec![browser.eval(ids).await?];
+    let turn = async |key: &str| {
+        let was = browser.eval("location.search").await?;
+        browser.press(key).await?;
+        browser
+            .wait_for(&format!(
+                "location.search !== {was} && document.querySelector('.traces .name') !== null"
+            ))
+            .await?;
+        browser.eval(ids).await
+    };
+    for n in 0..5 {
+        pages.push(turn(">").await?);
+        server
+            .send(&data::many(7_500 + n, 1, "going on", "lee"))
+            .await?;
+    }
+    let all: Vec<&Value> = pages.iter().filter_map(Value::as_array).flatten().collect();
+    let different: std::collections::HashSet<String> =
+        all.iter().map(ToString::to_string).collect();
+    ensure!(
+        (all.len(), different.len()) == (130, 130),
+        "{} rows, {} different",
+        all.len(),
+        different.len()
+    );
+    for page in pages.iter().rev().skip(1) {
+        let again = turn("<").await?;
+        ensure!(again == *page, "{again} instead of {page}");
+    }
+    let position = browser.text(".head .num").await?;
+    ensure!(position.starts_with("6–30 of 135"), "{position}");
+    visitor.assert_quiet().await
+}
+
+async fn chooses_columns(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    visitor.open("/traces").await?;
+    browser.click(".picker summary").await?;
+    browser
+        .fill(".picker input:not([type])", "score.accuracy, metadata.tier")
+        .await?;
+    browser.click(".picker button").await?;
+    browser
+        .wait_for("location.search.includes('score.accuracy') && location.search.includes('metadata.tier')")
+        .await?;
+    let heads = "Array.from(document.querySelectorAll('.traces th'), (th) => th.textContent.trim()).slice(-2).join()";
+    browser
+        .expect(&format!("{heads} === 'accuracy,tier'"))
+        .await?;
+    browser
+        .eval("Array.from(document.querySelectorAll('.traces th a')).find((a) => a.textContent === 'Latency').click()")
+        .await?;
+    browser
+        .wait_for("location.search.includes('sort=-latency') && location.search.includes('cols=')")
+        .await?;
+    browser
+        .expect(
+            "document.querySelector('th[aria-sort=descending]').textContent.trim() === 'Latency'",
+        )
+        .await?;
+    let first = "document.querySelector('.traces .name').href.split('/').at(-1)";
+    let first = browser.eval(first).await?;
+    let path = "/api/public/traces?limit=50&orderBy=latency.desc";
+    let answer = visitor.server.get(path).await?;
+    let is_own = |trace: &&Value| {
+        let environment = trace["environment"].as_str().unwrap_or_default();
+        environment.starts_with("perpend-") || environment == "sdk-experiment"
+    };
+    let all = answer["data"].as_array().context("traces")?;
+    let slowest = all.iter().find(|trace| !is_own(trace)).context("a trace")?;
+    ensure!(slowest["id"] == first, "{slowest} {first}");
+    // The heading of a score orders by it.
+    browser
+        .eval("Array.from(document.querySelectorAll('.traces th a')).find((a) => a.textContent === 'accuracy').click()")
+        .await?;
+    browser
+        .wait_for("location.search.includes('sort=-score.accuracy')")
+        .await?;
+    visitor.assert_quiet().await
 }
 
 /// The text of the cell is drawn over with the pressed pointer, from its edge to its edge.
