@@ -91,7 +91,10 @@ impl TraceCursor {
             "" => None,
             real if real.contains(['.', 'e']) => {
                 let figure: f64 = real.parse().ok()?;
-                Some(Figure::Real(figure)).filter(|_| figure.is_finite())
+                if !figure.is_finite() {
+                    return None;
+                }
+                Some(Figure::Real(figure))
             }
             whole => Some(Figure::Whole(whole.parse().ok()?)),
         };

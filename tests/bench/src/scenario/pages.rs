@@ -35,88 +35,9 @@ const ROWS: Budget = Budget(20.0, 20_000.0);
 pub(crate) async fn measure(n_observations: u64) -> anyhow::Result<Vec<Figure>> {
     let (server, filled) = data::server(n_observations).await?;
     let mut opening = Opening::log_in(&server).await?;
-    let trace = |at: u64| trace_id(at * 97 % filled.n_traces);
-    let base = opening.base.clone();
     opening.files().await?;
-    opening.page("overview", PAGE, |_| base.clone()).await?;
-    let list = |q: &str| format!("{base}/traces?q={q}");
-    opening.page("traces", PAGE, |_| list("")).await?;
-    for (what, q) in [
-        (
-            "of a name, in an environment",
-            "name%3Achat%20environment%3Astaging",
-        ),
-        ("with errors", "level%3AERROR"),
-        ("slower than 5 s", "latency%3A%3E5"),
-        ("with a low score", "score.quality%3A%3C0.1"),
-        ("with a metadata member", "metadata.tier%3Agold"),
-    ] {
-        opening
-            .page(&format!("traces {what}"), PAGE, |_| list(q))
-            .await?;
-    }
-    for sort in [
-        "-latency",
-        "-totalCost",
-        "-totalTokens",
-        "-errorCount",
-        "-score.quality",
-    ] {
-        let what = format!("traces by {sort}");
-        opening
-            .page(&what, PAGE, |_| format!("{base}/traces?sort={sort}"))
-            .await?;
-    }
-    opening
-        .page("page 20 of the traces", PAGE, |_| {
-            format!("{base}/traces?page=20")
-        })
-        .await?;
-    opening
-        .page("values to filter by", CHART, |_| {
-            format!("{base}/_/traces/facets?")
-        })
-        .await?;
-    opening
-        .page("palette", SUGGESTIONS, |at| {
-            format!("{base}/_/search?q=user-{}", at % 10)
-        })
-        .await?;
-    opening
-        .page("a trace", PAGE, |at| format!("{base}/traces/{}", trace(at)))
-        .await?;
-    for view in ["time", "thread", "log"] {
-        let what = format!("a trace as {view}");
-        opening
-            .page(&what, PAGE, |at| {
-                format!("{base}/traces/{}?v={view}", trace(at))
-            })
-            .await?;
-    }
-    opening
-        .page("pane of a trace", FRAGMENT, |at| {
-            format!("{base}/_/traces/{}/detail", trace(at))
-        })
-        .await?;
-    opening
-        .page("sessions", PAGE, |_| format!("{base}/sessions"))
-        .await?;
-    opening
-        .page("a session", PAGE, |at| {
-            format!("{base}/sessions/session-{}", at * 31)
-        })
-        .await?;
-    opening
-        .page("users", PAGE, |_| format!("{base}/users"))
-        .await?;
-    opening
-        .page("a user", PAGE, |at| {
-            format!("{base}/users/{}", data::user_of(at * 97))
-        })
-        .await?;
-    opening
-        .page("rules", PAGE, |_| format!("{base}/rules"))
-        .await?;
+    opening.lists().await?;
+    opening.details(filled).await?;
     opening.large().await?;
     let mut figures = opening.figures;
     let resident = server.resident_bytes() as f64 / f64::from(1 << 20);
@@ -168,6 +89,83 @@ impl Opening {
         let took = begun.elapsed();
         anyhow::ensure!(status == 200, "{path}: {status}");
         Ok((took, body.len()))
+    }
+
+    async fn lists(&mut self) -> anyhow::Result<()> {
+        let base = self.base.clone();
+        self.page("overview", PAGE, |_| base.clone()).await?;
+        let list = |q: &str| format!("{base}/traces?q={q}");
+        self.page("traces", PAGE, |_| list("")).await?;
+        for (what, q) in [
+            (
+                "of a name, in an environment",
+                "name%3Achat%20environment%3Astaging",
+            ),
+            ("with errors", "level%3AERROR"),
+            ("slower than 5 s", "latency%3A%3E5"),
+            ("with a low score", "score.quality%3A%3C0.1"),
+            ("with a metadata member", "metadata.tier%3Agold"),
+        ] {
+            self.page(&format!("traces {what}"), PAGE, |_| list(q))
+                .await?;
+        }
+        for sort in [
+            "-latency",
+            "-totalCost",
+            "-totalTokens",
+            "-errorCount",
+            "-score.quality",
+        ] {
+            let what = format!("traces by {sort}");
+            self.page(&what, PAGE, |_| format!("{base}/traces?sort={sort}"))
+                .await?;
+        }
+        self.page("page 20 of the traces", PAGE, |_| {
+            format!("{base}/traces?page=20")
+        })
+        .await?;
+        self.page("values to filter by", CHART, |_| {
+            format!("{base}/_/traces/facets?")
+        })
+        .await?;
+        self.page("palette", SUGGESTIONS, |at| {
+            format!("{base}/_/search?q=user-{}", at % 10)
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn details(&mut self, filled: data::Filled) -> anyhow::Result<()> {
+        let base = self.base.clone();
+        let trace = |at: u64| trace_id(at * 97 % filled.n_traces);
+        self.page("a trace", PAGE, |at| format!("{base}/traces/{}", trace(at)))
+            .await?;
+        for view in ["time", "thread", "log"] {
+            let what = format!("a trace as {view}");
+            self.page(&what, PAGE, |at| {
+                format!("{base}/traces/{}?v={view}", trace(at))
+            })
+            .await?;
+        }
+        self.page("pane of a trace", FRAGMENT, |at| {
+            format!("{base}/_/traces/{}/detail", trace(at))
+        })
+        .await?;
+        self.page("sessions", PAGE, |_| format!("{base}/sessions"))
+            .await?;
+        self.page("a session", PAGE, |at| {
+            format!("{base}/sessions/session-{}", at * 31)
+        })
+        .await?;
+        self.page("users", PAGE, |_| format!("{base}/users"))
+            .await?;
+        self.page("a user", PAGE, |at| {
+            format!("{base}/users/{}", data::user_of(at * 97))
+        })
+        .await?;
+        self.page("rules", PAGE, |_| format!("{base}/rules"))
+            .await?;
+        Ok(())
     }
 
     /// Two figures: the 95th percentile in milliseconds after a first request, and the most bytes.
