@@ -2,6 +2,7 @@
 
 use perpend_domain::filter::{Condition, Filter, Test, TextOp};
 use perpend_domain::ids::ProjectId;
+use perpend_domain::observation::Level;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 use perpend_sql::{Arg, Expr, Sql};
 
@@ -41,6 +42,18 @@ fn is_one_value(test: &Test) -> bool {
         Test::AnyOf(values) => matches!(values.as_slice(), [one] if !one.is_empty()),
         _ => false,
     }
+}
+
+/// Whether the condition leaves the traces with errors.
+fn is_error(condition: &Condition) -> bool {
+    let is_level = condition.column.is_some_and(|column| column.id == "level");
+    let is_error = |level: &str| level == Level::Error.as_str();
+    is_level
+        && match &condition.test {
+            Test::Text(TextOp::Equal, level) => is_error(level),
+            Test::AnyOf(levels) => matches!(levels.as_slice(), [level] if is_error(level)),
+            _ => false,
+        }
 }
 
 /// The condition that leaves least, as far as one can tell without looking: its rank and its place.
@@ -120,6 +133,11 @@ impl Shape {
                 id if hides && !is_lead => unled(id),
                 id => trace_column(id),
             };
+            if is_error(condition) {
+                // The same by a number, which has an index.
+                let column = if hides { "+t.n_error" } else { "t.n_error" };
+                sql.push(&format!(" AND {column} > 0"));
+            }
             if !sql.condition(condition, column, is_postgres) {
                 push_prefilter(&mut sql, condition, is_postgres);
                 push_scored(&mut sql, condition, project);
