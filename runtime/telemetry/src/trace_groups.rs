@@ -165,18 +165,18 @@ impl Telemetry {
 }
 
 /// The newest trace of each group, from a place on.
-fn newest(tenant: i64, query: &GroupQuery, is_postgres: bool) -> Sql {
+pub(super) fn newest(tenant: i64, query: &GroupQuery, is_postgres: bool) -> Sql {
     let (column, other) = columns(query.by);
     // SQLite has no statistics: by the index of the column it would read and sort all traces that have one.
-    let grouped = match is_postgres || query.of.is_some() {
-        true => format!("t.{column}"),
-        false => format!("+t.{column}"),
+    let by_time = match is_postgres || query.of.is_some() {
+        true => "",
+        false => " INDEXED BY traces_newest",
     };
     let mut sql = Sql::default();
     let tenant = sql.bind(tenant.into());
     sql.push(&format!(
-        "SELECT t.{column} AS id, t.started_at AS last_at FROM traces t \
-          WHERE t.tenant = {tenant} AND {grouped} IS NOT NULL AND {grouped} <> ''"
+        "SELECT t.{column} AS id, t.started_at AS last_at FROM traces t{by_time} \
+          WHERE t.tenant = {tenant} AND t.{column} IS NOT NULL AND t.{column} <> ''"
     ));
     let mut of_same = String::new();
     if let Some(of) = &query.of {

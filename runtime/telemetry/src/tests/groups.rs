@@ -143,3 +143,18 @@ async fn tokens_that_add_up_to_more_than_a_number_holds_break_no_list() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn groups_are_found_by_a_walk_in_time_without_sorting_all_traces() {
+    let database = TempDatabase::sqlite();
+    let store = database.open().await;
+    for by in [GroupedBy::Session, GroupedBy::User] {
+        let query = GroupQuery::new(by, 50);
+        let sql = crate::trace_groups::newest(1, &query, false);
+        let steps = super::plans::plan(&store, &sql.text).await;
+        assert!(steps[0].contains("traces_newest"), "{steps:?}");
+        let sorts = |step: &String| step.contains("TEMP B-TREE FOR ORDER BY");
+        assert!(!steps.iter().any(sorts), "{steps:?}");
+    }
+    store.close().await;
+}
