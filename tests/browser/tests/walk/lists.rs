@@ -247,7 +247,7 @@ async fn comes_back(visitor: &Visitor) -> Result<()> {
 async fn goes_on(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     server
-        .send(&data::many(7_000, 130, "going on", "lee"))
+        .send(&data::many(30_000, 130, "going on", "lee"))
         .await?;
     visitor.log_in().await?;
     visitor.open("/traces?q=name%3A%22going+on%22&n=25").await?;
@@ -266,7 +266,7 @@ async fn goes_on(visitor: &Visitor) -> Result<()> {
     for n in 0..5 {
         pages.push(turn(">").await?);
         server
-            .send(&data::many(7_500 + n, 1, "going on", "lee"))
+            .send(&data::many(30_500 + n, 1, "going on", "lee"))
             .await?;
     }
     let all: Vec<&Value> = pages.iter().filter_map(Value::as_array).flatten().collect();
