@@ -13,7 +13,7 @@ const SAID: usize = 100;
 pub(super) struct Asked {
     pub(super) query: TracesQuery,
     pub(super) page: ListPage,
-    /// The place that the page is behind or before.
+    /// The cursor that the page is behind or before.
     pub(super) from: Option<TracesFrom>,
     /// The id of the trace beside the list.
     pub(super) peek: Option<String>,
@@ -53,7 +53,7 @@ impl Asked {
             columns: shown(&columns.join(","), &mut notices),
             n: rows(&n, &mut notices),
         };
-        let from = place(&after, &before, &query.sort, &mut notices);
+        let from = cursor(&after, &before, &query.sort, &mut notices);
         let page = match &from {
             Some(TracesFrom::After(cursor)) => ListPage::After(cursor.to_string()),
             Some(TracesFrom::Before(cursor)) => ListPage::Before(cursor.to_string()),
@@ -108,8 +108,8 @@ fn number(raw: &str, notices: &mut Vec<Text>) -> u32 {
     })
 }
 
-/// The place that an address asks to go on from. What is no place in this order is said.
-fn place(after: &str, before: &str, sort: &Sort, notices: &mut Vec<Text>) -> Option<TracesFrom> {
+/// The cursor of an address. A notice says when it is not one of this order.
+fn cursor(after: &str, before: &str, sort: &Sort, notices: &mut Vec<Text>) -> Option<TracesFrom> {
     let (name, raw) = match (after, before) {
         ("", "") => return None,
         ("", before) => ("before", before),
@@ -117,7 +117,7 @@ fn place(after: &str, before: &str, sort: &Sort, notices: &mut Vec<Text>) -> Opt
     };
     let Some(cursor) = TraceCursor::read(raw, &sort.order) else {
         let message = format!(
-            "{name}: {} is no place in this order, so the list begins at its beginning.",
+            "{name}: {} is not a cursor of this order, so this is the first page.",
             cut(raw)
         );
         notices.push(Text::from(message));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_holds_in_its_own_order_and_is_named_in_another() {
+    fn a_cursor_holds_in_its_own_order_and_is_named_in_another() {
         let asked = Asked::new(Some("after=_5_a&page=3"));
         assert_eq!(asked.page, ListPage::After("_5_a".to_owned()));
         assert!(asked.notices.is_empty());

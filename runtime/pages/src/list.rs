@@ -56,7 +56,7 @@ pub(super) async fn show(
     }
     view.json = json(&parsed);
     fill(&app, &viewer, parsed.filter.clone(), from, &mut view).await?;
-    if view.lines.is_empty() {
+    if view.lines.is_empty() && view.pager.is_first() {
         let hidden = parsed.filter.conditions.last().filter(|_| hides_own);
         count_alone(&app, &viewer, (&parsed, hidden), &mut view).await?;
     }
@@ -159,7 +159,7 @@ async fn fill(
     } = tested.await?;
     view.n_left = n_left;
     let n = found.items.len() as u64;
-    // Behind a place the total is known only where no trace had to be tested.
+    // Behind a cursor the total is known only where no trace had to be tested.
     let total = places.n_before.map(|_| found.n_total);
     let to = |label, page: ListPage| Some((label, view.query.address(&viewer.base(), &page)));
     let last = |total: u64| u32::try_from(total.div_ceil(view.query.n.into())).ok();

@@ -18,9 +18,9 @@ pub enum ListPage {
     First,
     /// By its number, from 1. What arrives meanwhile moves traces from one page to another.
     Number(u32),
-    /// The one behind this place.
+    /// The one behind this cursor.
     After(String),
-    /// The one right before this place.
+    /// The one right before this cursor.
     Before(String),
 }
 

@@ -412,6 +412,10 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
     let page = |query| TracesPage {
         shell: shell(),
         query,
+        pager: Pager {
+            n_before: Some(0),
+            ..Pager::default()
+        },
         setup: Some(Setup {
             origin: "http://127.0.0.1:4717".to_owned(),
             public_key: "pk-<1>".to_owned(),
@@ -435,6 +439,12 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         ..page(TracesQuery::of("userId:x"))
     });
     assert!(filtered.contains("No trace fits") && filtered.contains("alone leaves 10,000+ traces"));
+    let behind = checked(&TracesPage {
+        setup: None,
+        pager: Pager::default(),
+        ..page(TracesQuery::of("userId:x"))
+    });
+    assert!(behind.contains("The list ends before this page") && !behind.contains("No trace fits"));
 }
 
 #[test]

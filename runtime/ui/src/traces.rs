@@ -103,6 +103,10 @@ impl TracesPage {
         self.query.with(&chip.without).first(self.shell.base())
     }
 
+    fn first_page(&self) -> String {
+        self.query.first(self.shell.base())
+    }
+
     fn cleared(&self) -> String {
         self.query.with("").first(self.shell.base())
     }
@@ -228,7 +232,8 @@ pub struct Pager {
 
 impl Pager {
     /// Whether the list begins here.
-    fn is_first(&self) -> bool {
+    #[must_use]
+    pub fn is_first(&self) -> bool {
         self.n_before == Some(0)
     }
 

@@ -355,6 +355,44 @@ async fn headings_order_the_list_and_what_an_address_cannot_have_is_said() {
 }
 
 #[tokio::test]
+async fn a_list_begins_with_the_best_in_a_score_and_a_page_behind_its_end_says_so() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    for (n, quality) in [(1, Some(0.25)), (2, None), (3, Some(0.75))] {
+        let trace = Trace::new(n, &format!("ticket {n}"));
+        app.ingest(&trace).await.unwrap();
+        if let Some(value) = quality {
+            let score =
+                json!({"traceId": perpend_it::trace_id(n), "name": "quality", "value": value});
+            let sent = app.client.json(Method::POST, "/api/public/scores", &score);
+            assert_eq!(sent.await.unwrap().status, 200);
+        }
+    }
+    let best = visitor.page("/traces?sort=-score.quality").await;
+    assert_eq!(rows(&best), ["ticket 3", "ticket 1", "ticket 2"]);
+    let worst = visitor.page("/traces?sort=score.quality").await;
+    assert_eq!(rows(&worst), ["ticket 1", "ticket 3", "ticket 2"]);
+    let api = app
+        .client
+        .get("/api/public/traces?orderBy=score.quality.desc");
+    let api = api.await.unwrap().json();
+    let names: Vec<_> = (0..3).map(|at| api["data"][at]["name"].clone()).collect();
+    assert_eq!(names, ["ticket 3", "ticket 1", "ticket 2"]);
+    for behind in ["/traces?after=_0_0", "/traces?page=9"] {
+        let page = visitor.page(behind).await;
+        assert!(page.contains("The list ends before this page"), "{page}");
+        assert!(!page.contains("No trace fits"), "{page}");
+    }
+    let odd = visitor.page("/traces?sort=-latency&after=_0_0").await;
+    assert_eq!(rows(&odd).len(), 3, "the rest of the page works");
+    assert!(
+        odd.contains("after: _0_0 is not a cursor of this order"),
+        "{odd}"
+    );
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn columns_of_the_list_are_chosen_in_its_address() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
