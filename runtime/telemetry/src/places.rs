@@ -1,4 +1,4 @@
-//! Where a page of traces stands in its list, and how addresses say it.
+//! Pages of a list of traces: their position, their cursors, and how addresses write those.
 
 use std::fmt;
 
@@ -14,22 +14,22 @@ pub struct TestedTraces {
     pub found: Numbered<StoredTrace>,
     /// How many were not tested: the last in the order of the list.
     pub n_left: u64,
-    /// Where this page stands, when it was asked for by its place.
+    /// The position of this page, when it was asked for by [`traces_from`](crate::Telemetry::traces_from).
     pub places: Places,
 }
 
-/// Where a page of traces stands in its list.
+/// The position of a page in its list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Places {
-    /// How many traces stand before the page; unknown where they are tested in memory.
+    /// Traces before the page; unknown where they are tested in memory.
     pub n_before: Option<u64>,
-    /// The first trace of the page, where others stand before it.
+    /// The cursor of its first trace, where others come before it.
     pub first: Option<TraceCursor>,
-    /// The last one, where others stand behind it.
+    /// The cursor of its last trace, where others follow.
     pub last: Option<TraceCursor>,
 }
 
-/// The place of a trace in an order. What arrives meanwhile moves no trace from one side of it to the other.
+/// A cursor: the values that order one trace. New traces do not move others across it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceCursor {
     /// What the order is by, for figures and scores. A trace without the score has none.
@@ -49,17 +49,17 @@ pub enum Figure {
     Real(f64),
 }
 
-/// Where a page of traces goes on.
+/// Where a page of traces begins or ends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TracesFrom {
-    /// Behind this place.
+    /// Behind this cursor.
     After(TraceCursor),
-    /// Right before it.
+    /// With the traces right before this cursor.
     Before(TraceCursor),
 }
 
 impl TracesFrom {
-    /// The place.
+    /// The cursor.
     #[must_use]
     pub const fn cursor(&self) -> &TraceCursor {
         match self {
@@ -82,7 +82,7 @@ impl fmt::Display for TraceCursor {
 }
 
 impl TraceCursor {
-    /// Reads the place in this order; none for what is no place in it.
+    /// Parses a cursor of this order; none when the text is not one.
     #[must_use]
     pub fn read(raw: &str, order: &TraceOrder) -> Option<Self> {
         let mut parts = raw.splitn(3, '_');
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_as_it_was_written_in_its_own_order_alone() {
+    fn a_cursor_is_parsed_as_it_was_written_in_its_own_order_alone() {
         let cursor = |figure, tie: &str| TraceCursor {
             figure,
             at: Timestamp::from_micros(-5),

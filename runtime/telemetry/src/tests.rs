@@ -60,6 +60,25 @@ fn span_id(n: u32) -> ObservationId {
     ObservationId::new(&format!("{n:016x}")).unwrap()
 }
 
+/// A numeric score of the API with nothing else said of it.
+fn score(id: &str, subject: Subject, name: &str, number: f64) -> NewScore {
+    NewScore {
+        id: ScoreId::new(id).unwrap(),
+        name: name.to_owned(),
+        value: ScoreValue::Numeric(number),
+        subject,
+        source: ScoreSource::Api,
+        timestamp: at(0),
+        environment: "default".to_owned(),
+        comment: None,
+        metadata: Map::new(),
+        config_id: None,
+        queue_id: None,
+        author_user_id: None,
+        origin: None,
+    }
+}
+
 fn span(trace: u32, id: u32, parent: Option<u32>) -> Observation {
     Observation {
         trace_id: trace_id(trace),
@@ -273,21 +292,7 @@ async fn of_two_versions_the_later_end_stays_then_the_richer() {
 async fn scores_and_media_of_a_batch_stand_with_it() {
     on_each_database(|store| async move {
         let p = project("p1");
-        let score = NewScore {
-            id: ScoreId::new("s1").unwrap(),
-            name: "relevance".to_owned(),
-            value: ScoreValue::Numeric(0.5),
-            subject: Subject::Trace(trace_id(1)),
-            source: ScoreSource::Api,
-            timestamp: at(0),
-            environment: "default".to_owned(),
-            comment: None,
-            metadata: Map::new(),
-            config_id: None,
-            queue_id: None,
-            author_user_id: None,
-            origin: None,
-        };
+        let relevant = score("s1", Subject::Trace(trace_id(1)), "relevance", 0.5);
         let media = Media {
             id: "m1".to_owned(),
             sha256: [7; 32],
@@ -299,7 +304,7 @@ async fn scores_and_media_of_a_batch_stand_with_it() {
         };
         let whole = Batch {
             observations: vec![span(1, 1, None)],
-            scores: vec![score],
+            scores: vec![relevant],
             media: vec![media],
             logs: Vec::new(),
         };

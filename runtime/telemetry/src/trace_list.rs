@@ -36,7 +36,7 @@ const FAR: u64 = 200;
 const MAX_SEARCHED: u64 = 100_000;
 const SEARCH_TOO_WIDE: &str = "the column text is searched in at most 100,000 traces: add conditions that leave fewer, such as on timestamp";
 
-/// The statements of a list in its order, from its beginning or from a place in it, as SQLite gets them.
+/// The statements of a list in its order, from its beginning or from a cursor, as SQLite gets them.
 #[cfg(test)]
 pub(super) fn ordered(
     project: &ProjectId,
@@ -107,8 +107,8 @@ impl Telemetry {
         self.filled(query, found, Places::default()).await
     }
 
-    /// The same from a place in the list on, instead of by the number of a page, and with the places where the pages
-    /// before and behind it go on.
+    /// The same from a cursor on, instead of by the number of a page, and with the cursors of the pages around it. A page
+    /// that would begin before the list does is the first page.
     ///
     /// # Errors
     /// When the database fails.
@@ -135,14 +135,24 @@ impl Telemetry {
             return Ok(Found::default());
         };
         refresh::of_tenant(&self.pool, tenant).await?;
-        let shape = Shape::new(project, tenant, query, self.pool.is_postgres(), false);
-        match shape.rest.is_empty() {
-            true => self.page_of((project, tenant), query, from, shape).await,
-            false => {
-                let max = usize::try_from(max_tested).unwrap_or(usize::MAX);
-                self.scan_traces(project, query, from, &shape, max).await
+        let is_postgres = self.pool.is_postgres();
+        let max = usize::try_from(max_tested).unwrap_or(usize::MAX);
+        let find = async |query: &TraceQuery, from| {
+            let shape = Shape::new(project, tenant, query, is_postgres, false);
+            match shape.rest.is_empty() {
+                true => self.page_of((project, tenant), query, from, shape).await,
+                false => self.scan_traces(project, query, from, &shape, max).await,
             }
+        };
+        let found = find(query, from).await?;
+        if matches!(from, Some(TracesFrom::Before(_))) && !found.has_before {
+            let first = TraceQuery {
+                page: 1,
+                ..query.clone()
+            };
+            return find(&first, None).await;
         }
+        Ok(found)
     }
 
     async fn filled(
@@ -175,7 +185,7 @@ impl Telemetry {
         found: &Found,
     ) -> Result<Places, Error> {
         let of = async |number: Option<&i64>| match number {
-            Some(number) => self.place_of(project, query, *number).await,
+            Some(number) => self.cursor_of(project, query, *number).await,
             None => Ok(None),
         };
         let first = found.numbers.first().filter(|_| found.has_before);
@@ -220,37 +230,32 @@ impl Telemetry {
         match from {
             Some(TracesFrom::Before(cursor)) => {
                 found.numbers = self.numbers_of(&list, part(cursor, true)).await?;
-                if limit < found.numbers.len() as u64 {
-                    found.cut(query.limit);
-                    found.numbers.reverse();
-                    (found.has_before, found.has_behind) = (true, true);
-                    let n_before = self.n_before(&list, cursor).await?;
-                    found.n_before = Some(n_before.saturating_sub(limit));
-                    return Ok(found);
-                }
-                // The list begins here: as its first page it is whole.
+                found.has_before = found.cut(query.limit);
+                found.has_behind = true;
+                found.numbers.reverse();
             }
             Some(TracesFrom::After(cursor)) => {
                 found.numbers = self.numbers_of(&list, part(cursor, false)).await?;
                 found.has_behind = found.cut(query.limit);
                 found.has_before = true;
-                let n = found.numbers.len() as u64;
-                let n_before = match found.has_behind {
-                    false => n_total.saturating_sub(n),
-                    // With the row at the place itself, unless it is gone.
-                    true => (self.n_before(&list, cursor).await? + 1).min(n_total - n),
-                };
-                found.n_before = Some(n_before);
+            }
+            None => {
+                let skip = u64::from(query.page.max(1) - 1) * limit;
+                found.numbers = self.page_at(&shape, list, query, skip, n_total).await?;
+                found.has_before = 0 < skip;
+                found.has_behind = skip + (found.numbers.len() as u64) < n_total;
+                found.n_before = Some(skip);
                 return Ok(found);
             }
-            None => {}
         }
-        let page = from.map_or(query.page, |_| 1);
-        let skip = u64::from(page.max(1) - 1) * limit;
-        found.numbers = self.page_at(&shape, list, query, skip, n_total).await?;
-        found.has_before = 0 < skip;
-        found.has_behind = skip + (found.numbers.len() as u64) < n_total;
-        found.n_before = Some(skip);
+        let first = match found.numbers.first() {
+            Some(number) => self.cursor_of(project, query, *number).await?,
+            None => None,
+        };
+        found.n_before = Some(match first {
+            Some(first) => self.n_before(&list, &first).await?,
+            None => n_total,
+        });
         Ok(found)
     }
 

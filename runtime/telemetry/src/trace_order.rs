@@ -1,4 +1,4 @@
-//! In which order a list of traces stands, and how it is read from a place on, in either direction.
+//! The order of a list of traces, and how it is read from a cursor in either direction.
 //!
 //! Most lists are one run of rows in the order of an index. By a score they are two, one behind the other: the traces
 //! that have it, and the others by time.
@@ -54,7 +54,7 @@ impl Run {
         format!(" ORDER BY {}", keys.collect::<Vec<_>>().join(", "))
     }
 
-    /// What rows beyond a place meet.
+    /// Appends the condition that leaves the rows beyond the cursor.
     fn beyond(&self, cursor: &TraceCursor, backwards: bool, sql: &mut Sql) {
         let at = sql.bind(cursor.at.as_micros().into());
         let condition = match (self.keys.as_slice(), cursor.figure) {
@@ -126,13 +126,15 @@ pub(super) struct Ordered {
     number: &'static str,
 }
 
-/// Which part of a list is read: from a place on, so many rows behind it, and not more than these.
+/// Which rows of a list are read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Part<'p> {
-    /// From the first row, or from the last, where there is none.
+    /// Read from here; from the first row, or backwards from the last, where there is none.
     pub(super) from: Option<&'p TraceCursor>,
     pub(super) backwards: bool,
+    /// Rows passed over first.
     pub(super) skip: u64,
+    /// At most so many; all where there is none.
     pub(super) limit: Option<u64>,
 }
 
@@ -178,8 +180,7 @@ impl Ordered {
             args: shape.args.clone(),
         };
         let (project, name) = (sql.bind_text(project.as_str()), sql.bind_text(name));
-        let traces = &shape.from_traces;
-        let conditions = traces.split_once(" WHERE ").map_or("", |(_, rest)| rest);
+        let (traces, conditions) = (&shape.from_traces, &shape.conditions);
         let sign = if ascends { "<" } else { ">" };
         // The index that leads to the scores of a trace is the one for the inner questions; a name that is computed
         // keeps the other away from them.
@@ -211,7 +212,7 @@ impl Ordered {
         }
     }
 
-    /// The run that holds a place.
+    /// The run that the cursor is in.
     fn run_of(&self, cursor: &TraceCursor) -> usize {
         match cursor.figure {
             Some(_) => 0,
@@ -250,7 +251,7 @@ impl Ordered {
         }
     }
 
-    /// Rows that meet this, too.
+    /// The list with one more condition.
     pub(super) fn narrowed(mut self, condition: impl FnOnce(&mut Sql)) -> Self {
         let mut sql = Sql {
             text: String::new(),
@@ -318,7 +319,7 @@ impl Telemetry {
         Ok(numbers)
     }
 
-    /// How many rows stand before a place.
+    /// How many rows come before the cursor.
     pub(super) async fn n_before(
         &self,
         list: &Ordered,
@@ -335,9 +336,8 @@ impl Telemetry {
         Ok(n + self.count(&sql.text, &sql.args).await?)
     }
 
-    /// The place of a trace in the order of a list; none in an order in which no place can be told, and for a trace
-    /// that is gone.
-    pub(super) async fn place_of(
+    /// The cursor of a trace in the order of a list; none in an order without cursors, and for a deleted trace.
+    pub(super) async fn cursor_of(
         &self,
         project: &ProjectId,
         query: &TraceQuery,
@@ -346,19 +346,19 @@ impl Telemetry {
         let column = column_of(&query.order);
         let of_figure =
             format!("SELECT {column}, t.started_at, t.number FROM traces t WHERE t.number = $1");
-        let placed = |figure, at, tie| TraceCursor {
+        let cursor = |figure, at, tie| TraceCursor {
             figure,
             at: Timestamp::from_micros(at),
             tie,
         };
         match &query.order {
-            TraceOrder::Timestamp => self.place_in_time(number).await,
+            TraceOrder::Timestamp => self.cursor_in_time(number).await,
             TraceOrder::Latency | TraceOrder::TotalTokens | TraceOrder::ErrorCount => {
                 let rows: Vec<(i64, i64, i64)> =
                     self.pool.select(&of_figure, &[number.into()]).await?;
                 let first = rows.first();
                 Ok(first.map(|(whole, at, tie)| {
-                    placed(Some(Figure::Whole(*whole)), *at, tie.to_string())
+                    cursor(Some(Figure::Whole(*whole)), *at, tie.to_string())
                 }))
             }
             TraceOrder::TotalCost => {
@@ -366,7 +366,7 @@ impl Telemetry {
                     self.pool.select(&of_figure, &[number.into()]).await?;
                 let first = rows.first();
                 Ok(first
-                    .map(|(real, at, tie)| placed(Some(Figure::Real(*real)), *at, tie.to_string())))
+                    .map(|(real, at, tie)| cursor(Some(Figure::Real(*real)), *at, tie.to_string())))
             }
             TraceOrder::Score(name) => {
                 let direction = if query.ascending { "ASC" } else { "DESC" };
@@ -382,15 +382,15 @@ impl Telemetry {
                 ));
                 let rows: Vec<(f64, i64, String)> = self.pool.select(&sql.text, &sql.args).await?;
                 match rows.into_iter().next() {
-                    Some((real, at, tie)) => Ok(Some(placed(Some(Figure::Real(real)), at, tie))),
-                    None => self.place_in_time(number).await,
+                    Some((real, at, tie)) => Ok(Some(cursor(Some(Figure::Real(real)), at, tie))),
+                    None => self.cursor_in_time(number).await,
                 }
             }
             _ => Ok(None),
         }
     }
 
-    async fn place_in_time(&self, number: i64) -> Result<Option<TraceCursor>, Error> {
+    async fn cursor_in_time(&self, number: i64) -> Result<Option<TraceCursor>, Error> {
         const AT: &str = "SELECT started_at, trace_id FROM traces WHERE number = $1";
         let rows: Vec<(i64, String)> = self.pool.select(AT, &[number.into()]).await?;
         Ok(rows.into_iter().next().map(|(at, tie)| TraceCursor {

@@ -79,6 +79,8 @@ pub(super) struct Shape {
     pub(super) from: String,
     /// The same with the traces as `t`.
     pub(super) from_traces: String,
+    /// What a trace `t` meets, its project included, where no index beside the traces leads.
+    pub(super) conditions: String,
     pub(super) args: Vec<Arg<'static>>,
     pub(super) rest: Rest,
     /// The number of a trace.
@@ -166,6 +168,7 @@ impl Shape {
                 false => from.0 + &conditions,
             },
             from_traces,
+            conditions: format!("t.tenant = {of_tenant}{conditions}"),
             args: sql.args,
             rest: Rest::new(rest),
             number,

@@ -89,21 +89,8 @@ async fn each_change_stands_in_one_window_and_pages_leave_nothing_out() {
 async fn scores_are_read_by_their_last_change() {
     on_each_database(|store| async move {
         let ours = project("a");
-        let score = |id: &str, value: f64| NewScore {
-            id: ScoreId::new(id).unwrap(),
-            name: "correct".to_owned(),
-            value: ScoreValue::Numeric(value),
-            subject: Subject::Session("s".to_owned()),
-            source: ScoreSource::Api,
-            timestamp: at(0),
-            environment: "default".to_owned(),
-            comment: None,
-            metadata: Map::new(),
-            config_id: None,
-            queue_id: None,
-            author_user_id: None,
-            origin: None,
-        };
+        let score =
+            |id: &str, value: f64| score(id, Subject::Session("s".to_owned()), "correct", value);
         let two = [score("a", 0.0), score("b", 0.0)];
         store
             .telemetry

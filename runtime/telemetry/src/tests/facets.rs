@@ -41,20 +41,8 @@ async fn values_of_the_newest_traces_are_counted_once_for_each_trace() {
             .write_batch(&p, batch(steps.collect()), at(0));
         write.await.unwrap();
         let scores = [(1, 3, "tone"), (2, 3, "tone"), (3, 4, "fit"), (4, 1, "old")];
-        let scores = scores.map(|(n, trace, name)| NewScore {
-            id: ScoreId::new(&format!("s{n}")).unwrap(),
-            name: name.to_owned(),
-            value: ScoreValue::Numeric(0.5),
-            subject: Subject::Trace(trace_id(trace)),
-            source: ScoreSource::Api,
-            timestamp: at(0),
-            environment: "default".to_owned(),
-            comment: None,
-            metadata: Map::new(),
-            config_id: None,
-            queue_id: None,
-            author_user_id: None,
-            origin: None,
+        let scores = scores.map(|(n, trace, name)| {
+            score(&format!("s{n}"), Subject::Trace(trace_id(trace)), name, 0.5)
         });
         store
             .telemetry

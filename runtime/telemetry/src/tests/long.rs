@@ -86,21 +86,7 @@ async fn the_longest_ids_and_names_fit_into_the_keys_of_every_database() {
             observation_id: own.id.clone(),
             field: "metadata",
         };
-        let score = NewScore {
-            id: ScoreId::new(&long_id(9)).unwrap(),
-            name: long_id(10),
-            value: ScoreValue::Numeric(1.0),
-            subject: Subject::Session(long_id(5)),
-            source: ScoreSource::Api,
-            timestamp: at(0),
-            environment: "default".to_owned(),
-            comment: None,
-            metadata: Map::new(),
-            config_id: None,
-            queue_id: None,
-            author_user_id: None,
-            origin: None,
-        };
+        let score = score(&long_id(9), Subject::Session(long_id(5)), &long_id(10), 1.0);
         let of_observation = NewScore {
             id: ScoreId::new(&long_id(11)).unwrap(),
             subject: Subject::Observation(own.trace_id.clone(), own.id.clone()),

@@ -123,28 +123,6 @@ async fn a_list_by_a_figure_or_a_score_comes_out_of_an_index_from_any_place() {
     store.close().await;
 }
 
-/// A score of this name about a trace, or about a step of it.
-fn scored(id: &str, n: u32, step: Option<u32>, name: &str, number: f64) -> NewScore {
-    NewScore {
-        id: ScoreId::new(id).unwrap(),
-        name: name.to_owned(),
-        value: ScoreValue::Numeric(number),
-        subject: match step {
-            Some(step) => Subject::Observation(trace_id(n), span_id(step)),
-            None => Subject::Trace(trace_id(n)),
-        },
-        source: ScoreSource::Api,
-        timestamp: at(0),
-        environment: "default".to_owned(),
-        comment: None,
-        metadata: Map::new(),
-        config_id: None,
-        queue_id: None,
-        author_user_id: None,
-        origin: None,
-    }
-}
-
 fn filter(raw: Value) -> Filter {
     Filter::parse(raw.as_array().unwrap(), TRACES).unwrap()
 }
@@ -196,14 +174,14 @@ async fn by_a_score_traces_stand_where_their_best_number_does_and_those_without_
         let write = store.telemetry.write_batch(&p, batch(steps), at(0));
         write.await.unwrap();
         let scores = [
-            scored("a", 1, None, "quality", 0.25),
-            scored("b", 3, None, "quality", 0.75),
+            score("a", Subject::Trace(trace_id(1)), "quality", 0.25),
+            score("b", Subject::Trace(trace_id(3)), "quality", 0.75),
             // Of the two of one trace, the first in the order counts.
-            scored("c", 5, None, "quality", 0.5),
-            scored("d", 5, None, "quality", 0.9),
+            score("c", Subject::Trace(trace_id(5)), "quality", 0.5),
+            score("d", Subject::Trace(trace_id(5)), "quality", 0.9),
             // Neither is a number of this name about a trace itself.
-            scored("e", 2, Some(2), "quality", 1.0),
-            scored("f", 4, None, "other", 1.0),
+            score("e", Subject::Observation(trace_id(2), span_id(2)), "quality", 1.0),
+            score("f", Subject::Trace(trace_id(4)), "other", 1.0),
         ];
         store.telemetry.put_scores(&p, &scores, at(0)).await.unwrap();
         for (ascending, expected) in [
@@ -272,6 +250,24 @@ async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
         let (again, places) = page(places.first.map(TracesFrom::Before)).await;
         assert_eq!(again, [9, 8, 7].map(trace_id));
         assert_eq!(places.n_before, Some(6));
+        // Where fewer stand before a cursor than a page holds, the page is the first one, and whole.
+        for raw in [json!([]), tested] {
+            let asked = TraceQuery {
+                filter: filter(raw),
+                ..first.clone()
+            };
+            let cursor = TraceCursor {
+                figure: None,
+                at: at(14),
+                tie: trace_id(14).to_string(),
+            };
+            let before = TracesFrom::Before(cursor.clone());
+            let found = store.telemetry.traces_from(&p, &asked, Some(&before), 1_000);
+            let found = found.await.unwrap();
+            let ids = found.found.items.into_iter().map(|stored| stored.trace.id);
+            assert_eq!(ids.collect::<Vec<_>>(), [15, 14, 13].map(trace_id));
+            assert_eq!((found.places.n_before, found.places.first), (Some(0), None));
+        }
     })
     .await;
 }

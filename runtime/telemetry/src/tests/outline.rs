@@ -101,19 +101,8 @@ async fn scores_for_an_outline_are_counted_and_those_of_one_subject_read() {
             Subject::Observation(trace_id(2), span_id(1)),
         ];
         let score = |(at_millis, subject): (i64, Subject)| NewScore {
-            id: ScoreId::new(&format!("s{at_millis}")).unwrap(),
-            name: "quality".to_owned(),
-            value: ScoreValue::Numeric(1.0),
-            subject,
-            source: ScoreSource::Api,
             timestamp: at(at_millis),
-            environment: "default".to_owned(),
-            comment: None,
-            metadata: Map::new(),
-            config_id: None,
-            queue_id: None,
-            author_user_id: None,
-            origin: None,
+            ..score(&format!("s{at_millis}"), subject, "quality", 1.0)
         };
         let scores: Vec<NewScore> = (0..).zip(subjects).map(score).collect();
         telemetry.put_scores(&p, &scores, at(9)).await.unwrap();

@@ -185,20 +185,13 @@ async fn a_request_of_many_things_holds_the_database_for_some_of_them_at_a_time(
             part
         };
         let prices = PriceTable::default();
-        let score = |n: u32| NewScore {
-            id: ScoreId::new(&format!("s{n}")).unwrap(),
-            name: "quality".to_owned(),
-            value: ScoreValue::Numeric(f64::from(n)),
-            subject: Subject::Trace(trace_id(1)),
-            source: ScoreSource::Api,
-            timestamp: at(0),
-            environment: "default".to_owned(),
-            comment: None,
-            metadata: Map::new(),
-            config_id: None,
-            queue_id: None,
-            author_user_id: None,
-            origin: None,
+        let score = |n: u32| {
+            score(
+                &format!("s{n}"),
+                Subject::Trace(trace_id(1)),
+                "quality",
+                f64::from(n),
+            )
         };
         let batch = EventBatch {
             patches: (0..350).map(patches).collect(),
