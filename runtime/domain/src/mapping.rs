@@ -5,12 +5,14 @@
 
 mod extract;
 mod item;
+mod node_path;
 mod source;
 mod thread;
 mod written;
 
-pub use extract::{InvalidPath, JsonPath, extract, open, text};
+pub use extract::{InvalidPath, JsonPath, MAX_OPENINGS, extract, open, opens, text};
 pub use item::{MissingPart, Plan, Subject, VARIABLES};
+pub use node_path::{InvalidNodePath, NodePath, Step};
 pub use source::{Part, Selector, Source, Which};
 pub use thread::{Conversation, TooLong};
 pub use written::WrittenItem;

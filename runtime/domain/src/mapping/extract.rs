@@ -3,7 +3,7 @@
 use serde_json::{Number, Value};
 
 /// Deeper text in text stays text.
-const MAX_OPENINGS: u32 = 3;
+pub const MAX_OPENINGS: u32 = 3;
 /// Longer text is not looked into.
 const MAX_OPENED_BYTES: usize = 500_000;
 
@@ -61,6 +61,12 @@ fn open_to(value: Value, n_left: u32) -> Value {
         }
         other => other,
     }
+}
+
+/// Whether [`open`] reads a text as JSON where this many texts may still be opened.
+#[must_use]
+pub fn opens(text: &str, n_left: u32) -> bool {
+    !matches!(parse_text(text, n_left), None | Some(Value::Number(_)))
 }
 
 /// The JSON in a text, when there is any.
