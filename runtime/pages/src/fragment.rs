@@ -25,6 +25,7 @@ pub(super) fn page_of(address: &str) -> Option<String> {
     let mut segments = segments.into_iter();
     Some(match (segments.next(), segments.next()) {
         (Some(list @ ("traces" | "sessions")), Some(id)) => format!("{base}/{list}/{id}{query}"),
+        (Some("value"), None) => format!("{base}/value{query}"),
         (Some("search"), None) => format!("{base}/search{query}"),
         _ => base.to_owned(),
     })
@@ -40,6 +41,7 @@ mod tests {
             ("traces/t/detail?observation=o", "/traces/t?observation=o"),
             ("traces/t%2F/rows?trace&at=7", "/traces/t%2F?trace&at=7"),
             ("search?q=a%2Fb", "/search?q=a%2Fb"),
+            ("value?trace=t&path=%24", "/value?trace=t&path=%24"),
             ("news?since=1", ""),
             ("traces/facets?q=x", "/traces?q=x&facets=1"),
             ("traces/t/peek", "/traces?peek=t"),

@@ -39,6 +39,7 @@ mod setup;
 mod short;
 mod state;
 mod trace;
+mod values;
 mod viewer;
 mod views;
 
@@ -87,12 +88,16 @@ fn fragments(routes: &mut Routes<App>) {
     routes.page(BySession, seek, trace::seek);
     let hits = Page::get("/project/{project}/_/search", TraceRead);
     routes.page(BySession, hits, search::fragment);
+    let value = Page::get("/project/{project}/_/value", TraceRead);
+    routes.page(BySession, value, values::fragment);
     let news = Page::get("/project/{project}/_/news", TraceRead);
     routes.page(BySession, news, news::show);
 }
 
 /// Inputs, outputs and media as they were recorded.
 fn values(routes: &mut Routes<App>) {
+    let value = Page::get("/project/{project}/value", TraceRead);
+    routes.page(BySession, value, values::show);
     let raw = Page::get("/project/{project}/traces/{trace}/raw/{part}", TraceRead);
     routes.page(BySession, raw, raw::of_trace);
     let raw = Page::get(

@@ -66,7 +66,11 @@ impl Look {
                 },
                 "t0" => from = Some(number(text)),
                 "t1" => to = Some(number(text)),
-                _ => {}
+                name => {
+                    if look.looking.forms.take(name, text) == Some(false) {
+                        look.fault(name, "conversation, text, tree or raw");
+                    }
+                }
             }
         }
         look.zoom(from, to);

@@ -7,7 +7,7 @@
 //!   `perpend_ui` counted when it made the page.
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
 };
@@ -17,7 +17,7 @@ use perpend_domain::payload::Payload;
 use perpend_ui::{InlineMedium, inline_type};
 use perpend_web::problem::Problem;
 
-use crate::raw;
+use crate::raw::{self, OfValue};
 use crate::state::App;
 use crate::viewer::Viewer;
 
@@ -50,9 +50,10 @@ pub(super) async fn of_trace(
     State(app): State<App>,
     viewer: Viewer,
     Path((_, trace, part, number)): Path<(String, String, String, String)>,
+    Query(of): Query<OfValue>,
 ) -> Result<Response, Problem> {
     let content = raw::content_of_trace(&app, &viewer, &trace).await?;
-    inside(raw::value(content, &part), &number)
+    inside(raw::value(content, &part), &of, &number)
 }
 
 /// `GET P/traces/{trace}/observations/{observation}/raw/{part}/media/{number}`
@@ -60,13 +61,14 @@ pub(super) async fn of_observation(
     State(app): State<App>,
     viewer: Viewer,
     Path((_, trace, observation, part, number)): Path<(String, String, String, String, String)>,
+    Query(of): Query<OfValue>,
 ) -> Result<Response, Problem> {
     let content = raw::content_of_observation(&app, &viewer, &trace, &observation).await?;
-    inside(raw::value(content, &part), &number)
+    inside(raw::value(content, &part), &of, &number)
 }
 
-fn inside(value: Option<Payload>, number: &str) -> Result<Response, Problem> {
-    let value = value.ok_or_else(unknown)?;
+fn inside(value: Option<Payload>, of: &OfValue, number: &str) -> Result<Response, Problem> {
+    let value = of.node(value.ok_or_else(unknown)?)?;
     let number = number.parse().map_err(|_| unknown())?;
     let medium = InlineMedium::of(&value, number).ok_or_else(unknown)?;
     Ok(answer(&medium.content_type, medium.bytes))

@@ -1,18 +1,51 @@
 //! Inputs, outputs and metadata whole and as they are, as plain text.
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_DISPOSITION;
 use axum::response::Response;
 use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::mapping::NodePath;
 use perpend_domain::observation::Content;
 use perpend_domain::payload::Payload;
-use perpend_web::problem::Problem;
+use perpend_domain::trace::Trace;
+use perpend_web::problem::{Code, Problem};
+use serde::Deserialize;
 
 use crate::answer::plain;
 use crate::state::App;
 use crate::viewer::Viewer;
 
-fn unknown() -> Problem {
+pub(super) fn unknown() -> Problem {
     Problem::not_found("value")
+}
+
+/// What of a value is meant.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct OfValue {
+    /// The node in it, as a normalized path.
+    path: Option<String>,
+    /// It is to be kept as a file.
+    download: Option<String>,
+}
+
+impl OfValue {
+    /// The node of a value that is meant.
+    pub(super) fn node(&self, value: Payload) -> Result<Payload, Problem> {
+        let path = path_of(self.path.as_deref())?;
+        match path.0.is_empty() {
+            true => Ok(value),
+            false => perpend_ui::node(&value, &path).ok_or_else(unknown),
+        }
+    }
+}
+
+/// The node in an address; the whole value when absent.
+pub(super) fn path_of(path: Option<&str>) -> Result<NodePath, Problem> {
+    let path = path.filter(|path| !path.is_empty()).unwrap_or("$");
+    path.parse()
+        .map_err(|error| Problem::new(Code::InvalidJsonPath, format!("path: {error}")))
 }
 
 /// `GET P/traces/{trace}/raw/{part}`
@@ -20,8 +53,9 @@ pub(super) async fn of_trace(
     State(app): State<App>,
     viewer: Viewer,
     Path((_, trace, part)): Path<(String, String, String)>,
+    Query(of): Query<OfValue>,
 ) -> Result<Response, Problem> {
-    text(content_of_trace(&app, &viewer, &trace).await?, &part)
+    text(content_of_trace(&app, &viewer, &trace).await?, &part, of)
 }
 
 /// `GET P/traces/{trace}/observations/{observation}/raw/{part}`
@@ -29,9 +63,10 @@ pub(super) async fn of_observation(
     State(app): State<App>,
     viewer: Viewer,
     Path((_, trace, observation, part)): Path<(String, String, String, String)>,
+    Query(of): Query<OfValue>,
 ) -> Result<Response, Problem> {
     let content = content_of_observation(&app, &viewer, &trace, &observation).await?;
-    text(content, &part)
+    text(content, &part, of)
 }
 
 pub(super) async fn content_of_trace(
@@ -43,12 +78,17 @@ pub(super) async fn content_of_trace(
     let trace = super::read::whole(app, &viewer.project, &id)
         .await?
         .ok_or_else(unknown)?;
-    Ok(Content {
+    Ok(of_whole(trace))
+}
+
+/// The values of a trace.
+pub(super) fn of_whole(trace: Trace) -> Content {
+    Content {
         input: trace.input,
         output: trace.output,
         metadata: trace.metadata,
         ..Content::default()
-    })
+    }
 }
 
 pub(super) async fn content_of_observation(
@@ -63,9 +103,22 @@ pub(super) async fn content_of_observation(
     Ok(found.ok_or_else(unknown)?.content)
 }
 
-fn text(content: Content, part: &str) -> Result<Response, Problem> {
+fn text(content: Content, part: &str, of: OfValue) -> Result<Response, Problem> {
     let value = value(content, part).ok_or_else(unknown)?;
-    Ok(plain(value.into_text()))
+    let value = of.node(value)?;
+    let kind = match &value {
+        Payload::Text(_) => "txt",
+        Payload::Json(_) => "json",
+    };
+    let mut response = plain(value.into_text());
+    if of.download.is_some() {
+        // Parts have plain names: others are not found.
+        let file = format!("attachment; filename=\"{part}.{kind}\"");
+        if let Ok(file) = HeaderValue::from_str(&file) {
+            response.headers_mut().insert(CONTENT_DISPOSITION, file);
+        }
+    }
+    Ok(response)
 }
 
 /// The value that an address calls `part`.

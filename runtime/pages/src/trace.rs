@@ -11,8 +11,8 @@ use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, RuleId, TraceId};
 use perpend_domain::outline::Outline;
 use perpend_domain::score::{Score, ScoreOrigin};
 use perpend_ui::{
-    Aspect, DetailInput, DetailPage, Origin, RowsInput, RowsPage, ScoreView, Section, Text,
-    TraceInput, TracePage,
+    Aspect, DetailInput, DetailPage, Forms, Kept, Looking, Origin, RowsInput, RowsPage, ScoreView,
+    Section, Text, TraceInput, TracePage,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -76,11 +76,15 @@ pub(super) async fn show(
     let looked = look.window(&outline, selected);
     let n_scores = score_counts(&app, &viewer, &id, &looked).await?;
     let target = Target::within(id, step.as_ref().map(|step| step.id.clone()));
+    let mut detail = detail_of(&app, &viewer, &target).await?;
+    let observation = step.as_ref().map(|step| step.id.as_str());
+    let kept = Kept::new(observation, &looked.folds);
+    in_forms(&mut detail, &kept, &looked.looking);
     let view = TracePage::new(TraceInput {
         shell: viewer.shell(Section::Traces),
         trace,
         step,
-        detail: detail_of(&app, &viewer, &target).await?,
+        detail,
         rows: rows_of(&looked, &n_scores, true),
         faults,
     });
@@ -95,8 +99,11 @@ pub(super) async fn detail(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let id = of.id()?;
-    let target = Target::within(id.clone(), Look::new(query.as_deref()).observation);
-    let input = detail_of(&app, &viewer, &target).await?;
+    let look = Look::new(query.as_deref());
+    let kept = look.kept();
+    let target = Target::within(id.clone(), look.observation);
+    let mut input = detail_of(&app, &viewer, &target).await?;
+    in_forms(&mut input, &kept, &look.looking);
     let view = match target.observation() {
         Some(observation) => {
             let step = read::step(&app, &viewer.project, &id, observation).await?;
@@ -151,6 +158,15 @@ pub(super) async fn seek(
     let n_scores = score_counts(&app, &viewer, &id, &looked).await?;
     let view = RowsPage::new(&rows_of(&looked, &n_scores, true));
     page(StatusCode::OK, &view)
+}
+
+/// Shows its values in the forms of this address, and leads from there to other ones.
+fn in_forms(detail: &mut DetailInput, kept: &Kept, looking: &Looking) {
+    detail.forms = looking.forms.clone();
+    detail.address = kept.address(&Looking {
+        forms: Forms::default(),
+        ..looking.clone()
+    });
 }
 
 type Counts = HashMap<Option<String>, u64>;
@@ -229,6 +245,7 @@ pub(super) async fn said(
         base: viewer.base(),
         scores: views.collect(),
         verdicts: explain::verdicts(app, viewer, target, &scored).await?,
+        ..DetailInput::default()
     })
 }
 

@@ -232,7 +232,7 @@ async function select(row, how) {
 
 async function load() {
   pane.setAttribute("aria-busy", "true");
-  const html = await ask(paneSlot, `${grid.dataset.from}/detail?${selection()}`);
+  const html = await ask(paneSlot, `${grid.dataset.from}/detail?${selection()}${rest}`);
   if (html === undefined) return;
   if (html === null) {
     location.reload();
@@ -374,7 +374,7 @@ async function onBack() {
   selected = encode(query.get("observation") ?? "");
   const folds = new URLSearchParams();
   for (const [name, value] of query) {
-    if (/^(fold|open)(-run)?$|^(group|v|min|t0|t1)$/.test(name)) folds.append(name, value);
+    if (/^(fold|open)(-run)?$|^(group|v|min|t0|t1)$|^as[.]/.test(name)) folds.append(name, value);
   }
   rest = folds.size ? `&${folds}` : "";
   asked = null;

@@ -147,6 +147,7 @@ async function wait() {
 
 if (preferred.keys !== "off") addEventListener("keydown", onShellKey);
 document.addEventListener("click", onClick);
+addEventListener("perpend:copy", (event) => copy(event.detail.text, event.detail.what));
 for (const button of document.querySelectorAll("[data-copies], [data-opens]")) button.hidden = false;
 if (preferred.zone === "browser") {
   localTimes(document.body);

@@ -162,7 +162,8 @@ pub(crate) fn tagged(base: &str, tag: &str) -> String {
     passing(base, "tags", Test::List(SetOp::AnyOf, vec![tag.to_owned()]))
 }
 
-fn passing(base: &str, column: &str, test: Test) -> String {
+/// The address of the list of traces that pass this test of a column.
+pub(crate) fn passing(base: &str, column: &str, test: Test) -> String {
     let condition = Condition {
         column: find(TRACES, column),
         test,

@@ -9,6 +9,7 @@ use perpend_domain::trace::Trace;
 
 use crate::Text;
 use crate::asked::{only, tagged};
+use crate::content::Forms;
 use crate::facts::{Fact, fact, total_tokens};
 use crate::format::{clock, count, duration, known_dollars};
 use crate::shell::{encode, href};
@@ -62,6 +63,8 @@ pub struct Looking {
     pub min: Option<Level>,
     /// A part of the time axis: milliseconds from the start of the trace, the smaller one first.
     pub zoom: Option<(f64, f64)>,
+    /// The forms that were chosen for the values of what is selected.
+    pub forms: Forms,
 }
 
 impl Looking {
@@ -86,6 +89,8 @@ impl Looking {
         if let Some((from, to)) = self.zoom {
             pairs.extend([("t0", from.to_string()), ("t1", to.to_string())]);
         }
+        let forms = self.forms.pairs();
+        pairs.extend(forms.map(|(name, form)| (name, form.to_owned())));
         pairs
     }
 }
@@ -115,7 +120,8 @@ impl Kept {
     }
 
     /// The address of the trace looked at in this way.
-    pub(crate) fn address(&self, looking: &Looking) -> String {
+    #[must_use]
+    pub fn address(&self, looking: &Looking) -> String {
         format!("?{}{}{}", self.selection, self.folds, looking.query())
     }
 }

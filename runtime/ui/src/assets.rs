@@ -69,6 +69,11 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
             include_bytes!("../assets/trace.js"),
         ),
         asset(
+            "value.js",
+            "text/javascript; charset=utf-8",
+            include_bytes!("../assets/value.js"),
+        ),
+        asset(
             "palette.js",
             "text/javascript; charset=utf-8",
             include_bytes!("../assets/palette.js"),

@@ -13,6 +13,7 @@
 //! - **Bounded.** A page holds at most [`WINDOW`] rows of a trace, however many there are, and no HTML of the rest is
 //!   made. Trees are walked without recursion.
 
+mod around;
 mod asked;
 mod aspect;
 pub mod assets;
@@ -50,6 +51,7 @@ mod time;
 mod timeline;
 mod trace;
 mod traces;
+mod value;
 #[cfg(test)]
 mod views_tests;
 mod ways;
@@ -61,7 +63,7 @@ pub use asked::{ListPage, ROWS, TracesQuery};
 pub use aspect::{Aspect, Kept, Looking};
 pub use charts::{Bar, Chart};
 pub use columns::{Columns, MAX_COLUMNS, NamedColumns};
-pub use content::{Addresses, Block, InlineMedium, inline_type};
+pub use content::{Addresses, Asked, Block, Form, Forms, InlineMedium, inline_type, node};
 pub use datasets::DatasetPage;
 pub use facets::{FacetsPage, FacetsView};
 pub use facts::total_tokens;
@@ -88,6 +90,7 @@ pub use sort::Sort;
 pub use thread::{CALLS, Call, ThreadInput, ThreadPage};
 pub use trace::{DetailInput, DetailPage, TraceInput, TracePage};
 pub use traces::{Pager, TermChip, TracesPage};
+pub use value::{ValueInput, ValuePage, ValueView};
 pub use ways::Ways;
 
 /// The HTML of a page.

@@ -1,4 +1,6 @@
-//! The one place where HTML is built by hand: inert text, and JSON with its parts marked.
+//! The one place where HTML is built by hand: inert text, JSON with its parts marked, and markdown.
+
+mod markdown;
 
 use std::fmt::{self, Write as _};
 

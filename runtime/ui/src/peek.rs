@@ -66,10 +66,7 @@ impl Peek {
             scores,
             n_of_steps,
         } = input;
-        let at = |part: &str| Addresses {
-            value: format!("{}/raw/{part}", line.href(&base)),
-            media: format!("{base}/media"),
-        };
+        let at = |part: &str| Addresses::new(&base, line.id.as_str(), None, part);
         let found = Found {
             input: Block::of(trace.input.as_ref(), &at("input")),
             output: Block::of(trace.output.as_ref(), &at("output")),

@@ -64,10 +64,7 @@ impl Turn {
     /// The turn of this number, from 1: its trace with input and output, shown in the project at `base`.
     #[must_use]
     pub fn new(number: u64, line: TraceLine, trace: &Trace, base: &str) -> Self {
-        let at = |part: &str| Addresses {
-            value: format!("{}/raw/{part}", line.href(base)),
-            media: format!("{base}/media"),
-        };
+        let at = |part: &str| Addresses::new(base, line.id.as_str(), None, part);
         Self {
             number,
             input: Block::of(trace.input.as_ref(), &at("input")),

@@ -78,8 +78,8 @@ struct Entry {
     facts: Vec<String>,
     mark: Option<(&'static str, &'static str)>,
     message: Option<Text>,
-    /// Messages that an earlier call had, that call's name and address.
-    same: Option<(String, Text, String)>,
+    /// Messages that an earlier call had, that call's name and address, and the address of the messages.
+    same: Option<(String, Text, [String; 2])>,
     is_large: bool,
     new: Block,
     answer: Block,
@@ -97,7 +97,7 @@ impl ThreadPage {
                 encode(step.id.as_str())
             )
         };
-        let spoken = input.calls.iter().map(|call| spoken(call, base, &trace));
+        let spoken = input.calls.iter().map(|call| spoken(call, base));
         let spoken: Vec<Spoken> = spoken.collect();
         let is_large: Vec<bool> = spoken.iter().map(|spoken| spoken.is_large).collect();
         let told = told(spoken, input.n_before);
@@ -106,8 +106,12 @@ impl ThreadPage {
             let Told { same, new, answer } = told;
             let same = same.and_then(|(n, other)| {
                 let other = &input.calls.get(other)?.step;
-                let n = format!("same {} as", many(n as u64, "message"));
-                Some((n, Text::from(other.name.as_str()), address(other)))
+                let step = &call.step;
+                let id = Some(step.id.as_str());
+                let at = Addresses::new(base, step.trace_id.as_str(), id, "input");
+                let those = at.page(&format!("&as=conversation&n={n}"));
+                let n = format!("same {}", many(n as u64, "message"));
+                Some((n, Text::from(other.name.as_str()), [those, address(other)]))
             });
             Entry {
                 href: address(&call.step),
@@ -151,16 +155,13 @@ impl ThreadPage {
     }
 }
 
-fn spoken(call: &Call, base: &str, trace: &str) -> Spoken {
+fn spoken(call: &Call, base: &str) -> Spoken {
     if !call.is_generation || call.is_large {
         return Spoken::unread(call.is_large);
     }
     let step = &call.step;
-    let id = encode(step.id.as_str());
-    let at = |part: &str| Addresses {
-        value: format!("{base}/traces/{trace}/observations/{id}/raw/{part}"),
-        media: format!("{base}/media"),
-    };
+    let id = step.id.as_str();
+    let at = |part: &str| Addresses::new(base, step.trace_id.as_str(), Some(id), part);
     let (asked, answered) = (at("input"), at("output"));
     let content = &step.content;
     Spoken::new(

@@ -6,7 +6,7 @@ use perpend_domain::trace::Trace;
 use serde_json::Value;
 
 use crate::aspect::{Aspect, Head};
-use crate::content::{Addresses, Block};
+use crate::content::{Addresses, Forms, Shown};
 use crate::facts::{Fact, fact, total_tokens};
 use crate::format::{count, dollars, duration};
 use crate::rows::{RowsInput, Window, nonzero, nonzero_dollars};
@@ -14,8 +14,14 @@ use crate::scores::{ScoreView, Verdict};
 use crate::shell::encode;
 use crate::time::TimePart;
 use crate::timeline::Tick;
+use crate::value::Part;
 use crate::words::{kind_word, many};
 use crate::{Shell, Text};
+
+const INPUT: (&str, &str) = ("Input", "input");
+const OUTPUT: (&str, &str) = ("Output", "output");
+const TOOLS: (&str, &str) = ("Tools offered", "tools");
+const METADATA: (&str, &str) = ("Metadata", "metadata");
 
 /// What a trace's page is made from.
 #[derive(Debug)]
@@ -43,6 +49,20 @@ pub struct DetailInput {
     pub scores: Vec<ScoreView>,
     /// What each rule did with it.
     pub verdicts: Vec<Verdict>,
+    /// The forms that were chosen for its values.
+    pub forms: Forms,
+    /// The address of the page around it without them; the usual page of the step when empty.
+    pub address: String,
+}
+
+impl DetailInput {
+    fn address(&self, observation: Option<&str>) -> String {
+        match observation {
+            _ if !self.address.is_empty() => self.address.clone(),
+            Some(id) => format!("?observation={}", encode(id)),
+            None => "?trace".to_owned(),
+        }
+    }
 }
 
 /// The page of one trace: a window of its rows, however many there are.
@@ -77,16 +97,14 @@ struct Detail {
     kind: &'static str,
     name: Text,
     id: Text,
-    /// Path under which the whole values are.
-    raw: String,
     level: Option<&'static str>,
     level_class: &'static str,
     status_message: Option<Text>,
     facts: Vec<Fact>,
-    input: Block,
-    output: Block,
-    tool_definitions: Block,
-    metadata: Block,
+    /// Input and output.
+    values: [Part; 2],
+    /// Tools and metadata.
+    extras: [Part; 2],
     scores: Vec<ScoreView>,
     verdicts: Vec<Verdict>,
 }
@@ -150,24 +168,14 @@ impl TracePage {
 }
 
 impl Detail {
-    /// What went in and came out: title, name in the raw address, value.
-    fn values(&self) -> Vec<(&'static str, &'static str, &Block)> {
-        vec![
-            ("Input", "input", &self.input),
-            ("Output", "output", &self.output),
-        ]
+    fn values(&self) -> &[Part] {
+        &self.values
     }
 
     /// What is shown last, and only when there is any.
-    fn extras(&self) -> Vec<(&'static str, &'static str, &Block)> {
-        let extras = [
-            ("Tools offered", "tools", &self.tool_definitions),
-            ("Metadata", "metadata", &self.metadata),
-        ];
-        extras
-            .into_iter()
-            .filter(|(_, _, block)| !block.is_absent())
-            .collect()
+    fn extras(&self) -> impl Iterator<Item = &Part> {
+        let all = self.extras.iter();
+        all.filter(|part| !part.block.is_absent())
     }
 
     fn of_trace(trace: &Trace, input: DetailInput) -> Self {
@@ -183,8 +191,10 @@ impl Detail {
                 format!("{n} that repeat another's usage"),
             ));
         }
-        let raw = format!("{}/traces/{}/raw", input.base, encode(trace.id.as_str()));
-        let at = |part: &str| addresses(&input.base, &raw, part);
+        let id = trace.id.as_str();
+        let at = |part: &str| Addresses::new(&input.base, id, None, part);
+        let address = input.address(None);
+        let forms = (&input.forms, address.as_str());
         Self {
             kind: "trace",
             name: Text::from(trace.name.as_deref().unwrap_or("Unnamed trace")),
@@ -193,11 +203,22 @@ impl Detail {
             level_class: "",
             status_message: None,
             facts,
-            input: Block::of(trace.input.as_ref(), &at("input")),
-            output: Block::of(trace.output.as_ref(), &at("output")),
-            tool_definitions: Block::Absent,
-            metadata: Block::of_map(&trace.metadata, &at("metadata")),
-            raw,
+            values: [
+                Part::new(INPUT, at("input"), forms, |asked, at| {
+                    Shown::of(trace.input.as_ref(), asked, at)
+                }),
+                Part::new(OUTPUT, at("output"), forms, |asked, at| {
+                    Shown::of(trace.output.as_ref(), asked, at)
+                }),
+            ],
+            extras: [
+                Part::new(TOOLS, at("tools"), forms, |asked, at| {
+                    Shown::of_tools(None, &[], asked.form, at)
+                }),
+                Part::new(METADATA, at("metadata"), forms, |asked, at| {
+                    Shown::of_map(&trace.metadata, asked, at)
+                }),
+            ],
             base: input.base,
             scores: input.scores,
             verdicts: input.verdicts,
@@ -218,10 +239,10 @@ impl Detail {
             Level::Debug => (Some("debug"), "plain"),
             Level::Default => (None, ""),
         };
-        let (trace_id, id) = (encode(step.trace_id.as_str()), encode(step.id.as_str()));
-        let raw = format!("{}/traces/{trace_id}/observations/{id}/raw", input.base);
-        let at = |part: &str| addresses(&input.base, &raw, part);
-        let definitions = tool_definitions.as_ref();
+        let id = step.id.as_str();
+        let at = |part: &str| Addresses::new(&input.base, step.trace_id.as_str(), Some(id), part);
+        let address = input.address(Some(id));
+        let forms = (&input.forms, address.as_str());
         Self {
             kind: kind_word(step.kind),
             name: Text::from(step.name.as_str()),
@@ -230,23 +251,27 @@ impl Detail {
             level_class,
             status_message: step.status_message.as_deref().map(Text::from),
             facts: observation_facts(step),
-            input: Block::of(asked.as_ref(), &at("input")),
-            output: Block::of(output.as_ref(), &at("output")),
-            tool_definitions: Block::of_tools(definitions, &step.called_tools, &at("tools")),
-            metadata: Block::of_map(meta, &at("metadata")),
-            raw,
+            values: [
+                Part::new(INPUT, at("input"), forms, |form, at| {
+                    Shown::of(asked.as_ref(), form, at)
+                }),
+                Part::new(OUTPUT, at("output"), forms, |form, at| {
+                    Shown::of(output.as_ref(), form, at)
+                }),
+            ],
+            extras: [
+                Part::new(TOOLS, at("tools"), forms, |asked, at| {
+                    let definitions = tool_definitions.as_ref();
+                    Shown::of_tools(definitions, &step.called_tools, asked.form, at)
+                }),
+                Part::new(METADATA, at("metadata"), forms, |form, at| {
+                    Shown::of_map(meta, form, at)
+                }),
+            ],
             base: input.base,
             scores: input.scores,
             verdicts: input.verdicts,
         }
-    }
-}
-
-/// Where the media of one of the values below `raw` are.
-fn addresses(base: &str, raw: &str, part: &str) -> Addresses {
-    Addresses {
-        value: format!("{raw}/{part}"),
-        media: format!("{base}/media"),
     }
 }
 

@@ -68,7 +68,7 @@ fn a_thread_tells_each_message_once_and_says_which_call_told_the_others() {
     assert_eq!(html.matches(">one</pre>").count(), 1, "{html}");
     assert_eq!(html.matches(">two</pre>").count(), 1);
     assert!(
-        html.contains("same 1 message as <a href=\"/project/"),
+        html.contains("same 1 message as <bdi>step a</bdi></summary>"),
         "{html}"
     );
     assert!(html.contains("Calls 1–3 of 30") && html.contains("&v=thread&at=3\""));
@@ -177,4 +177,82 @@ fn steps_below_a_level_are_counted_where_they_would_stand() {
     let html = checked(&trace_page(&outline, shown));
     assert!(html.contains("1 step below this level not shown"), "{html}");
     assert!(html.contains("?observation=failed&min=ERROR") && !html.contains("?observation=fine"));
+}
+
+fn value_page(payload: Payload, path: &str, asked: Asked, find: Option<&str>) -> Option<String> {
+    let view = ValueView::new(ValueInput {
+        base: "/project/p".to_owned(),
+        trace: ("t".to_owned(), Some(Text::from(HOSTILE))),
+        observation: Some(("o".to_owned(), Text::from(HOSTILE))),
+        part: "input".to_owned(),
+        payload,
+        path: path.parse().unwrap(),
+        asked,
+        find: find.map(ToOwned::to_owned),
+    });
+    let view = view?;
+    checked(&view);
+    Some(checked(&ValuePage {
+        shell: shell(),
+        view,
+    }))
+}
+
+#[test]
+fn the_page_of_a_value_is_inert_and_bounded_in_every_form() {
+    let member =
+        json!({ HOSTILE: [HOSTILE, { HOSTILE: json!({ HOSTILE: HOSTILE }).to_string() }] });
+    let chat = json!([{ "role": HOSTILE, "content": HOSTILE }]);
+    let many: Vec<_> = (0..5_000)
+        .map(|n| json!({ HOSTILE: n, "text": HOSTILE }))
+        .collect();
+    let values = [
+        Payload::Text(HOSTILE.to_owned()),
+        Payload::Text(String::new()),
+        Payload::Text(format!("# {HOSTILE}\n\n|{HOSTILE}|\n|-|\n|x|\n").repeat(5_000)),
+        Payload::from_value(json!({})),
+        Payload::from_value(json!(7)),
+        Payload::from_value(member),
+        Payload::from_value(chat),
+        Payload::from_value(json!(many)),
+        Payload::Json(format!(
+            "{}{}",
+            "{\"a\":[".repeat(5_000),
+            "]}".repeat(5_000)
+        )),
+    ];
+    let forms = ["conversation", "text", "tree", "raw"].map(Form::named);
+    for value in values {
+        for form in [None].into_iter().chain(forms) {
+            for from in [0, 1, 100, usize::MAX] {
+                let asked = Asked {
+                    form,
+                    from,
+                    ..Asked::default()
+                };
+                let html = value_page(value.clone(), "$", asked, None).unwrap();
+                assert!(html.len() < 2 << 20, "{}", html.len());
+            }
+        }
+        value_page(value, "$", Asked::default(), Some(HOSTILE)).unwrap();
+    }
+}
+
+#[test]
+fn the_page_of_a_node_says_where_it_is_and_leads_up() {
+    let value = || Payload::from_value(json!({ "a": [{ "it's": "text *here*" }] }));
+    let html = value_page(value(), "$['a'][0]['it\\'s']", Asked::default(), None).unwrap();
+    assert!(html.contains("<p>text <em>here</em></p>"), "{html}");
+    let up = "value?trace=t&observation=o&part=input&path=%24%5B%27a%27%5D%5B0%5D&as=tree";
+    assert!(html.contains(up), "{html}");
+    assert!(html.contains("download=1\" download"), "{html}");
+    assert!(value_page(value(), "$['b']", Asked::default(), None).is_none());
+    assert!(value_page(value(), "$['b']", Asked::default(), Some("x")).is_none());
+    let found = value_page(value(), "$", Asked::default(), Some("HERE")).unwrap();
+    assert!(
+        found.contains("1 place") && found.contains("<mark>here</mark>"),
+        "{found}"
+    );
+    let none = value_page(value(), "$", Asked::default(), Some("nowhere")).unwrap();
+    assert!(none.contains("0 places"), "{none}");
 }

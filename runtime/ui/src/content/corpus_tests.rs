@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::tests::{addresses, html};
+use super::tests::{block, html};
 use super::*;
 
 /// Every input and output in the corpus, with the file it is in.
@@ -62,7 +62,7 @@ pub(super) fn has_base64(page: &str) -> bool {
 fn every_list_of_messages_in_the_corpus_is_a_conversation() {
     let mut n_lists = 0;
     for (place, value) in values() {
-        let shown = Block::of(Some(&Payload::from_value(value.clone())), &addresses());
+        let shown = block(value.clone());
         if has_messages(&value) {
             n_lists += 1;
             assert!(matches!(shown, Block::Chat(_)), "{place}: {value}");
@@ -79,10 +79,7 @@ fn a_stored_medium_of_the_corpus_is_a_picture() {
         place.starts_with("semconv") && value.to_string().contains("@@@langfuseMedia")
     };
     let found = values().into_iter().find(of_blob).unwrap();
-    let page = html(&Block::of(
-        Some(&Payload::from_value(found.1)),
-        &addresses(),
-    ));
+    let page = html(&block(found.1));
     assert!(page.contains("<img src=\"/media/TEtqO"), "{page}");
     assert!(!page.contains("@@@"), "{page}");
 }

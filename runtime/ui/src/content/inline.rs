@@ -30,7 +30,7 @@ pub(super) struct Found {
 }
 
 /// The media of a value. Tokens are `MARK NUMBER MARK`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Taken {
     pub(super) mark: char,
     pub(super) found: Vec<Found>,

@@ -1,6 +1,6 @@
 //! Media as a page shows them, and the values that they were taken out of.
 
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde_json::Value;
 
 use super::inline::{Found, inline_type};
@@ -42,13 +42,106 @@ const UNSAFE: &AsciiSet = &CONTROLS
     .add(b'>')
     .add(b'`');
 
-/// Where a browser finds what a value refers to.
+/// Where a browser finds a value, parts of it, and what it refers to.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
+    /// Address that those of all pages of the project begin with.
+    base: String,
     /// Path of the raw value; its media are below it, by number.
-    pub value: String,
-    /// Path below which stored media are, by id.
-    pub media: String,
+    raw: String,
+    /// The parameters that say which value it is.
+    value: String,
+    /// The node that is meant; the whole value when empty.
+    path: String,
+    /// Traces can be filtered by the members of the value.
+    is_filter: bool,
+}
+
+impl Addresses {
+    /// Of a part of a trace, or of one of its observations.
+    #[must_use]
+    pub fn new(base: &str, trace: &str, observation: Option<&str>, part: &str) -> Self {
+        let trace = encode(trace);
+        let (of_step, id) = match observation.map(encode) {
+            Some(id) => (format!("/observations/{id}"), format!("&observation={id}")),
+            None => (String::new(), String::new()),
+        };
+        Self {
+            raw: format!("{base}/traces/{trace}{of_step}/raw/{part}"),
+            value: format!("trace={trace}{id}&part={part}"),
+            base: base.to_owned(),
+            path: String::new(),
+            is_filter: observation.is_none() && part == "metadata",
+        }
+    }
+
+    /// Of the node at a normalized path.
+    #[must_use]
+    pub fn at(&self, path: &str) -> Self {
+        let path = if path == "$" { "" } else { path };
+        Self {
+            path: path.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    /// The page of the value, with these parameters behind. The fragment that stands for it is below `_` of the project.
+    pub(crate) fn page(&self, more: &str) -> String {
+        let path = match self.path.as_str() {
+            "" => String::new(),
+            path => format!("&path={}", encode(path)),
+        };
+        format!("{}/value?{}{path}{more}", self.base, self.value)
+    }
+
+    /// Where a form about the value is sent.
+    pub(crate) fn form(&self) -> String {
+        format!("{}/value", self.base)
+    }
+
+    /// Names and values that say which value it is, for a form.
+    pub(crate) fn pairs(&self) -> Vec<(String, String)> {
+        let pairs = self
+            .value
+            .split('&')
+            .filter_map(|pair| pair.split_once('='));
+        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let mut pairs: Vec<(String, String)> = pairs
+            .map(|(name, value)| (name.to_owned(), decoded(value)))
+            .collect();
+        if !self.path.is_empty() {
+            pairs.push(("path".to_owned(), self.path.clone()));
+        }
+        pairs
+    }
+
+    /// The value as it was recorded.
+    pub(crate) fn raw(&self) -> String {
+        self.below_raw("", "")
+    }
+
+    /// The same, to be kept as a file.
+    pub(crate) fn download(&self) -> String {
+        self.below_raw("", "download=1")
+    }
+
+    /// The base of the project, where traces can be filtered by members of this value.
+    pub(crate) fn filter(&self) -> Option<&str> {
+        self.is_filter.then_some(&self.base)
+    }
+
+    fn below_raw(&self, below: &str, parameter: &str) -> String {
+        let path = match self.path.as_str() {
+            "" => String::new(),
+            path => format!("path={}", encode(path)),
+        };
+        let query: Vec<&str> = [path.as_str(), parameter]
+            .into_iter()
+            .filter(|one| !one.is_empty())
+            .collect();
+        let sign = if query.is_empty() { "" } else { "?" };
+        format!("{}{below}{sign}{}", self.raw, query.join("&"))
+    }
 }
 
 /// A picture, sound, film or file.
@@ -83,8 +176,8 @@ pub(crate) enum Place {
 impl Media {
     pub(super) fn own(found: &Found, number: usize, at: &Addresses) -> Self {
         let address = match &found.stored {
-            Some(id) => format!("{}/{}", at.media, encode(id)),
-            None => format!("{}/media/{number}", at.value),
+            Some(id) => format!("{}/media/{}", at.base, encode(id)),
+            None => at.below_raw(&format!("/media/{number}"), ""),
         };
         let shown = inline_type(&found.content_type);
         let family = |name: &str| name.split('/').next().unwrap_or_default().to_owned();

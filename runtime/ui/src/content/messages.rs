@@ -82,6 +82,8 @@ pub(crate) struct Message {
     /// Where it belongs among several conversations.
     pub(super) place: usize,
     pub(crate) further: Option<Further>,
+    /// Parts that are left out of a long message, and where they are.
+    pub(crate) n_more: Option<(usize, String)>,
 }
 
 fn role_class(role: &str) -> &'static str {
@@ -208,6 +210,20 @@ impl Message {
             parts: vec![Part::json(source, value)],
             ..Self::named(source, "other")
         }
+    }
+
+    /// Leaves out the parts of it that are more than this much markup; they are at that address.
+    pub(super) fn cut(&mut self, n: usize, rest: &str) {
+        let mut n_left = n;
+        let n_cut = Part::cut(&mut self.parts, &mut n_left);
+        self.n_more = (0 < n_cut).then(|| (n_cut, rest.to_owned()));
+    }
+
+    /// How much markup it is, about.
+    pub(super) fn weight(&self) -> usize {
+        let further = self.further.as_ref();
+        let further = further.map_or(0, |further| further.body.body.as_str().len());
+        300 + further + self.parts.iter().map(Part::weight).sum::<usize>()
     }
 
     fn named(source: &Source<'_>, role: &str) -> Self {

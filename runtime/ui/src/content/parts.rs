@@ -77,21 +77,16 @@ impl Part {
         Self::labelled("refusal", Some(source.text(text)))
     }
 
-    /// What of it is read: neither ids nor members of no known meaning. None when only the beginning is.
+    /// What of it is read: neither ids nor members of no known meaning. None when not all of its media are.
     pub(super) fn read_by(&self, hasher: &mut impl Hasher) -> Option<()> {
-        let is_cut = |fold: &Fold| fold.is_cut || 0 < fold.n_more_media;
-        if self.body.as_ref().is_some_and(is_cut) {
+        if self.body.as_ref().is_some_and(|fold| 0 < fold.n_more_media) {
             return None;
         }
-        let texts = [
-            self.label,
-            self.name.as_ref().map(Text::raw),
-            self.body.as_ref().map(|fold| fold.body.as_str()),
-        ];
-        for text in texts {
+        for text in [self.label, self.name.as_ref().map(Text::raw)] {
             hasher.write(text.unwrap_or_default().as_bytes());
             hasher.write_u8(0xff);
         }
+        hasher.write_u64(self.body.as_ref().map_or(0, |fold| fold.print));
         for medium in self.body.iter().flat_map(|fold| &fold.media) {
             hasher.write_u64(medium.print);
             if let Place::Remote(_, address) = &medium.place {
@@ -99,6 +94,38 @@ impl Part {
             }
         }
         self.inner.iter().try_for_each(|part| part.read_by(hasher))
+    }
+
+    /// Takes away those that are more than what is left of a page, and says how many.
+    pub(super) fn cut(parts: &mut Vec<Self>, n_left: &mut usize) -> usize {
+        let mut n_inside = 0;
+        let mut n_kept = 0;
+        for part in parts.iter_mut() {
+            if *n_left == 0 {
+                break;
+            }
+            n_kept += 1;
+            let inner = std::mem::take(&mut part.inner);
+            *n_left = n_left.saturating_sub(part.weight());
+            part.inner = inner;
+            n_inside += Self::cut(&mut part.inner, n_left);
+        }
+        let n_cut = parts.len() - n_kept;
+        parts.truncate(n_kept);
+        n_inside + n_cut
+    }
+
+    /// How much markup it is, about.
+    pub(super) fn weight(&self) -> usize {
+        let folds = [
+            self.body.as_ref(),
+            self.further.as_ref().map(|more| &more.body),
+        ];
+        let own = folds
+            .into_iter()
+            .flatten()
+            .map(|fold| fold.body.as_str().len());
+        200 + own.sum::<usize>() + self.inner.iter().map(Self::weight).sum::<usize>()
     }
 
     pub(super) fn is_call(&self) -> bool {

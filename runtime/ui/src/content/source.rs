@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::fields::{beginning, short};
-use super::fold::{Fold, Further};
-use super::inline::Taken;
+use super::fold::{Fold, Further, Style, Window};
+use super::form::Form;
+use super::inline::{self, Taken};
 use super::media::{Addresses, MEDIUM_TYPES, Media, family, host_of};
 use crate::format::size;
 use crate::markup::Text;
@@ -16,11 +17,36 @@ const MAX_SHOWN: usize = 100;
 pub(super) struct Source<'a> {
     taken: Taken,
     at: &'a Addresses,
+    /// What of each of its texts is shown.
+    window: Window,
 }
 
 impl<'a> Source<'a> {
     pub(super) fn new(taken: Taken, at: &'a Addresses) -> Self {
-        Self { taken, at }
+        Self {
+            taken,
+            at,
+            window: Window::default(),
+        }
+    }
+
+    pub(super) fn window(mut self, window: Window) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// The same with at most so many bytes of each text, from its beginning.
+    pub(super) fn texts(&self, n: usize) -> Source<'_> {
+        Source {
+            taken: self.taken.clone(),
+            at: self.at,
+            window: Window { from: 0, n },
+        }
+    }
+
+    /// The page of the value with these parameters.
+    pub(super) fn page(&self, more: &str) -> String {
+        self.at.page(more)
     }
 
     /// Whether there are any media in the value.
@@ -29,7 +55,7 @@ impl<'a> Source<'a> {
     }
 
     pub(super) fn text(&self, text: &str) -> Fold {
-        self.fold(text, Fold::text)
+        self.fold(text, Style::Plain)
     }
 
     pub(super) fn json(&self, value: &Value) -> Fold {
@@ -41,7 +67,7 @@ impl<'a> Source<'a> {
     }
 
     pub(super) fn json_text(&self, json: &str) -> Fold {
-        self.fold(json, Fold::json)
+        self.fold(json, Style::Json)
     }
 
     pub(super) fn further(&self, members: Map<String, Value>) -> Option<Further> {
@@ -110,12 +136,34 @@ impl<'a> Source<'a> {
         labelled
     }
 
-    fn fold(&self, text: &str, fold: fn(&str) -> Fold) -> Fold {
+    /// The whole value as a text of which the rest is at hand.
+    pub(super) fn whole(&self, text: &str, style: Style, form: Form) -> Fold {
+        let mut fold = self.fold(text, style);
+        if let Some(cut) = &mut fold.cut {
+            let next = cut
+                .next
+                .map(|next| format!("&as={}&from={next}", form.name()));
+            cut.more = next.map(|next| self.at.page(&next));
+            cut.is_next = true;
+        }
+        fold
+    }
+
+    fn fold(&self, text: &str, style: Style) -> Fold {
+        let mut fold = self.with_media(text, style);
+        if let Some(cut) = &mut fold.cut {
+            // Which node of the value it is is not known here: its tree has all of them.
+            cut.more = Some(self.at.page("&as=tree"));
+        }
+        fold
+    }
+
+    fn with_media(&self, text: &str, style: Style) -> Fold {
         if !text.contains(self.taken.mark) {
-            return fold(text);
+            return Fold::new(text, style, self.window);
         }
         let mut labelled = self.labelled(text);
-        let mut fold = fold(&labelled.text);
+        let mut fold = Fold::new(&labelled.text, style, self.window);
         // Bytes of no known type are no more to look at than their size.
         labelled.media.retain(|number| {
             let found = &self.taken.found[*number];
@@ -192,10 +240,24 @@ impl<'a> Source<'a> {
 
     /// A fold that holds a medium and nothing else.
     pub(super) fn only(media: Media) -> Fold {
-        let mut fold = Fold::text("");
+        let mut fold = Fold::new("", Style::Plain, Window::default());
         fold.is_blank = true;
         fold.media = vec![media];
         fold
+    }
+}
+
+/// A text with a label in place of each medium.
+pub(super) fn without_media(text: &str) -> String {
+    let mut value = Value::String(text.to_owned());
+    let taken = inline::take(&mut value);
+    match value {
+        Value::String(text) if !taken.found.is_empty() => {
+            Source::new(taken, &Addresses::default())
+                .labelled(&text)
+                .text
+        }
+        _ => text.to_owned(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 
 use perpend_domain::payload::Payload;
 
+use super::fold::Window;
 use super::locate::{self, Item};
 use super::messages::Message;
 use super::source::Source;
@@ -14,12 +15,15 @@ use crate::markup::Text;
 /// A call with a larger input or output is not taken apart here: its own page shows it.
 const MAX_BYTES: usize = 2 << 20;
 
+/// What is shown of each text.
+const LONG_PART: usize = 8 * 1024;
+
 /// What one call was asked and what it answered.
 #[derive(Debug, Default)]
 pub(crate) struct Spoken {
     asked: Vec<Message>,
     answered: Vec<Message>,
-    /// The messages of both, comparable; none for one of which only the beginning is read.
+    /// The messages of both, comparable; none for one of which not all is read.
     keys: Vec<Option<u64>>,
     /// One of the two is too large to be taken apart.
     pub(crate) is_large: bool,
@@ -77,7 +81,10 @@ fn messages((payload, at): (Option<&Payload>, &Addresses), role: &str) -> Vec<Me
         return Vec::new();
     };
     let mut value = inline::read(payload);
-    let source = Source::new(inline::take(&mut value), at);
+    let source = Source::new(inline::take(&mut value), at).window(Window {
+        from: 0,
+        n: LONG_PART,
+    });
     locate::expand(&mut value);
     let Some(located) = locate::locate(&value) else {
         return vec![Message::said(&source, role, &value)];
@@ -104,9 +111,7 @@ fn key(message: &Message) -> Option<u64> {
         part.read_by(&mut hasher)?;
     }
     if message.parts.is_empty() {
-        let further = message.further.as_ref();
-        let further = further.filter(|further| !further.body.is_cut);
-        hasher.write(further?.body.body.as_str().as_bytes());
+        hasher.write_u64(message.further.as_ref()?.body.print);
     }
     Some(hasher.finish())
 }
@@ -169,10 +174,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn at() -> Addresses {
-        Addresses {
-            value: "/v".to_owned(),
-            media: "/m".to_owned(),
-        }
+        Addresses::new("/p", "t", None, "input")
     }
 
     fn call(asked: Value, answered: Value) -> Spoken {

@@ -15,14 +15,15 @@ struct Shown<'b> {
 }
 
 pub(super) fn addresses() -> Addresses {
-    Addresses {
-        value: "/traces/t/raw/input".to_owned(),
-        media: "/media".to_owned(),
-    }
+    Addresses::new("", "t", None, "input")
+}
+
+pub(super) fn shown(payload: &Payload, form: Option<Form>) -> Block {
+    super::Shown::of(Some(payload), &Asked::form(form), &addresses()).block
 }
 
 pub(super) fn block(value: Value) -> Block {
-    Block::of(Some(&Payload::from_value(value)), &addresses())
+    shown(&Payload::from_value(value), None)
 }
 
 pub(super) fn html(block: &Block) -> String {
@@ -115,7 +116,7 @@ fn what_is_no_conversation_stays_as_it_is() {
         json!([{"type": "function", "function": {"name": "f", "parameters": {}}}]),
     ];
     for value in raw {
-        assert!(matches!(block(value.clone()), Block::Plain(_)), "{value}");
+        assert!(matches!(block(value.clone()), Block::Tree(_)), "{value}");
     }
 }
 
@@ -357,8 +358,9 @@ fn tools_that_were_offered_are_listed_and_the_called_ones_marked() {
     assert!(page.contains("<bdi>a</bdi></summary>"));
     assert!(page.contains("<bdi>b</bdi> <span class=\"tag good\">called</span>"));
     let offered = json!({"x": {"description": "d"}});
-    let tools = Block::of_tools(Some(&offered), &["x".to_owned()], &addresses());
-    assert!(html(&tools).contains("1 tool offered, 1 called"));
+    let called = ["x".to_owned()];
+    let tools = super::Shown::of_tools(Some(&offered), &called, None, &addresses());
+    assert!(html(&tools.block).contains("1 tool offered, 1 called"));
 }
 
 #[test]
@@ -366,11 +368,75 @@ fn long_values_are_folded_and_huge_ones_cut() {
     let Block::Plain(fold) = block(json!("é".repeat(1_000_000))) else {
         panic!("text");
     };
-    assert!(fold.is_cut && fold.preview.is_some());
-    assert_eq!(fold.size, "2,000,000 bytes");
+    assert!(fold.preview.is_some());
+    assert_eq!(fold.size, "1.9 MB");
+    assert_eq!(fold.cut.unwrap().shown, "64 KB of 1.9 MB");
     let chat = chat(json!(vec![json!({"role": "user", "content": "a"}); 100]));
     assert_eq!(
         (chat.first.len(), chat.middle.len(), chat.last.len()),
         (2, 86, 12)
     );
+}
+
+/// What is shown of a text from a byte on, and where the rest begins.
+fn part(text: &str, from: usize) -> (String, Option<usize>) {
+    let asked = Asked {
+        form: Some(Form::Raw),
+        from,
+        ..Asked::default()
+    };
+    let payload = Payload::Text(text.to_owned());
+    match super::Shown::of(Some(&payload), &asked, &addresses()).block {
+        Block::Plain(fold) => (fold.body.to_string(), fold.cut.and_then(|cut| cut.next)),
+        _ => panic!("not a text"),
+    }
+}
+
+#[test]
+fn the_parts_of_a_long_text_are_the_text() {
+    let text = "aé€😀".repeat(20_000);
+    let mut whole = String::new();
+    let mut next = Some(0);
+    while let Some(from) = next {
+        let (shown, then) = part(&text, from);
+        assert!(shown.len() <= 64 << 10);
+        whole.push_str(&shown);
+        next = then;
+    }
+    assert!(whole == text);
+    // In the middle of a character, and behind the end.
+    assert!(part(&text, 2).0.starts_with('é') && part(&text, 1 << 30).0.is_empty());
+}
+
+#[test]
+fn a_long_conversation_is_its_start_and_its_end_and_the_rest_is_asked_for() {
+    let messages: Vec<Value> = (0..200)
+        .map(|n| json!({"role": "user", "content": format!("<{n}>{}", "word ".repeat(400))}))
+        .collect();
+    let payload = Payload::from_value(json!(messages));
+    let window = |from: usize| {
+        let asked = Asked {
+            from,
+            ..Asked::default()
+        };
+        match super::Shown::of(Some(&payload), &asked, &addresses()).block {
+            Block::Chat(chat) => *chat,
+            _ => panic!("not a conversation"),
+        }
+    };
+    let chat = window(0);
+    let (n_between, href) = chat.n_between.unwrap();
+    assert_eq!(chat.first.len() + chat.last.len() + n_between, 200);
+    assert!(10 < chat.last.len() && chat.last.len() < 60);
+    assert!(href.ends_with("&as=conversation&from=2"), "{href}");
+    let mut n = 2;
+    loop {
+        let part = window(n);
+        n += part.first.len();
+        match part.ways.behind {
+            Some((_, href)) => assert!(href.ends_with(&format!("&from={n}")), "{href}"),
+            None => break,
+        }
+    }
+    assert_eq!(n, 200);
 }

@@ -29,8 +29,13 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         ),
         shared.test(
             Place::Own,
-            "a_value_of_three_megabytes_is_begun_on_the_page_and_whole_when_downloaded",
+            "a_value_of_three_megabytes_opens_node_by_node_is_searched_and_whole_when_downloaded",
             begins_large_values,
+        ),
+        shared.test(
+            Place::Own,
+            "a_thread_repeats_no_message_and_opens_those_that_were_said_before",
+            opens_the_same,
         ),
         shared.test(
             Place::Own,
@@ -80,6 +85,13 @@ async fn shows_messages(visitor: &Visitor) -> Result<()> {
         .await?;
     browser
         .wait_for("document.querySelector('#detail audio').duration > 0")
+        .await?;
+    // Another form is another address, in which the pane alone changes.
+    browser
+        .eval("document.querySelector('#detail a[data-form][href*=\"as.input=tree\"]').click()")
+        .await?;
+    browser
+        .wait_for("document.querySelectorAll('#detail .tree > li').length === 3 && location.search.includes('as.input=tree')")
         .await?;
     let text = browser
         .eval("document.getElementById('detail').textContent")
@@ -172,21 +184,86 @@ async fn begins_large_values(visitor: &Visitor) -> Result<()> {
     browser
         .expect("performance.getEntriesByType('navigation')[0].encodedBodySize < 45_000")
         .await?;
-    browser.click("#detail .long > summary").await?;
-    let shown = browser.text("#detail").await?;
-    ensure!(
-        shown.contains("Only the beginning is shown"),
-        "{}",
-        shown.len()
-    );
+    // A far node is two clicks away: further ones, and one of them.
+    browser.click("#detail .tree > .rest a").await?;
+    browser
+        .wait_for("document.querySelectorAll('#detail .tree > li').length > 250")
+        .await?;
+    // The path of a node, as a mapping takes it.
+    browser
+        .eval("void (navigator.clipboard.writeText = async (text) => { window.copied = text; })")
+        .await?;
+    browser
+        .eval("document.querySelector('#detail .tree > li:nth-child(202) [data-act=path]').click()")
+        .await?;
+    browser.wait_for("window.copied === '$[201]'").await?;
+    // What stands anywhere in it is found, and its place leads to the node.
+    browser
+        .eval("document.querySelector('#detail .finder').open = true")
+        .await?;
+    browser
+        .eval("document.querySelector('#detail .finder input[name=find]').value = '39876'")
+        .await?;
+    browser
+        .eval("document.querySelector('#detail .finder form').requestSubmit()")
+        .await?;
+    browser
+        .wait_for("document.querySelector('#detail .places .name')?.textContent === \"$[39876]['number']\"")
+        .await?;
     let raw = browser
-        .eval("fetch(document.querySelector('#detail a.raw').href).then((answer) => answer.text()).then((text) => text.length)")
+        .eval("fetch(document.querySelector('#detail a.raw[download]').href).then((answer) => answer.text()).then((text) => text.length)")
         .await?;
     ensure!(
         raw.as_u64() >= Some(whole.len() as u64),
         "{raw} of {}",
         whole.len()
     );
+    browser.click("#detail .places .name").await?;
+    browser
+        .wait_for("document.querySelector('.value .node-body')?.textContent.trim() === '39876'")
+        .await?;
+    visitor.assert_quiet().await
+}
+
+async fn opens_the_same(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let trace = data::trace_id(11_000);
+    let asked = json!([{ "role": "system", "content": "Be kind." }, { "role": "user", "content": "Hello?" }]);
+    let answer = json!({ "role": "assistant", "content": "Hello." });
+    let mut again = asked.as_array().context("a list")?.clone();
+    again.extend([
+        answer.clone(),
+        json!({ "role": "user", "content": "And now?" }),
+    ]);
+    let again = Value::from(again);
+    let kind = ("perpend.observation.type", "generation");
+    let mut spans = vec![data::span(&trace, 1, None, "talk", &[])];
+    for (n, input, output) in [
+        (2, &asked, answer.to_string()),
+        (3, &again, "Now.".to_owned()),
+    ] {
+        let input = input.to_string();
+        let [asked, answered] = data::said(&input, &output);
+        spans.push(data::span(
+            &trace,
+            n,
+            Some(1),
+            "answer",
+            &[kind, asked, answered],
+        ));
+    }
+    server.send(&spans).await?;
+    visitor.log_in().await?;
+    visitor.open(&format!("/traces/{trace}?v=thread")).await?;
+    browser
+        .expect("document.querySelectorAll('.thread .message').length === 5")
+        .await?;
+    browser.click(".thread .same summary").await?;
+    browser
+        .wait_for("document.querySelectorAll('.thread .same .message').length === 3")
+        .await?;
+    let same = browser.text(".thread .same summary").await?;
+    ensure!(same.contains("same 3 messages"), "{same}");
     visitor.assert_quiet().await
 }
 

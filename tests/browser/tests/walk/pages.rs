@@ -74,6 +74,18 @@ pub(crate) async fn of_demo(visitor: &Visitor) -> Result<Vec<Page>> {
         ),
         ("trace", ticket.clone()),
         ("step", format!("{ticket}?observation={scored}")),
+        (
+            "forms",
+            format!("{ticket}?observation={scored}&as.input=tree&as.output=raw&as.metadata=text"),
+        ),
+        (
+            "value",
+            format!("{base}/value?trace={id}&observation={scored}&part=input&as=tree"),
+        ),
+        (
+            "places",
+            format!("{base}/value?trace={id}&observation={scored}&part=input&find=a"),
+        ),
         ("large-trace", agent.clone()),
         ("find", format!("{agent}/find?q=supplier+18")),
         ("sessions", format!("{base}/sessions")),

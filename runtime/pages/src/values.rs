@@ -1,0 +1,106 @@
+//! `GET P/value`: a node of a recorded value in a form, or where a text stands in it.
+//!
+//! Invariant: **bounded by the value.** It is read as text; a page holds a window of it, however many nodes it has and
+//! however deep they are.
+
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_ui::{Asked, Form, Section, Text, ValueInput, ValuePage, ValueView};
+use perpend_web::problem::Problem;
+use serde::Deserialize;
+
+use crate::answer::page;
+use crate::raw;
+use crate::read;
+use crate::state::App;
+use crate::viewer::Viewer;
+
+/// A longer text is not looked for.
+const MAX_TEXT: usize = 200;
+
+/// Which value, which node of it, and what of that.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Which {
+    trace: String,
+    observation: Option<String>,
+    part: String,
+    path: Option<String>,
+    #[serde(rename = "as")]
+    form: Option<String>,
+    from: Option<String>,
+    n: Option<String>,
+    depth: Option<String>,
+    find: Option<String>,
+}
+
+/// The page.
+pub(super) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(which): Query<Which>,
+) -> Result<Response, Problem> {
+    let view = view(&app, &viewer, which).await?;
+    let shell = viewer.shell(Section::Traces);
+    page(StatusCode::OK, &ValuePage { shell, view })
+}
+
+/// `GET P/_/value`: what stands on it, for the script that puts it in place.
+pub(super) async fn fragment(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(which): Query<Which>,
+) -> Result<Response, Problem> {
+    page(StatusCode::OK, &view(&app, &viewer, which).await?)
+}
+
+async fn view(app: &App, viewer: &Viewer, which: Which) -> Result<ValueView, Problem> {
+    let path = raw::path_of(which.path.as_deref())?;
+    let number = |raw: &Option<String>| raw.as_deref().and_then(|raw| raw.parse().ok());
+    let find = which.find.as_deref().map(str::trim);
+    let find = find.filter(|text| !text.is_empty());
+    let find = find.map(|text| text.chars().take(MAX_TEXT).collect());
+    let asked = Asked {
+        form: which.form.as_deref().and_then(Form::named),
+        from: number(&which.from).unwrap_or_default(),
+        n: number(&which.n),
+        depth: number(&which.depth),
+        ..Asked::default()
+    };
+    let trace = TraceId::new(&which.trace).map_err(|_| raw::unknown())?;
+    let observation = which.observation.filter(|id| !id.is_empty());
+    let (content, observation, name) = match observation {
+        Some(id) => {
+            let id = ObservationId::new(&id).map_err(|_| raw::unknown())?;
+            let step = read::step(app, &viewer.project, &trace, &id).await?;
+            let step = step.ok_or_else(raw::unknown)?;
+            let of = (id.to_string(), Text::from(step.name.as_str()));
+            (step.content, Some(of), None)
+        }
+        None => {
+            let whole = read::whole(app, &viewer.project, &trace).await?;
+            let whole = whole.ok_or_else(raw::unknown)?;
+            let name = whole.name.as_deref().map(Text::from);
+            (raw::of_whole(whole), None, name)
+        }
+    };
+    let input = ValueInput {
+        base: viewer.base(),
+        trace: (trace.to_string(), name),
+        observation,
+        payload: raw::value(content, &which.part).ok_or_else(raw::unknown)?,
+        part: which.part,
+        path,
+        asked,
+        find,
+    };
+    // A large value takes longer than other requests should wait for this thread.
+    let made = tokio::task::spawn_blocking(move || ValueView::new(input)).await;
+    let view = made.map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "value not shown");
+        Problem::internal()
+    })?;
+    view.ok_or_else(raw::unknown)
+}
