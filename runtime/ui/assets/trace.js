@@ -60,6 +60,52 @@ async function onOpen(event) {
   details.append(part);
 }
 
+/** Puts the next steps of the log behind those that are there. */
+async function further(link, isAsked) {
+  link.removeAttribute("rel");
+  const answer = await fetch(link.href, { headers: { accept: "text/html" } }).catch(() => null);
+  const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => null) : null;
+  const page = html === null ? null : new DOMParser().parseFromString(html, "text/html");
+  const steps = page?.querySelector("ol.log");
+  if (!steps) {
+    link.rel = "next";
+    if (isAsked) location.href = link.href;
+    return;
+  }
+  for (const details of steps.querySelectorAll("details.in-place")) details.hidden = false;
+  const first = steps.firstElementChild;
+  document.querySelector("ol.log").append(...steps.children);
+  const shown = document.querySelector("main .shown");
+  const to = page.querySelector("main .shown").textContent.split("–")[1];
+  shown.textContent = `${shown.textContent.split("–")[0]}–${to}`;
+  const next = page.querySelector(".pager a[rel=next]");
+  const isWalked = document.activeElement === link;
+  if (next) link.replaceWith(next);
+  else link.remove();
+  if (isWalked) first.querySelector("a").focus();
+  watch();
+}
+
+const atEnd = new IntersectionObserver((seen) => {
+  const link = seen.find((one) => one.isIntersecting)?.target;
+  // Who walks there by keys comes to the link, and not to rows without end.
+  const isWalked = document.activeElement?.closest("ol.log, .pager");
+  if (link?.rel === "next" && !isWalked) further(link, false);
+}, { rootMargin: "400px" });
+
+function watch() {
+  atEnd.disconnect();
+  const link = document.querySelector("ol.log ~ .pager a[rel=next]");
+  if (link) atEnd.observe(link);
+}
+
+watch();
+document.addEventListener("click", (event) => {
+  const link = event.target instanceof Element ? event.target.closest("ol.log ~ .pager a[rel=next]") : null;
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  further(link, true);
+});
 if (document.documentElement.dataset.keys !== "off") addEventListener("keydown", onViewKey);
 if (grid) {
   grid.addEventListener("pointerdown", onDown);

@@ -50,15 +50,52 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         ),
         shared.test(
             Place::Own,
+            "its_log_goes_on_at_its_end_and_opens_steps_in_place",
+            goes_on,
+        ),
+        shared.test(
+            Place::Own,
             "equal_neighbours_are_one_row_that_opens_in_place",
             opens_a_run,
         ),
     ]
 }
 
+async fn goes_on(visitor: &Visitor) -> Result<()> {
+    SENT.get_or_try_init(|| send(&visitor.server)).await?;
+    visitor.log_in().await?;
+    visitor
+        .open(&format!("/traces/{}?v=log", data::trace_id(TRACE)))
+        .await?;
+    let browser = &visitor.browser;
+    for n in [200, 300] {
+        browser
+            .eval("scrollTo(0, document.body.scrollHeight)")
+            .await?;
+        browser
+            .wait_for(&format!(
+                "document.querySelectorAll('.log > li').length >= {n}"
+            ))
+            .await?;
+    }
+    browser
+        .expect(
+            "/^Steps 1–[0-9,]+ of 50,001$/.test(document.querySelector('main .shown').textContent)",
+        )
+        .await?;
+    browser
+        .eval("[0, 150, 299].forEach((at) => { document.querySelectorAll('.log details.in-place')[at].open = true; })")
+        .await?;
+    browser
+        .wait_for("document.querySelectorAll('.detail-in-place .detail-head').length === 3")
+        .await?;
+    visitor.assert_quiet().await
+}
+
+static SENT: OnceCell<()> = OnceCell::const_new();
+
 /// Opens it, sent by whichever test comes first, with what follows the path of its page.
 async fn open(visitor: &Visitor, rest: &str) -> Result<()> {
-    static SENT: OnceCell<()> = OnceCell::const_new();
     SENT.get_or_try_init(|| send(&visitor.server)).await?;
     visitor.log_in().await?;
     let path = format!("/traces/{}{rest}", data::trace_id(TRACE));
