@@ -11,6 +11,7 @@
 //! [`Telemetry::write_batch`]: crate::Telemetry::write_batch
 
 mod apply;
+mod beside;
 mod block;
 mod by_id;
 mod cells;

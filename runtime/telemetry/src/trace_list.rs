@@ -385,7 +385,7 @@ impl Telemetry {
 
     /// Those of the traces with these numbers that pass what is tested in memory, in order, and how many of them were
     /// not tested: no more than so many are, and no further than until so many are found.
-    async fn passing_traces(
+    pub(super) async fn passing_traces(
         &self,
         project: &ProjectId,
         shape: &Shape,
@@ -446,7 +446,10 @@ impl Telemetry {
     }
 
     /// Those of these traces that still stand, in the order of the numbers.
-    async fn numbered_traces(&self, numbers: &[i64]) -> Result<Vec<(i64, StoredTrace)>, Error> {
+    pub(super) async fn numbered_traces(
+        &self,
+        numbers: &[i64],
+    ) -> Result<Vec<(i64, StoredTrace)>, Error> {
         let mut found = HashMap::new();
         for chunk in numbers.chunks(LIST) {
             let sql = format!(

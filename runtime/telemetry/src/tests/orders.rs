@@ -166,6 +166,16 @@ async fn walked(store: &Store, p: &ProjectId, query: &TraceQuery) -> (Vec<TraceI
     (forth, back)
 }
 
+/// Each trace of a list has those beside it that the list has.
+async fn assert_beside(store: &Store, p: &ProjectId, query: &TraceQuery, all: &[TraceId]) {
+    for (at, id) in all.iter().enumerate() {
+        let found = store.telemetry.traces_beside(p, query, id, 1_000).await;
+        let before = at.checked_sub(1).map(|before| all[before].clone());
+        let expected = [before, all.get(at + 1).cloned()];
+        assert_eq!(found.unwrap(), expected, "{id} {query:?}");
+    }
+}
+
 #[tokio::test]
 async fn by_a_score_traces_stand_where_their_best_number_does_and_those_without_one_last() {
     on_each_database(|store| async move {
@@ -197,6 +207,7 @@ async fn by_a_score_traces_stand_where_their_best_number_does_and_those_without_
             assert_eq!(ids(&store, &p, &query).await, expected, "{ascending}");
             let (forth, back) = walked(&store, &p, &query).await;
             assert_eq!((&forth, &back), (&expected, &expected), "{ascending}");
+            assert_beside(&store, &p, &query, &expected).await;
             // A part of the filter narrows both halves.
             let narrowed = TraceQuery {
                 filter: filter(json!([{"type": "number", "column": "errorCount", "operator": ">", "value": 0}])),
@@ -228,6 +239,7 @@ async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
                 let all = ids(&store, &p, &query).await;
                 let (forth, back) = walked(&store, &p, &query).await;
                 assert_eq!((&forth, &back), (&all, &all), "{order:?} {ascending} {raw}");
+                assert_beside(&store, &p, &query, &all).await;
             }
         }
         let first = TraceQuery {

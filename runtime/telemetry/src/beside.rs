@@ -1,0 +1,82 @@
+//! The traces beside one in a list, found without counting the list.
+
+use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::trace_list::TraceQuery;
+use perpend_sql::Arg;
+
+use super::refresh;
+use super::trace_order::{Ordered, Part};
+use super::trace_shape::Shape;
+use crate::{Error, Telemetry, TraceCursor};
+
+impl Telemetry {
+    /// The traces right before and right behind this one in a list; none where the list ends, and where the traces that
+    /// are tested in memory on that side, `max_tested` of them at most, do not fit. The trace itself need not be in the
+    /// list: then the two are those between which it would stand.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn traces_beside(
+        &self,
+        project: &ProjectId,
+        query: &TraceQuery,
+        id: &TraceId,
+        max_tested: u64,
+    ) -> Result<[Option<TraceId>; 2], Error> {
+        const NUMBER: &str = "SELECT number FROM traces WHERE tenant = $1 AND trace_id = $2";
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok([None, None]);
+        };
+        refresh::of_tenant(&self.pool, tenant).await?;
+        let args = [tenant.into(), Arg::Text(Some(id.as_str().to_owned().into()))];
+        let number: Vec<(i64,)> = self.pool.select(NUMBER, &args).await?;
+        let cursor = match number.first() {
+            Some((number,)) => self.cursor_of(project, query, *number).await?,
+            None => None,
+        };
+        let Some(cursor) = cursor else {
+            return Ok([None, None]);
+        };
+        let is_postgres = self.pool.is_postgres();
+        let led = Shape::new(project, tenant, query, is_postgres, false);
+        // Where no index leads, the list is walked in its own order from the cursor on.
+        let shape = match led.has_lead {
+            true => led,
+            false => Shape::new(project, tenant, query, is_postgres, true),
+        };
+        let list = Ordered::new(&shape, project, query, false);
+        let mut beside = [None, None];
+        for (found, backwards) in beside.iter_mut().zip([true, false]) {
+            *found = self
+                .next_of(project, (&list, &shape), &cursor, (backwards, max_tested))
+                .await?;
+        }
+        Ok(beside)
+    }
+
+    async fn next_of(
+        &self,
+        project: &ProjectId,
+        (list, shape): (&Ordered, &Shape),
+        cursor: &TraceCursor,
+        (backwards, max_tested): (bool, u64),
+    ) -> Result<Option<TraceId>, Error> {
+        let is_told = shape.rest.is_empty();
+        let part = Part {
+            from: Some(cursor),
+            backwards,
+            skip: 0,
+            limit: Some(if is_told { 1 } else { max_tested }),
+        };
+        let mut numbers = self.numbers_of(list, part).await?;
+        if !is_told {
+            let max = numbers.len();
+            (numbers, _) = self
+                .passing_traces(project, shape, numbers, (max, Some(1)))
+                .await?;
+        }
+        numbers.truncate(1);
+        let found = self.numbered_traces(&numbers).await?;
+        Ok(found.into_iter().next().map(|(_, stored)| stored.trace.id))
+    }
+}
