@@ -1,0 +1,361 @@
+//! Differences of values: golden ones, and what holds for any.
+
+use perpend_domain::payload::Payload;
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+
+use super::json::{Delta, Node, Step, Value, compare as compare_json};
+use super::lines::{Part, Rules, compare as compare_lines};
+use super::*;
+
+const WORDS: Rules = Rules {
+    ignores_space: false,
+    with_words: true,
+};
+
+fn text(raw: &str) -> Payload {
+    Payload::Text(raw.to_owned())
+}
+
+fn plain(bits: &[Bit]) -> String {
+    let shown = bits.iter().map(|bit| match bit {
+        Bit::Plain(text) => text.raw().to_owned(),
+        Bit::Marked(text) => format!("[{}]", text.raw()),
+        Bit::Cut(what) => format!("<{what}>"),
+    });
+    shown.collect()
+}
+
+/// What is shown, a part on each line: changes of the first side with a minus, of the second with a plus.
+fn told(diff: &Diff) -> String {
+    let mut told = String::new();
+    for part in &diff.parts {
+        match part {
+            Shown::Path {
+                word, path, other, ..
+            } => {
+                told.push_str(&format!("@ {word} {}", path.raw()));
+                if let Some(other) = other {
+                    told.push_str(&format!(" > {}", other.raw()));
+                }
+                told.push('\n');
+            }
+            Shown::Equal(line) => told.push_str(&format!("  {}\n", line.raw())),
+            Shown::Fold { n, .. } => told.push_str(&format!("~ {n}\n")),
+            Shown::Changed(hunk) => {
+                hunk.a
+                    .iter()
+                    .for_each(|line| told.push_str(&format!("- {}\n", plain(line))));
+                hunk.b
+                    .iter()
+                    .for_each(|line| told.push_str(&format!("+ {}\n", plain(line))));
+            }
+        }
+    }
+    told
+}
+
+fn of(a: &Payload, b: &Payload) -> Diff {
+    Diff::new(Some(a), Some(b), DiffChoice::default(), 1 << 20)
+}
+
+fn of_json(a: Json, b: Json) -> String {
+    told(&of(&Payload::from_value(a), &Payload::from_value(b)))
+}
+
+#[test]
+fn words_are_marked_within_changed_lines_and_equal_lines_are_folded() {
+    let equal: String = (0..20).map(|n| format!("line {n}\n")).collect();
+    let a = format!("{equal}The capital of France is Lyon.\nend");
+    let b = format!("{equal}The capital of France is Paris.\nend");
+    let diff = of(&text(&a), &text(&b));
+    let expected = "~ 17\n  line 17\n  line 18\n  line 19\n\
+        - The capital of France is [Lyon].\n+ The capital of France is [Paris].\n  end\n";
+    assert_eq!(told(&diff), expected);
+    assert_eq!(diff.summary, "1 line removed, 1 line added");
+}
+
+#[test]
+fn scripts_without_spaces_are_compared_by_characters() {
+    let diff = of(&text("法国的首都是里昂"), &text("法国的首都是巴黎"));
+    assert_eq!(told(&diff), "- 法国的首都是[里昂]\n+ 法国的首都是[巴黎]\n");
+}
+
+#[test]
+fn documents_are_compared_by_path_whatever_the_order_of_their_members() {
+    let a =
+        json!({"q": "x", "n": 1, "list": [1, 2, 3], "gone": {"a": []}, "deep": {"it's": "a b"}});
+    let b = json!({"deep": {"it's": "a c"}, "list": [3, 1, 2, 4], "n": 1, "q": "x", "new": null});
+    let expected = "@ changed $['deep']['it\\'s']\n- a [b]\n+ a [c]\n\
+        @ removed $['gone']\n- {\n-   \"a\": []\n- }\n\
+        @ moved $['list'][2] > $['list'][0]\n@ added $['list'][3]\n+ 4\n\
+        @ added $['new']\n+ null\n";
+    assert_eq!(of_json(a, b), expected);
+    let (a, b) = (json!({"a": 1, "b": [2]}), json!({"b": [2], "a": 1}));
+    let diff = of(&Payload::from_value(a), &Payload::from_value(b));
+    assert!(
+        diff.is_same() && diff.notes[0].contains("order"),
+        "{:?}",
+        diff.notes
+    );
+}
+
+#[test]
+fn numbers_are_compared_to_their_last_digit() {
+    let document = |n: &str| Payload::Json(format!("{{\"n\":{n}}}"));
+    let diff = of(
+        &document("12345678901234567890123"),
+        &document("12345678901234567890124"),
+    );
+    assert!(!diff.is_same(), "{:?}", diff.parts);
+}
+
+#[test]
+fn the_same_value_is_no_difference_and_a_missing_one_is_said() {
+    let a = text("x");
+    assert!(of(&a, &a).is_same());
+    let none = Diff::new(None, None, DiffChoice::default(), 100);
+    assert_eq!(none.said, Said::Absent);
+    let one = Diff::new(None, Some(&a), DiffChoice::default(), 100);
+    assert_eq!(one.said, Said::OneSided { is_a: false });
+    assert_eq!(told(&one), "+ x\n");
+    let as_json = of(&text("1"), &Payload::Json("1".to_owned()));
+    assert!(as_json.is_same() && as_json.notes[0].contains("JSON"));
+}
+
+#[test]
+fn white_space_makes_no_difference_where_that_is_chosen() {
+    let choice = DiffChoice {
+        ignores_space: true,
+        ..DiffChoice::default()
+    };
+    for (a, b) in [
+        ("a  b\n c", "a b\nc"),
+        ("{\"k\":\"a  b\"}", "{\"k\": \"a b\"}"),
+    ] {
+        let (a, b) = (text(a), text(b));
+        assert!(!of(&a, &b).is_same());
+        assert!(Diff::new(Some(&a), Some(&b), choice, 1_000).is_same());
+    }
+}
+
+#[test]
+fn above_a_megabyte_lines_alone_are_compared_and_that_is_said() {
+    let items: Vec<String> = (0..120_000).map(|n| format!("\"item {n}\"")).collect();
+    let a = Payload::Json(format!("[{}]", items.join(",")));
+    let changed = items.join(",").replace("item 60000\"", "other\"");
+    let b = Payload::Json(format!("[{changed}]"));
+    let a_few = Payload::Json(format!("[{}]", items[..90_000].join(",")));
+    let b_few = Payload::Json(format!(
+        "[{}]",
+        items[..90_000].join(",").replace("item 777\"", "other\"")
+    ));
+    let diff = of(&a_few, &b_few);
+    assert!(diff.notes[0].contains("by lines only"), "{:?}", diff.notes);
+    assert!(
+        told(&diff).contains("- \"item 777\",\n+ \"other\",\n"),
+        "{}",
+        told(&diff)
+    );
+    // So many lines are not compared at all.
+    let diff = of(&a, &b);
+    assert_eq!(diff.said, Said::TooLarge);
+    assert!(!diff.is_same() && diff.notes[0].contains("too large"));
+}
+
+#[test]
+fn a_medium_is_compared_by_its_bytes_and_never_shown_as_text() {
+    let picture =
+        |data: &str| Payload::from_value(json!({"url": format!("data:image/png;base64,{data}")}));
+    let (a, b) = (picture(&"AAAA".repeat(50)), picture(&"AAAB".repeat(50)));
+    assert!(of(&a, &a.clone()).is_same());
+    let shown = told(&of(&a, &b));
+    assert!(
+        shown.contains("[image/png, 150 bytes") || shown.contains("image/png"),
+        "{shown}"
+    );
+    assert!(!shown.contains("AAAA") && !of(&a, &b).is_same(), "{shown}");
+}
+
+#[test]
+fn hostile_values_take_bounded_time_and_room() {
+    let deep = format!("{}1{}", "[".repeat(50_000), "]".repeat(50_000));
+    let mirrored: String = (0..30_000).map(|n| format!("{}\n", n % 7)).collect();
+    let other: String = (0..30_000).map(|n| format!("{}\n", n % 11)).collect();
+    let wide = |n: u32| {
+        let members: Vec<String> = (0..40_000)
+            .map(|at| format!("\"k{}\":{n}", at * n))
+            .collect();
+        format!("{{{}}}", members.join(","))
+    };
+    for (a, b) in [
+        (deep.clone(), deep.replace('1', "2")),
+        (mirrored, other),
+        (wide(1), wide(3)),
+        ("a b ".repeat(100_000), "b a ".repeat(100_000)),
+        ("x".repeat(900_000), "y".repeat(900_000)),
+        ("{\"a\":".to_owned(), "[".repeat(900_000)),
+    ] {
+        let diff = Diff::new(
+            Some(&text(&a)),
+            Some(&text(&b)),
+            DiffChoice::default(),
+            24 << 10,
+        );
+        assert!(!diff.is_same());
+        assert!(told(&diff).len() < 100 << 10, "{}", told(&diff).len());
+    }
+}
+
+/// The second side, made of the first one and of what is different.
+fn applied(parts: &[Part<'_>]) -> [String; 2] {
+    let mut sides: [Vec<String>; 2] = Default::default();
+    let line = |line: &lines::Line<'_>| line.iter().map(|piece| piece.text).collect::<String>();
+    for part in parts {
+        match part {
+            Part::Equal(both) => {
+                sides[0].extend(both.iter().map(|(a, _)| (*a).to_owned()));
+                // Equal lines are those of the first side.
+                sides[1].extend(both.iter().map(|(a, _)| (*a).to_owned()));
+            }
+            Part::Changed(a, b) => {
+                sides[0].extend(a.iter().map(line));
+                sides[1].extend(b.iter().map(line));
+            }
+        }
+    }
+    sides.map(|lines| lines.join("\n"))
+}
+
+fn swapped<'t>(parts: Vec<Part<'t>>) -> Vec<Part<'t>> {
+    let swap = |part| match part {
+        Part::Equal(both) => Part::Equal(both.into_iter().map(|(a, b)| (b, a)).collect()),
+        Part::Changed(a, b) => Part::Changed(b, a),
+    };
+    parts.into_iter().map(swap).collect()
+}
+
+/// The second document, made of the first one and of what is different. Lists and objects as they are written.
+fn rebuilt(delta: &Delta, a: &Node<'_>, b: &Node<'_>) -> String {
+    let list = |node: &Node<'_>, at: usize| match &node.value {
+        Value::List(items) => items[at].clone().lines(),
+        Value::Object(members) => members[at].1.lines(),
+        Value::Scalar(_) => String::new(),
+    };
+    let step = |step: &Step| match step {
+        Step::Removed(_) => None,
+        Step::Added(at) => Some((*at, list(b, *at))),
+        Step::Moved(from, to) => Some((*to, list(a, *from))),
+        Step::Kept(from, to, delta) => {
+            let said = match (&a.value, &b.value) {
+                (Value::List(a), Value::List(b)) => rebuilt(delta, &a[*from], &b[*to]),
+                (Value::Object(a), Value::Object(b)) => rebuilt(delta, &a[*from].1, &b[*to].1),
+                _ => String::new(),
+            };
+            Some((*to, said))
+        }
+    };
+    let (steps, is_list) = match delta {
+        Delta::Same => return a.lines(),
+        Delta::Changed => return b.lines(),
+        Delta::List(steps) => (steps, true),
+        Delta::Object(steps) => (steps, false),
+    };
+    let mut made: Vec<(usize, String)> = steps.iter().filter_map(step).collect();
+    made.sort_by_key(|(at, _)| *at);
+    let parsed = made
+        .iter()
+        .map(|(_, said)| serde_json::from_str::<Json>(said).unwrap());
+    match (&b.value, is_list) {
+        (Value::Object(members), false) => {
+            let names = members
+                .iter()
+                .map(|(name, _)| serde_json::from_str(name).unwrap());
+            let object: serde_json::Map<String, Json> = names.zip(parsed).collect();
+            Json::Object(object).to_string()
+        }
+        _ => Json::Array(parsed.collect()).to_string(),
+    }
+}
+
+fn document() -> impl Strategy<Value = Json> {
+    let leaf = prop_oneof![
+        Just(Json::Null),
+        any::<bool>().prop_map(Json::from),
+        (0..4_i64).prop_map(Json::from),
+        "[ab\\n\"é]{0,3}".prop_map(Json::from),
+    ];
+    leaf.prop_recursive(4, 40, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Json::from),
+            prop::collection::btree_map("[a-c']{1,2}", inner, 0..5)
+                .prop_map(|members| Json::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+fn mirrored(delta: &Delta) -> Delta {
+    let steps = |steps: &[Step]| -> Vec<Step> {
+        let turn = |step: &Step| match step {
+            Step::Added(at) => Step::Removed(*at),
+            Step::Removed(at) => Step::Added(*at),
+            Step::Moved(from, to) => Step::Moved(*to, *from),
+            Step::Kept(from, to, delta) => Step::Kept(*to, *from, mirrored(delta)),
+        };
+        steps.iter().map(turn).collect()
+    };
+    match delta {
+        Delta::Same => Delta::Same,
+        Delta::Changed => Delta::Changed,
+        Delta::Object(all) => Delta::Object(steps(all)),
+        Delta::List(all) => Delta::List(steps(all)),
+    }
+}
+
+/// The steps of each object and list in one order: which of two changes at one place comes first is not said.
+fn sorted(delta: &Delta) -> String {
+    match delta {
+        Delta::Object(steps) | Delta::List(steps) => {
+            let step = |step: &Step| match step {
+                Step::Kept(from, to, delta) => format!("kept {from} {to} {}", sorted(delta)),
+                other => format!("{other:?}"),
+            };
+            let mut steps: Vec<String> = steps.iter().map(step).collect();
+            steps.sort();
+            format!("({})", steps.join(", "))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn applying_the_difference_of_texts_gives_the_second_one_and_swapping_mirrors_it(
+        a in "[ab \n]{0,40}", b in "[ab \n]{0,40}",
+    ) {
+        let (of_a, of_b) = (split(&a), split(&b));
+        let parts = compare_lines(&of_a, &of_b, WORDS);
+        prop_assert_eq!(applied(&parts), [a.clone(), b.clone()]);
+        prop_assert_eq!(swapped(compare_lines(&of_b, &of_a, WORDS)), parts);
+    }
+
+    #[test]
+    fn applying_the_difference_of_documents_gives_the_second_one_and_swapping_mirrors_it(
+        a in document(), b in document(),
+    ) {
+        let texts = [a.to_string(), b.to_string()];
+        let [Some(first), Some(second)] = texts.each_ref().map(|text| Node::read(text, false)) else {
+            return Ok(());
+        };
+        let delta = compare_json(&first, &second);
+        let made: Json = serde_json::from_str(&rebuilt(&delta, &first, &second)).unwrap();
+        prop_assert_eq!(made, b);
+        prop_assert_eq!(sorted(&mirrored(&compare_json(&second, &first))), sorted(&delta));
+    }
+
+    #[test]
+    fn any_two_values_are_compared(a in "[\\[\\]{}\":,\\\\a1 é\n]{0,40}", b in "[\\[\\]{}\":,\\\\a1 é\n]{0,40}") {
+        let diff = of(&text(&a), &text(&b));
+        prop_assert!(a != b || diff.is_same());
+    }
+}
