@@ -10,6 +10,7 @@
 mod answer;
 mod asked;
 mod charts;
+mod compare;
 mod conditions;
 mod datasets;
 mod explain;
@@ -28,6 +29,7 @@ mod outlines;
 mod overview;
 mod peek;
 mod preferences;
+mod prints;
 mod raw;
 mod read;
 mod reference;
@@ -42,6 +44,7 @@ mod trace;
 mod values;
 mod viewer;
 mod views;
+mod within;
 
 use axum::Router;
 use axum::extract::OriginalUri;
@@ -134,6 +137,8 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, overview, overview::show);
     let list = Page::get("/project/{project}/traces", TraceRead);
     routes.page(BySession, list, list::show);
+    let compared = Page::get("/project/{project}/traces/compare", TraceRead);
+    routes.page(BySession, compared, compare::show);
     let trace = Page::get("/project/{project}/traces/{trace}", TraceRead);
     routes.page(BySession, trace, trace::show);
     let find = Page::get("/project/{project}/traces/{trace}/find", TraceRead);

@@ -5,7 +5,9 @@ use std::str::FromStr;
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::Level;
 use perpend_domain::outline::{Folds, Mark, Outline, View};
-use perpend_ui::{Aspect, Kept, Looking, WINDOW};
+use perpend_ui::{Aspect, Kept, Looking, Neighbours, WINDOW};
+
+use crate::within;
 
 /// The parameters of an address. Unknown ones are passed over, and so are those that only the script of the page writes
 /// where they cannot be read.
@@ -64,6 +66,13 @@ impl Look {
                     Ok(level) => look.looking.min = Some(level),
                     Err(_) => look.fault("min", "DEBUG, DEFAULT, WARNING or ERROR"),
                 },
+                "in" => {
+                    let list = within::list(text);
+                    look.looking.within = list.map(|list| Neighbours {
+                        list,
+                        ..Neighbours::default()
+                    });
+                }
                 "t0" => from = Some(number(text)),
                 "t1" => to = Some(number(text)),
                 name => {

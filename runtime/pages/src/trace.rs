@@ -22,7 +22,7 @@ use crate::look::{Look, Looked};
 use crate::read::unknown;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{explain, read, views};
+use crate::{explain, read, views, within};
 
 /// The trace in an address.
 #[derive(Debug, Deserialize)]
@@ -31,6 +31,13 @@ pub(super) struct OfTrace {
 }
 
 impl OfTrace {
+    /// The trace with this id.
+    pub(super) fn named(id: &str) -> Self {
+        Self {
+            trace: id.to_owned(),
+        }
+    }
+
     /// An id that no trace can have is one that none has.
     pub(super) fn id(&self) -> Result<TraceId, Problem> {
         TraceId::new(&self.trace).map_err(|_| unknown())
@@ -53,6 +60,10 @@ pub(super) async fn show(
     let id = of.id()?;
     let mut look = Look::new(query.as_deref());
     let outline = outline(&app, &viewer, &id).await?;
+    if let Some(within) = look.looking.within.take() {
+        let beside = within::neighbours(&app, &viewer, &within.list, &id);
+        look.looking.within = Some(beside.await?);
+    }
     match look.looking.aspect {
         Aspect::Tree | Aspect::Time => {}
         Aspect::Thread => return views::thread(&app, &viewer, &outline, id, look).await,

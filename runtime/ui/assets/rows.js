@@ -374,7 +374,7 @@ async function onBack() {
   selected = encode(query.get("observation") ?? "");
   const folds = new URLSearchParams();
   for (const [name, value] of query) {
-    if (/^(fold|open)(-run)?$|^(group|v|min|t0|t1)$|^as[.]/.test(name)) folds.append(name, value);
+    if (/^(fold|open)(-run)?$|^(group|v|min|t0|t1|in)$|^as[.]/.test(name)) folds.append(name, value);
   }
   rest = folds.size ? `&${folds}` : "";
   asked = null;

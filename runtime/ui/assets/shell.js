@@ -54,11 +54,11 @@ async function copy(text, what) {
 }
 
 function onClick(event) {
-  const button = event.target instanceof Element ? event.target.closest("[data-copies], [data-opens]") : null;
+  const button = event.target instanceof Element ? event.target.closest("[data-copies], [data-text], [data-opens]") : null;
   if (!button) return;
-  const { copies, opens, what } = button.dataset;
+  const { copies, text, opens, what } = button.dataset;
   if (opens) document.getElementById(opens)?.showModal();
-  else copy(document.getElementById(copies)?.textContent ?? "", what ?? "Text");
+  else copy(text ?? document.getElementById(copies)?.textContent ?? "", what ?? "Text");
 }
 
 // Keys
@@ -148,7 +148,7 @@ async function wait() {
 if (preferred.keys !== "off") addEventListener("keydown", onShellKey);
 document.addEventListener("click", onClick);
 addEventListener("perpend:copy", (event) => copy(event.detail.text, event.detail.what));
-for (const button of document.querySelectorAll("[data-copies], [data-opens]")) button.hidden = false;
+for (const button of document.querySelectorAll("[data-copies], [data-text], [data-opens]")) button.hidden = false;
 if (preferred.zone === "browser") {
   localTimes(document.body);
   // Parts of pages are fetched later.

@@ -1,5 +1,6 @@
-// The list of traces: a trace opened beside it, and values that are counted when their panel is opened. Without this
-// script both are links to the same page with more on it. Markup comes from the server alone.
+// The list of traces: a trace opened beside it, rows that are chosen by keys, and values that are counted when their panel
+// is opened. Without this script the first and the last are links to the same page with more on it, and rows are chosen by
+// their boxes. Markup comes from the server alone.
 "use strict";
 
 const panel = document.getElementById("peek");
@@ -93,7 +94,7 @@ function isTyping(event) {
   const on = event.target;
   return event.ctrlKey || event.metaKey || event.altKey
     || document.querySelector("dialog[open]") !== null
-    || (on instanceof Element && on.closest("input, textarea, select, [contenteditable]") !== null);
+    || (on instanceof Element && on.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null);
 }
 
 // Keys that walk begin at the row that is shown: the frame's own listener, which comes after this one, moves the focus.
@@ -102,6 +103,56 @@ function beforeKey(event) {
   if (walks && isOpen() && !isTyping(event) && !rowOf(document.activeElement)) {
     shownRow()?.querySelector(".name").focus();
   }
+}
+
+// Choice
+
+const choice = document.getElementById("choice");
+let lastChosen = null;
+
+function boxes() {
+  return Array.from(document.querySelectorAll("input[form=choice]"));
+}
+
+function needed() {
+  const n = boxes().filter((box) => box.checked).length;
+  if (n === 2) return null;
+  const has = n === 0 ? "none is chosen" : `${n} ${n === 1 ? "is" : "are"} chosen`;
+  return `Choose two traces to compare them: ${has}.`;
+}
+
+function tell(aloud) {
+  const text = needed() ?? "2 traces chosen";
+  document.getElementById("n-chosen").textContent = text;
+  if (aloud) said.textContent = text;
+}
+
+function choose(row, isRange) {
+  const all = boxes();
+  const box = row?.querySelector("input[form=choice]");
+  if (!box) return;
+  const [at, from] = [all.indexOf(box), all.indexOf(lastChosen)];
+  if (isRange && from >= 0) {
+    for (const one of all.slice(Math.min(at, from), Math.max(at, from) + 1)) one.checked = true;
+  } else {
+    box.checked = isRange || !box.checked;
+  }
+  lastChosen = box;
+  tell(true);
+}
+
+function chooseAll() {
+  const all = boxes();
+  const isAll = all.every((box) => box.checked);
+  for (const box of all) box.checked = !isAll;
+  tell(true);
+}
+
+function onSubmit(event) {
+  const text = needed();
+  if (text === null) return;
+  event.preventDefault();
+  tell(true);
 }
 
 const hasKeys = document.documentElement.dataset.keys !== "off";
@@ -114,6 +165,15 @@ function onKey(event) {
       if (isOpen() && (row === null || row === shownRow())) close();
       else if (row) peek(row);
       else return;
+      break;
+    case "x":
+    case "X":
+      if (choice === null || !(row ?? shownRow())) return;
+      choose(row ?? shownRow(), event.key === "X");
+      break;
+    case "a":
+      if (choice === null) return;
+      chooseAll();
       break;
     case "j":
     case "k":
@@ -156,6 +216,16 @@ if (panel) {
   if (hasKeys) addEventListener("keydown", beforeKey, { capture: true });
   addEventListener("keydown", onKey);
   addEventListener("click", onClick);
+}
+if (choice) {
+  choice.addEventListener("submit", onSubmit);
+  document.addEventListener("change", (event) => {
+    if (!event.target.matches?.("input[form=choice]")) return;
+    lastChosen = event.target;
+    tell(true);
+  });
+  // Going back, the browser has the boxes as they were, once the page is shown.
+  addEventListener("pageshow", () => tell(false));
 }
 if (facets) {
   facets.addEventListener("toggle", count);

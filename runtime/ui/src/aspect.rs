@@ -65,6 +65,19 @@ pub struct Looking {
     pub zoom: Option<(f64, f64)>,
     /// The forms that were chosen for the values of what is selected.
     pub forms: Forms,
+    /// The list it was opened from.
+    pub within: Option<Neighbours>,
+}
+
+/// The list that a trace was opened from, and the traces beside it there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Neighbours {
+    /// The address of the list below that of the project.
+    pub list: String,
+    /// The address of the trace before, where the list has one.
+    pub previous: Option<String>,
+    /// That of the trace behind.
+    pub next: Option<String>,
 }
 
 impl Looking {
@@ -72,8 +85,8 @@ impl Looking {
     pub(crate) fn query(&self) -> String {
         let mut query = String::new();
         for (name, value) in self.pairs() {
-            // Writing to a `String` cannot fail; none of the values has to be escaped.
-            let _ = write!(query, "&{name}={value}");
+            // Writing to a `String` cannot fail.
+            let _ = write!(query, "&{name}={}", encode(&value));
         }
         query
     }
@@ -91,6 +104,7 @@ impl Looking {
         }
         let forms = self.forms.pairs();
         pairs.extend(forms.map(|(name, form)| (name, form.to_owned())));
+        pairs.extend(self.within.iter().map(|within| ("in", within.list.clone())));
         pairs
     }
 }
@@ -162,6 +176,10 @@ pub(crate) struct Head {
     /// The address of the list of traces, and of the search in this one.
     pub(crate) list: String,
     pub(crate) find: String,
+    /// The comparison with another trace, which is asked for there.
+    pub(crate) compare: String,
+    /// The traces beside it in the list it was opened from.
+    pub(crate) within: Option<Neighbours>,
     pub(crate) figures: Vec<Fact>,
     pub(crate) labels: Vec<Label>,
     pub(crate) aspects: Vec<Link>,
@@ -206,12 +224,21 @@ impl Head {
             }),
             is_current: *min == looking.min,
         });
-        let list = format!("{base}/traces");
+        let traces = format!("{base}/traces");
+        let within = looking.within.clone();
+        let kept_list = within
+            .iter()
+            .map(|within| format!("&in={}", encode(&within.list)));
+        let id = encode(trace.id.as_str());
         Self {
             id: trace.id.to_string(),
             name: trace.name.as_deref().map(Text::from),
-            find: format!("{list}/{}/find", encode(trace.id.as_str())),
-            list,
+            find: format!("{traces}/{id}/find"),
+            compare: format!("{traces}/compare?a={id}{}", kept_list.collect::<String>()),
+            list: within
+                .as_ref()
+                .map_or(traces, |within| format!("{base}{}", within.list)),
+            within,
             figures: figures(trace),
             labels: labels(trace, base),
             aspects: aspects.collect(),

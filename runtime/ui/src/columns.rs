@@ -1,5 +1,6 @@
 //! The columns of a list of traces: which there are, and how addresses name them.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use perpend_domain::trace_list::TraceOrder;
@@ -350,8 +351,23 @@ pub(crate) struct Table {
     pub(crate) peek: Option<String>,
     /// The id of the trace that is beside the list.
     pub(crate) beside: Option<String>,
+    /// The end of the address of each trace: the list that it is opened from.
+    pub(crate) within: String,
+    /// Rows can be chosen, by the form with this id.
+    pub(crate) choice: Option<&'static str>,
+    /// What can be done with the values of each line, by its id.
+    pub(crate) menus: HashMap<String, Vec<MenuItem>>,
     /// What has a column of its own and so is not said below the name of the trace.
     apart: Columns,
+}
+
+/// A value of a line, and the lists with it alone and without it.
+#[derive(Clone, Debug)]
+pub(crate) struct MenuItem {
+    pub(crate) label: &'static str,
+    pub(crate) text: Text,
+    pub(crate) only: String,
+    pub(crate) not: String,
 }
 
 impl Table {
@@ -367,6 +383,9 @@ impl Table {
             heads: heads.collect(),
             peek: None,
             beside: None,
+            within: String::new(),
+            choice: None,
+            menus: HashMap::new(),
             apart: columns.clone(),
         }
     }
@@ -374,6 +393,10 @@ impl Table {
     /// That of the usual columns, without links.
     pub(crate) fn usual() -> Self {
         Self::new(&Columns::default(), |head| head)
+    }
+
+    pub(crate) fn menu(&self, id: &str) -> &[MenuItem] {
+        self.menus.get(id).map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn is_beside(&self, id: &str) -> bool {

@@ -121,7 +121,7 @@ fn group(facet: &Facet, query: &TracesQuery, base: &str) -> Group {
 
 /// The filter with one more condition: a value beside others of its column widens their condition, and one that is there
 /// already changes nothing. Where a term of the filter is not understood, the condition only follows it.
-fn joined(q: &str, condition: Condition) -> Option<String> {
+pub(crate) fn joined(q: &str, condition: Condition) -> Option<String> {
     let parsed = parse(q, TRACES);
     if parsed.terms.iter().any(|term| term.outcome.is_err()) {
         return Some(format!("{q} {}", print_condition(&condition)?));

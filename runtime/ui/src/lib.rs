@@ -19,9 +19,11 @@ mod aspect;
 pub mod assets;
 mod charts;
 mod columns;
+mod compare;
 mod content;
 mod critical;
 mod datasets;
+mod diff;
 mod facets;
 mod facts;
 mod find;
@@ -30,6 +32,7 @@ mod groups;
 mod line;
 mod log;
 mod markup;
+mod menu;
 mod news;
 mod overview;
 #[cfg(test)]
@@ -60,11 +63,16 @@ mod words;
 pub use askama::{Error, Template};
 
 pub use asked::{ListPage, ROWS, TracesQuery};
-pub use aspect::{Aspect, Kept, Looking};
+pub use aspect::{Aspect, Kept, Looking, Neighbours};
 pub use charts::{Bar, Chart};
 pub use columns::{Columns, MAX_COLUMNS, NamedColumns};
+pub use compare::{
+    COMPARED_ROWS, CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, Pair, PickPage,
+    Prints, Scored, align,
+};
 pub use content::{Addresses, Asked, Block, Form, Forms, InlineMedium, inline_type, node};
 pub use datasets::DatasetPage;
+pub use diff::{Diff, DiffChoice};
 pub use facets::{FacetsPage, FacetsView};
 pub use facts::total_tokens;
 pub use find::{FindPage, Hit};

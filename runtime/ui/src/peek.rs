@@ -9,6 +9,7 @@ use crate::content::{Addresses, Block};
 use crate::format::count;
 use crate::line::TraceLine;
 use crate::scores::{ScoreView, Verdict};
+use crate::shell::encode;
 use crate::words::many;
 
 /// What the peek is made from.
@@ -101,6 +102,14 @@ impl Peek {
     #[must_use]
     pub const fn is_unknown(&self) -> bool {
         self.found.is_none()
+    }
+}
+
+impl Peek {
+    /// The address of the trace, opened from this list.
+    pub(crate) fn href(&self, found: &Found) -> String {
+        let list = self.close.strip_prefix(&self.base).unwrap_or_default();
+        format!("{}?in={}", found.line.href(&self.base), encode(list))
     }
 }
 

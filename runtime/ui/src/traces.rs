@@ -8,12 +8,17 @@ use crate::columns::{Column, Head, Table};
 use crate::facets::FacetsView;
 use crate::format::count;
 use crate::line::TraceLine;
+use crate::menu;
 use crate::peek::Peek;
 use crate::setup::Setup;
+use crate::shell::encode;
 use crate::sort::Sort;
 use crate::ways::Ways;
 use crate::words::many;
 use crate::{Shell, Text};
+
+/// What is opened from a list whose address is longer leads back to the list of all traces.
+const MAX_LIST: usize = 1024;
 
 /// Traces that fit a filter.
 #[derive(Clone, Debug, Default, Template)]
@@ -165,7 +170,24 @@ impl TracesPage {
         let beside = self.peek.as_ref().and_then(Peek::id);
         table.beside = beside.map(str::to_owned);
         table.peek = Some(query.peeking(base, &self.page));
+        table.choice = Some("choice");
+        let list = self.list();
+        table.within = format!("?in={}", encode(&list));
+        let lines = self.lines.iter();
+        let menus = lines.map(|line| (line.id.clone(), menu::of(line, query, base)));
+        table.menus = menus.collect();
         table
+    }
+
+    /// The address of this page below that of the project, for what is opened from it.
+    fn list(&self) -> String {
+        let base = self.shell.base();
+        let list = self.query.address(base, &self.page);
+        let list = list.strip_prefix(base).unwrap_or_default();
+        match list.len() <= MAX_LIST {
+            true => list.to_owned(),
+            false => "/traces".to_owned(),
+        }
     }
 
     /// The columns to choose from, those that are shown first and in their order.

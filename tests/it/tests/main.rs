@@ -40,6 +40,7 @@ mod older;
 mod organizations;
 mod otlp;
 mod pages;
+mod pages_compare;
 mod pages_shell;
 mod pages_values;
 mod plugins;

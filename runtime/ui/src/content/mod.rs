@@ -35,6 +35,7 @@ mod tests;
 mod tools;
 mod tree;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use perpend_domain::mapping::NodePath;
@@ -337,6 +338,21 @@ pub fn node(payload: &Payload, path: &NodePath) -> Option<Payload> {
         true => Some(payload.clone()),
         false => Some(Node::of(payload).at(path)?.payload()),
     }
+}
+
+/// A recorded value as a text to be compared with another: a medium in it is its type, its size and a print of its bytes.
+pub(crate) fn comparable(payload: &Payload) -> Cow<'_, str> {
+    let mut value = inline::read(payload);
+    let taken = inline::take(&mut value);
+    if taken.found.is_empty() {
+        return Cow::Borrowed(payload.as_str());
+    }
+    let nowhere = Addresses::default();
+    let source = Source::new(taken, &nowhere);
+    Cow::Owned(match value {
+        Value::String(text) => source.told_apart(&text),
+        other => source.told_apart(&other.to_string()),
+    })
 }
 
 impl Chat {

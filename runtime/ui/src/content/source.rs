@@ -1,5 +1,7 @@
 //! A value whose media were taken out, and how its texts are shown with the media in their places.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::fields::{beginning, short};
@@ -111,6 +113,24 @@ impl<'a> Source<'a> {
         let mark = self.taken.mark;
         let number = text.strip_prefix(mark)?.strip_suffix(mark)?.parse().ok()?;
         (number < self.taken.found.len()).then_some(number)
+    }
+
+    /// The text with a label in place of each medium, another one for other bytes.
+    pub(super) fn told_apart(&self, text: &str) -> String {
+        let mark = self.taken.mark;
+        let pieces = text.split(mark).enumerate();
+        let labelled = pieces.map(|(at, piece)| {
+            let number = (at % 2 == 1).then(|| piece.parse().ok()).flatten();
+            let found = number.and_then(|number: usize| self.taken.found.get(number));
+            match (number, found) {
+                (Some(number), Some(found)) => {
+                    let label = self.chip(number);
+                    format!("{} {:016x}]", label.trim_end_matches(']'), found.print).into()
+                }
+                _ => Cow::Borrowed(piece),
+            }
+        });
+        labelled.collect()
     }
 
     /// The text with a label in place of each medium.

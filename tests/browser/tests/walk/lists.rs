@@ -176,8 +176,7 @@ async fn as_api(visitor: &Visitor) -> Result<()> {
     visitor
         .open("/traces?q=name%3A%22chat+turn%22+latency%3A%3E0.1&sort=latency")
         .await?;
-    let ids =
-        "Array.from(document.querySelectorAll('.traces .name'), (a) => a.href.split('/').at(-1))";
+    let ids = "Array.from(document.querySelectorAll('.traces .name'), (a) => new URL(a.href).pathname.split('/').at(-1))";
     let ids = browser.eval(ids).await?;
     let shown = browser
         .eval("document.querySelector('.filter pre.code').textContent")
@@ -389,7 +388,7 @@ async fn finds_any_script(visitor: &Visitor) -> Result<()> {
             .await?;
         browser.wait_for("location.search.includes('q=')").await?;
         let found = browser
-            .eval("Array.from(document.querySelectorAll('.traces .name'), (a) => a.href.split('/').at(-1))")
+            .eval("Array.from(document.querySelectorAll('.traces .name'), (a) => new URL(a.href).pathname.split('/').at(-1))")
             .await?;
         ensure!(found == serde_json::json!([trace]), "{word}: {found}");
         browser.click(".traces .name").await?;

@@ -1,6 +1,7 @@
 //! What the pages promise, in a real browser: each module proves one kind of promise.
 
 mod accessible;
+mod compare;
 mod content;
 mod data;
 mod keyboard;
@@ -25,6 +26,7 @@ fn main() -> anyhow::Result<ExitCode> {
         keyboard::all(&shared),
         lists::all(&shared),
         steps::all(&shared),
+        compare::all(&shared),
         content::all(&shared),
     ];
     let tests = of_each.into_iter().flatten().collect();

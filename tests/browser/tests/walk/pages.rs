@@ -38,8 +38,8 @@ pub(crate) async fn open(visitor: &Visitor, (name, path): &Page) -> Result<()> {
         browser.eval(open).await?;
     }
     if ["traces", "chosen-columns", "overview"].contains(name) {
-        let open =
-            "document.querySelectorAll('main details').forEach((one) => { one.open = true; })";
+        let open = "document.querySelectorAll('main details:not(.values)').forEach((one) => { one.open = true; }); \
+            Array.from(document.querySelectorAll('.values')).slice(0, 3).forEach((one) => { one.open = true; })";
         browser.eval(open).await?;
     }
     Ok(())
@@ -54,10 +54,15 @@ pub(crate) async fn of_demo(visitor: &Visitor) -> Result<Vec<Page>> {
         .open(&format!("{base}/traces?q=name%3A%22support+ticket%22"))
         .await?;
     let ticket = path_of(visitor, first).await?;
+    let second = first.replace(
+        "querySelector('.traces .name')",
+        "querySelectorAll('.traces .name')[1]",
+    );
+    let other = path_of(visitor, &second).await?;
     visitor.open(&ticket).await?;
     let scored = "document.querySelector('.window .row .tag.score').closest('.row').dataset.step";
     let scored = path_of(visitor, scored).await?;
-    let id = ticket.rsplit('/').next().unwrap_or_default();
+    let [id, other] = [&ticket, &other].map(|path| path.rsplit('/').next().unwrap_or_default());
     let of_agent = format!("{base}/traces?q=name%3A%22compare+suppliers%22");
     visitor.open(&of_agent).await?;
     let agent = path_of(visitor, first).await?;
@@ -95,6 +100,11 @@ pub(crate) async fn of_demo(visitor: &Visitor) -> Result<Vec<Page>> {
         ("rules", format!("{base}/rules")),
         ("peek", format!("{base}/traces?peek={id}")),
         ("values", format!("{base}/traces?facets=1")),
+        (
+            "compare",
+            format!("{base}/traces/compare?a={id}&b={other}&equal=show"),
+        ),
+        ("choose-two", format!("{base}/traces/compare?a={id}")),
         (
             "chosen-columns",
             format!("{base}/traces?cols=trace&cols=score.no+refusal&cols=tags&n=25"),

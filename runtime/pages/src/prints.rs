@@ -1,0 +1,86 @@
+//! What the contents of a trace are told apart by, without holding them.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::observation::Observation;
+use perpend_domain::outline::Outline;
+use perpend_domain::payload::Payload;
+use perpend_ui::Prints;
+use perpend_web::problem::Problem;
+
+use crate::state::App;
+
+/// Contents of one trace that are read.
+const MAX_BYTES: usize = 64 << 20;
+/// Steps of one trace that are read.
+const MAX_STEPS: usize = 10_000;
+
+/// Of each row of an outline; none for those behind the limits. Contents are read part by part.
+pub(super) async fn of(
+    app: &App,
+    project: &ProjectId,
+    trace: &TraceId,
+    outline: &Outline,
+) -> Result<Vec<Option<Prints>>, Problem> {
+    let telemetry = &app.store.telemetry;
+    let mut prints = vec![None; outline.rows().len()];
+    let (mut n_bytes, mut n_steps) = (0, 0);
+    let Some(mut reader) = telemetry.read_trace(project, trace).await? else {
+        return Ok(prints);
+    };
+    while n_bytes < MAX_BYTES && n_steps < MAX_STEPS {
+        let some = telemetry.next_observations(&mut reader).await?;
+        if some.is_empty() {
+            break;
+        }
+        for stored in some {
+            let step = &stored.observation;
+            let content = [&step.content.input, &step.content.output];
+            let lengths = content
+                .into_iter()
+                .flatten()
+                .map(|value| value.as_str().len());
+            n_bytes += lengths.sum::<usize>();
+            n_steps += 1;
+            if let Some(row) = outline.find(step.id.as_str()) {
+                prints[row] = Some(of_step(step));
+            }
+        }
+    }
+    Ok(prints)
+}
+
+fn of_step(step: &Observation) -> Prints {
+    let payload = |value: &Option<Payload>| {
+        print(|hasher| match value {
+            None => 0_u8.hash(hasher),
+            Some(Payload::Text(text)) => (1_u8, text).hash(hasher),
+            Some(Payload::Json(json)) => (2_u8, json).hash(hasher),
+        })
+    };
+    let mut parameters: Vec<(&String, String)> = step
+        .model_parameters
+        .iter()
+        .map(|(name, value)| (name, value.to_string()))
+        .collect();
+    parameters.sort_unstable();
+    Prints {
+        input: payload(&step.content.input),
+        output: payload(&step.content.output),
+        parameters: print(|hasher| parameters.hash(hasher)),
+        prompt: print(|hasher| {
+            let prompt = step.prompt.as_ref();
+            prompt
+                .map(|prompt| (&prompt.name, prompt.version))
+                .hash(hasher);
+        }),
+        status: print(|hasher| step.status_message.hash(hasher)),
+    }
+}
+
+fn print(of: impl FnOnce(&mut DefaultHasher)) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of(&mut hasher);
+    hasher.finish()
+}

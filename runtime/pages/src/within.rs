@@ -1,0 +1,75 @@
+//! The list that a trace was opened from, and its neighbours in it.
+
+use perpend_domain::ids::TraceId;
+use perpend_domain::trace_list::TraceQuery;
+use perpend_ui::{Neighbours, encode};
+use perpend_web::problem::Problem;
+
+use crate::asked::Asked;
+use crate::conditions::Conditions;
+use crate::state::App;
+use crate::viewer::Viewer;
+
+/// A longer address of a list is not kept.
+const MAX_BYTES: usize = 1024;
+/// Traces that are looked through for what no index can tell, as on the list itself.
+const MAX_TESTED: u64 = 20_000;
+
+/// The address of a list of traces below that of the project; nothing where it is none.
+pub(super) fn list(raw: &str) -> Option<String> {
+    let is_list = raw == "/traces" || raw.starts_with("/traces?");
+    let is_fit = raw.len() <= MAX_BYTES && raw.bytes().all(|byte| byte.is_ascii_graphic());
+    (is_list && is_fit).then(|| raw.to_owned())
+}
+
+/// The traces before and behind this one in the list it was opened from.
+pub(super) async fn neighbours(
+    app: &App,
+    viewer: &Viewer,
+    list: &str,
+    id: &TraceId,
+) -> Result<Neighbours, Problem> {
+    let query = list.split_once('?').map(|(_, query)| query);
+    let asked = Asked::new(query);
+    let query = TraceQuery {
+        filter: Conditions::new(&asked.query.q).parsed.filter,
+        order: asked.query.sort.order,
+        ascending: asked.query.sort.ascending,
+        ..TraceQuery::default()
+    };
+    let telemetry = &app.store.telemetry;
+    let beside = telemetry.traces_beside(&viewer.project, &query, id, MAX_TESTED);
+    let base = viewer.base();
+    let to = |id: TraceId| {
+        let trace = encode(id.as_str());
+        format!("{base}/traces/{trace}?in={}", encode(list))
+    };
+    let [previous, next] = beside.await?.map(|id| id.map(to));
+    Ok(Neighbours {
+        list: list.to_owned(),
+        previous,
+        next,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_short_address_of_a_list_is_one() {
+        assert_eq!(list("/traces?q=a").as_deref(), Some("/traces?q=a"));
+        assert!(list("/traces").is_some());
+        for bad in [
+            "",
+            "https://a.example",
+            "//a.example",
+            "/traces/x",
+            "/tracesx",
+            "/traces?a\nb",
+        ] {
+            assert_eq!(list(bad), None, "{bad}");
+        }
+        assert_eq!(list(&format!("/traces?q={}", "a".repeat(1_024))), None);
+    }
+}

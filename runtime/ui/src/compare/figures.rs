@@ -1,0 +1,145 @@
+//! Figures of both sides, and how much more the second one has.
+
+use crate::format::{NONE, count, dollars, duration, number};
+
+/// A figure of both sides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figure {
+    pub(crate) a: String,
+    pub(crate) b: String,
+    /// How much more B has, with its sign and unit; none where both are equal or one of them is not known.
+    pub(crate) delta: Option<String>,
+    /// The same as a share of A.
+    pub(crate) share: Option<String>,
+    /// Both sides are known and differ, or one of them alone is known.
+    pub(crate) differs: bool,
+    /// Two traces may have it different and still be the same.
+    pub(crate) is_apart: bool,
+}
+
+/// What of two numbers is shown, with a sign before the amount.
+fn signed(is_more: bool, amount: &str) -> String {
+    format!("{}{amount}", if is_more { '+' } else { '−' })
+}
+
+fn share(a: f64, b: f64) -> Option<String> {
+    let share = (b - a) / a * 100.0;
+    let is_told = a > 0.0 && share.is_finite() && 0.05 <= share.abs();
+    is_told.then(|| {
+        let amount = match share.abs() {
+            amount if amount < 10.0 => number((amount * 10.0).round() / 10.0),
+            amount => count(amount.round().min(1e15) as u64),
+        };
+        signed(0.0 < share, &format!("{amount} %"))
+    })
+}
+
+impl Figure {
+    fn new<T: Copy + PartialOrd>(
+        [a, b]: [Option<T>; 2],
+        shown: impl Fn(T) -> String,
+        (of, as_f64): (impl Fn(T, T) -> String, impl Fn(T) -> f64),
+    ) -> Self {
+        let text = |value: Option<T>| value.map_or_else(|| NONE.to_owned(), &shown);
+        let mut figure = Self {
+            a: text(a),
+            b: text(b),
+            ..Self::default()
+        };
+        match (a, b) {
+            (Some(a), Some(b)) if a < b || b < a => {
+                let amount = if a < b { of(b, a) } else { of(a, b) };
+                figure.delta = Some(signed(a < b, &amount));
+                figure.share = share(as_f64(a), as_f64(b));
+                figure.differs = true;
+            }
+            (Some(_), None) | (None, Some(_)) => figure.differs = true,
+            _ => {}
+        }
+        figure
+    }
+
+    /// Of spans of microseconds.
+    pub(crate) fn duration(sides: [Option<i64>; 2]) -> Self {
+        let of = |more: i64, less: i64| duration(more.saturating_sub(less));
+        Self::new(sides, duration, (of, |n: i64| n as f64))
+    }
+
+    /// Of numbers of things.
+    pub(crate) fn count(sides: [Option<u64>; 2]) -> Self {
+        Self::new(
+            sides,
+            count,
+            (|more: u64, less: u64| count(more - less), |n: u64| n as f64),
+        )
+    }
+
+    /// Of US dollars.
+    pub(crate) fn dollars(sides: [Option<f64>; 2]) -> Self {
+        let sides = sides.map(|side| side.filter(|amount| amount.is_finite()));
+        // A difference of amounts has digits of its own, which neither of them has.
+        let of = |more: f64, less: f64| dollars(((more - less) * 1e12).round() / 1e12);
+        Self::new(sides, dollars, (of, |amount: f64| amount))
+    }
+
+    /// Of values of scores.
+    pub(crate) fn number(sides: [Option<f64>; 2]) -> Self {
+        let of = |more: f64, less: f64| number(((more - less) * 1e9).round() / 1e9);
+        Self::new(sides, number, (of, |value: f64| value))
+    }
+
+    /// The same where it makes no difference.
+    pub(crate) fn apart(self) -> Self {
+        Self {
+            differs: false,
+            is_apart: true,
+            ..self
+        }
+    }
+
+    /// Of words, which have no difference in numbers.
+    pub(crate) fn words(sides: [Option<&str>; 2]) -> Self {
+        let [a, b] = sides;
+        let text = |side: Option<&str>| side.unwrap_or(NONE).to_owned();
+        Self {
+            a: text(a),
+            b: text(b),
+            differs: a != b,
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deltas_have_a_sign_and_a_unit_and_swapping_mirrors_the_sign() {
+        let delta = |figure: Figure| figure.delta.unwrap_or_default();
+        assert_eq!(
+            delta(Figure::duration([Some(1_200_000), Some(1_500_000)])),
+            "+300 ms"
+        );
+        assert_eq!(
+            delta(Figure::duration([Some(1_500_000), Some(1_200_000)])),
+            "−300 ms"
+        );
+        assert_eq!(delta(Figure::count([Some(1_000), Some(2_500)])), "+1,500");
+        assert_eq!(delta(Figure::dollars([Some(1.15), Some(1.1)])), "−$0.0500");
+        assert_eq!(delta(Figure::number([Some(0.1), Some(0.3)])), "+0.2");
+        let share = Figure::count([Some(200), Some(250)]).share;
+        assert_eq!(share.as_deref(), Some("+25 %"));
+    }
+
+    #[test]
+    fn what_is_not_known_has_no_delta_and_is_no_zero() {
+        let figure = Figure::count([None, Some(0)]);
+        assert_eq!(
+            (figure.a.as_str(), figure.b.as_str(), figure.delta),
+            ("–", "0", None)
+        );
+        assert!(figure.differs && !Figure::count([None, None]).differs);
+        assert!(!Figure::dollars([Some(0.5), Some(0.5)]).differs);
+    }
+}
