@@ -20,6 +20,19 @@ pub struct Deletion {
     pub trace_ids: Vec<String>,
 }
 
+/// What to change of a trace. What is left out stays as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[schema(as = TraceMarks)]
+pub struct Marks {
+    /// Sets or clears the bookmark.
+    pub bookmarked: Option<bool>,
+    /// At most 100 tags of at most 200 characters.
+    pub add_tags: Vec<String>,
+    /// At most 100 tags; those that the trace does not have are ignored.
+    pub remove_tags: Vec<String>,
+}
+
 /// Which members a trace is shown with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown {
@@ -100,7 +113,7 @@ impl Trace {
             updated_at: stored.updated_at,
             project_id: project.clone(),
             external_id: None,
-            bookmarked: false,
+            bookmarked: trace.bookmarked,
             latency: metric(trace.latency_us as f64 / 1e6),
             total_cost: metric(trace.total_cost),
         }

@@ -57,6 +57,7 @@ permissions! {
     ContentRead, "content.read", Project, [Full], "Read media.";
     MetricRead, "metric.read", Project, [Full], "Ask for metrics.";
     IngestWrite, "ingest.write", Project, [Full, Ingest], "Send telemetry over OTLP or in batches, and upload media.";
+    TraceMark, "trace.mark", Project, [Full], "Bookmark traces, add and remove their tags.";
     TraceDelete, "trace.delete", Project, [Full], "Delete traces.";
     ScoreRead, "score.read", Project, [Full], "Read scores.";
     ScoreWrite, "score.write", Project, [Full, Ingest, PublicHalf], "Write scores. A public key alone writes new ones and changes those that it wrote itself.";

@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 use crate::trace::Trace;
 
 /// Tags kept on one trace.
-const MAX_TAGS: usize = 100;
+pub const MAX_TAGS: usize = 100;
 /// Parts of the root's metadata that the trace shows too.
 const ROOT_PARTS: [&str; 3] = ["attributes", "resourceAttributes", "scope"];
 /// Calls that look the same are compared pairwise only up to this many, so that a hostile trace costs
@@ -76,7 +76,10 @@ pub fn fold(observations: &[Observation]) -> Option<Trace> {
             .find_map(|facts| facts.environment.clone())
             .unwrap_or_else(|| root.environment.clone()),
         public: facts().find_map(|facts| facts.public).unwrap_or(false),
-        tags: union_of_tags(observations),
+        bookmarked: record
+            .and_then(|record| record.trace.as_ref()?.bookmarked)
+            .unwrap_or(false),
+        tags: union_of_tags(observations, record),
         metadata: set.trace_metadata(root),
         root: Some(root.id.clone()),
         root_is_provisional: rank.is_provisional(),
@@ -439,8 +442,13 @@ fn steps(observations: &[Observation]) -> impl Iterator<Item = &Observation> {
     observations.iter().filter(is_step)
 }
 
-fn union_of_tags(observations: &[Observation]) -> Vec<String> {
-    let tags: BTreeSet<&String> = observations.iter().flat_map(|o| &o.tags).collect();
+/// Without those that a person removed.
+fn union_of_tags(observations: &[Observation], record: Option<&Observation>) -> Vec<String> {
+    let mut tags: BTreeSet<&String> = observations.iter().flat_map(|o| &o.tags).collect();
+    let facts = record.and_then(|record| record.trace.as_deref());
+    for removed in facts.iter().flat_map(|facts| &facts.removed_tags) {
+        tags.remove(removed);
+    }
     tags.into_iter().take(MAX_TAGS).cloned().collect()
 }
 

@@ -147,6 +147,12 @@ pub struct TraceFacts {
     /// Environment, where the record of the trace says one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
+    /// Whether a person bookmarked the trace; said by its record alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bookmarked: Option<bool>,
+    /// Tags that a person removed from the trace, whichever of its steps has them; said by its record alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub removed_tags: Vec<String>,
 }
 
 /// The experiment attributes of a span (otlp.md 2.4).

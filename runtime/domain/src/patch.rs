@@ -86,8 +86,14 @@ pub struct Patch {
     pub user_id: Option<String>,
     /// Session.
     pub session_id: Option<String>,
-    /// Tags; those of all patches together.
+    /// Tags; those of all patches together, apart from what a later one removes.
     pub tags: Vec<String>,
+    /// Tags that go, unless a later patch names them again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed_tags: Vec<String>,
+    /// Whether the trace is bookmarked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bookmarked: Option<bool>,
     /// Whether the trace can be seen without a key.
     pub public: Option<bool>,
     /// Model.
@@ -108,6 +114,56 @@ pub struct Patch {
     pub tool_calls: Vec<ToolCall>,
     /// Merged deeply with that of the others.
     pub metadata: Map<String, Value>,
+}
+
+/// Longest tag that a person adds.
+pub const MAX_TAG_CHARS: usize = 200;
+
+/// What a person changes of a trace; what is not named stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceMarks {
+    /// Sets or clears the bookmark.
+    pub bookmarked: Option<bool>,
+    /// Tags to add.
+    pub add_tags: Vec<String>,
+    /// Tags to remove.
+    pub remove_tags: Vec<String>,
+}
+
+impl TraceMarks {
+    /// Sets or clears the bookmark.
+    #[must_use]
+    pub fn bookmark(is_set: bool) -> Self {
+        Self {
+            bookmarked: Some(is_set),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a tag, or removes it.
+    #[must_use]
+    pub fn tag(tag: &str, is_added: bool) -> Self {
+        let (mut marks, tags) = (Self::default(), vec![tag.to_owned()]);
+        match is_added {
+            true => marks.add_tags = tags,
+            false => marks.remove_tags = tags,
+        }
+        marks
+    }
+
+    /// What is wrong with a tag that is to be added; nothing when it can be.
+    #[must_use]
+    pub fn fault_of_tag(tag: &str) -> Option<String> {
+        let is_blank = tag.trim().is_empty();
+        let is_long = MAX_TAG_CHARS < tag.chars().count();
+        let is_odd = tag.chars().any(char::is_control);
+        match (is_blank, is_long, is_odd) {
+            (true, ..) => Some("a tag is not blank".to_owned()),
+            (_, true, _) => Some(format!("a tag has at most {MAX_TAG_CHARS} characters")),
+            (_, _, true) => Some("a tag has no control characters".to_owned()),
+            _ => None,
+        }
+    }
 }
 
 impl Patch {
@@ -135,6 +191,8 @@ impl Patch {
             user_id: None,
             session_id: None,
             tags: Vec::new(),
+            removed_tags: Vec::new(),
+            bookmarked: None,
             public: None,
             model: None,
             model_parameters: None,
@@ -155,6 +213,7 @@ impl Patch {
         let content = parts.content();
         let usage = parts.last(|patch| Some(&patch.usage).filter(|usage| !usage.is_empty()));
         let cost = parts.last(|patch| Some(&patch.cost).filter(|cost| !cost.is_empty()));
+        let (tags, removed_tags) = parts.tags();
         Some(Self {
             event_id: String::new(),
             at: first.at,
@@ -175,7 +234,9 @@ impl Patch {
             version: parts.text(|patch| patch.version.as_ref()),
             user_id: parts.text(|patch| patch.user_id.as_ref()),
             session_id: parts.text(|patch| patch.session_id.as_ref()),
-            tags: parts.tags(),
+            tags,
+            removed_tags,
+            bookmarked: parts.last(|patch| patch.bookmarked.as_ref()).copied(),
             public: parts.last(|patch| patch.public.as_ref()).copied(),
             model: parts.text(|patch| patch.model.as_ref()),
             model_parameters: parts.last(|patch| patch.model_parameters.as_ref()).cloned(),
@@ -229,6 +290,22 @@ impl Patch {
         patch
     }
 
+    /// What a person changes of a trace, as an update; none when the id of the trace leaves no room for its record.
+    #[must_use]
+    pub fn marking(
+        trace: &TraceId,
+        marks: &TraceMarks,
+        event_id: String,
+        at: Timestamp,
+    ) -> Option<Self> {
+        record_id(trace)?;
+        let mut patch = Self::new(event_id, at, true, About::Trace(trace.clone()));
+        patch.bookmarked = marks.bookmarked;
+        patch.tags.clone_from(&marks.add_tags);
+        patch.removed_tags.clone_from(&marks.remove_tags);
+        Some(patch)
+    }
+
     fn order(&self, other: &Self) -> Ordering {
         let key = (self.is_update, self.at, self.arrival, &self.event_id);
         key.cmp(&(other.is_update, other.at, other.arrival, &other.event_id))
@@ -272,9 +349,21 @@ impl<'p> Parts<'p> {
         decides.map_or(ObservationKind::Span, |patch| patch.kind)
     }
 
-    fn tags(&self) -> Vec<String> {
-        let all: BTreeSet<&String> = self.0.iter().flat_map(|patch| &patch.tags).collect();
-        all.into_iter().cloned().collect()
+    /// The tags there are, and those that were removed: of each tag the last word holds.
+    fn tags(&self) -> (Vec<String>, Vec<String>) {
+        let (mut there, mut gone) = (BTreeSet::new(), BTreeSet::new());
+        for patch in &self.0 {
+            for tag in &patch.tags {
+                gone.remove(tag);
+                there.insert(tag);
+            }
+            for tag in &patch.removed_tags {
+                there.remove(tag);
+                gone.insert(tag);
+            }
+        }
+        let list = |tags: BTreeSet<&String>| tags.into_iter().cloned().collect();
+        (list(there), list(gone))
     }
 
     fn metadata(&self) -> Map<String, Value> {
@@ -304,6 +393,7 @@ pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observa
     let (start, end) = parts.start_and_end(is_record)?;
     let name = parts.text(|patch| patch.name.as_ref());
     let mut content = parts.content();
+    let (tags, removed_tags) = parts.tags();
     let facts = is_record.then(|| {
         Box::new(TraceFacts {
             name: name.clone(),
@@ -313,6 +403,8 @@ pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observa
             public: parts.last(|patch| patch.public.as_ref()).copied(),
             timestamp: parts.first(|patch| patch.start.as_ref()).copied(),
             environment: parts.first(|patch| patch.environment.as_ref()).cloned(),
+            bookmarked: parts.last(|patch| patch.bookmarked.as_ref()).copied(),
+            removed_tags,
         })
     });
     let model_parameters = parts.last(|patch| patch.model_parameters.as_ref());
@@ -338,7 +430,7 @@ pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observa
         version: parts.text(|patch| patch.version.as_ref()),
         user_id: parts.text(|patch| patch.user_id.as_ref()),
         session_id: parts.text(|patch| patch.session_id.as_ref()),
-        tags: parts.tags(),
+        tags,
         model: parts.text(|patch| patch.model.as_ref()),
         provider: None,
         model_parameters: model_parameters.cloned().unwrap_or_default(),
@@ -544,6 +636,51 @@ mod tests {
     }
 
     #[test]
+    fn of_a_tag_the_last_word_holds_and_a_bookmark_is_set_and_cleared() {
+        let trace = TraceId::new("t").unwrap();
+        let mark = |event: &str, at: i64, marks: &TraceMarks| {
+            Patch::marking(&trace, marks, event.to_owned(), Timestamp::from_millis(at)).unwrap()
+        };
+        let tags = |tags: &[&str]| tags.iter().map(|tag| (*tag).to_owned()).collect();
+        let sent = Patch {
+            tags: tags(&["a", "b"]),
+            ..patch("0", 9, false)
+        };
+        let sent = Patch {
+            about: About::Trace(trace.clone()),
+            ..sent
+        };
+        let removed = TraceMarks {
+            bookmarked: Some(true),
+            remove_tags: tags(&["a", "c"]),
+            ..TraceMarks::default()
+        };
+        let removed = mark("1", 1, &removed);
+        let merged = merge([&removed, &sent]).unwrap();
+        let facts = merged.trace.unwrap();
+        assert_eq!(
+            (merged.tags, facts.removed_tags),
+            (tags(&["b"]), tags(&["a", "c"]))
+        );
+        assert_eq!(facts.bookmarked, Some(true));
+        let added = TraceMarks {
+            bookmarked: Some(false),
+            add_tags: tags(&["a"]),
+            ..TraceMarks::default()
+        };
+        let added = mark("2", 2, &added);
+        let merged = merge([&added, &removed, &sent]).unwrap();
+        let facts = merged.trace.unwrap();
+        assert_eq!(
+            (merged.tags, facts.removed_tags),
+            (tags(&["a", "b"]), tags(&["c"]))
+        );
+        assert_eq!(facts.bookmarked, Some(false));
+        let stored = serde_json::to_value(&sent).unwrap();
+        assert!(stored.get("bookmarked").is_none() && stored.get("removed_tags").is_none());
+    }
+
+    #[test]
     fn of_events_of_one_time_the_one_that_arrived_later_holds() {
         let named = |event: &str, arrival: (i64, u32)| {
             let mut patch = patch(event, 5, true);
@@ -602,9 +739,12 @@ mod tests {
             ("[0-9]", 0_i64..3, any::<bool>(), any::<bool>()),
             (words.clone(), words.clone(), words.clone(), words),
             (numbers.clone(), numbers.clone(), numbers),
-            prop::collection::vec("[ab]", 0..2),
+            (
+                prop::collection::vec("[ab]", 0..2),
+                prop::collection::vec("[ab]", 0..2),
+            ),
         )
-            .prop_map(|(head, words, numbers, tags)| {
+            .prop_map(|(head, words, numbers, (tags, removed))| {
                 let mut patch = patch(&head.0, head.1, head.2);
                 patch.kind = match head.3 {
                     true => ObservationKind::Generation,
@@ -620,6 +760,8 @@ mod tests {
                     patch.usage.insert("total".to_owned(), n.unsigned_abs());
                     patch.metadata.insert(format!("k{n}"), json!({ "n": n }));
                 }
+                patch.removed_tags = removed;
+                patch.removed_tags.retain(|tag| !tags.contains(tag));
                 patch.tags = tags;
                 patch
             })

@@ -32,6 +32,8 @@ pub struct Trace {
     pub environment: String,
     /// Visible without a key.
     pub public: bool,
+    /// A person bookmarked it.
+    pub bookmarked: bool,
     /// Union over all observations: sorted, unique.
     pub tags: Vec<String>,
     /// Merged metadata.

@@ -96,8 +96,7 @@ impl Row for TraceRow<'_> {
                 Cell::text(highest.map(|(level, _)| level.as_str()))
             }
             "tags" => Cell::List(Cow::Borrowed(&trace.tags)),
-            // Traces cannot be bookmarked yet.
-            "bookmarked" => Cell::Bool(false),
+            "bookmarked" => Cell::Bool(trace.bookmarked),
             "latency" => Cell::Number(trace.latency_us as f64 / 1e6),
             "totalCost" => Cell::Number(trace.total_cost),
             "totalTokens" => {

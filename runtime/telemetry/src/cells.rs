@@ -229,8 +229,7 @@ impl Row for TraceCells<'_> {
                 _ => "DEBUG",
             })),
             "tags" => Cell::List(Cow::Borrowed(&trace.tags)),
-            // Nothing sets it yet: no trace is bookmarked.
-            "bookmarked" => Cell::Bool(false),
+            "bookmarked" => Cell::Bool(trace.bookmarked),
             "latency" => Cell::Number(seconds(trace.latency_us)),
             "inputTokens" => number(tokens(&trace.usage, "input")),
             "outputTokens" => number(tokens(&trace.usage, "output")),

@@ -20,6 +20,7 @@ mod contents;
 mod events;
 pub mod experiments;
 mod gathered;
+mod marking;
 pub mod media;
 pub mod metrics;
 mod news;

@@ -47,8 +47,10 @@ pub(crate) fn trace_column(id: &str) -> Option<Expr> {
         "defaultCount" => Expr::Number("t.n_default"),
         "debugCount" => Expr::Number("t.n_debug"),
         "observationCount" => Expr::Number("t.n_observations"),
-        // Nothing sets it yet: no trace is bookmarked.
-        "bookmarked" => Expr::Bool("0"),
+        // The first member of the detail, so nothing in it can look like it.
+        "bookmarked" => {
+            Expr::Bool("CASE WHEN t.detail LIKE '{\"bookmarked\":true%' THEN 1 ELSE 0 END")
+        }
         "tags" | "metadata" | "scores_avg" | "score_categories" | "score_booleans" => Expr::Present,
         _ => return None,
     })

@@ -281,6 +281,26 @@ impl Telemetry {
         Ok(traces.into_iter().map(|(_, stored)| stored).collect())
     }
 
+    /// Turns of a session that began before a time.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn turns_before(
+        &self,
+        project: &ProjectId,
+        session: &str,
+        at: Timestamp,
+    ) -> Result<u64, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(0);
+        };
+        let sql =
+            "SELECT COUNT(*) FROM traces WHERE tenant = $1 AND session_id = $2 AND started_at < $3";
+        let args = [tenant.into(), Arg::from(session), at.as_micros().into()];
+        let counts: Vec<(i64,)> = self.pool.select(sql, &args).await?;
+        Ok(counts.first().map_or(0, |(n,)| n.unsigned_abs()))
+    }
+
     /// Whether the session has this trace.
     ///
     /// # Errors

@@ -419,6 +419,9 @@ impl ObservationRow {
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct TraceDetail {
+    /// The first member, where it is written: the filter on bookmarks compares how the text begins.
+    #[serde(skip_serializing_if = "is_false")]
+    bookmarked: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<Payload>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -445,6 +448,7 @@ fn from_detail(text: &str) -> Result<TraceDetail, Error> {
 /// The JSON text beside the columns of a trace.
 pub(super) fn trace_detail(trace: &Trace) -> Result<String, Error> {
     serde_json::to_string(&TraceDetail {
+        bookmarked: trace.bookmarked,
         input: trace.input.clone(),
         output: trace.output.clone(),
         tags: trace.tags.clone(),
@@ -589,6 +593,7 @@ impl TraceRow {
                 version: self.version,
                 environment: self.environment,
                 public: self.is_public != 0,
+                bookmarked: detail.bookmarked,
                 tags: detail.tags,
                 metadata: detail.metadata,
                 root: detail.root,

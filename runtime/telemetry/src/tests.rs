@@ -7,6 +7,7 @@ mod filters;
 mod groups;
 mod logs;
 mod long;
+mod marking;
 mod orders;
 mod outline;
 mod parts;

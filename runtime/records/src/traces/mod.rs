@@ -1,15 +1,18 @@
-//! Traces: listed, read whole, deleted.
+//! Traces: listed, read whole, marked, deleted.
 
 mod whole;
+
+use std::collections::HashSet;
 
 use axum::extract::{Path, State};
 use perpend_contract::list::{Done, Listed, PageMeta};
 use perpend_contract::score::place;
-use perpend_contract::trace::{Deletion, Shown, Trace, TraceInList, TraceWithAll};
-use perpend_domain::access::Permission::{TraceDelete, TraceRead};
+use perpend_contract::trace::{Deletion, Marks, Shown, Trace, TraceInList, TraceWithAll};
+use perpend_domain::access::Permission::{TraceDelete, TraceMark, TraceRead};
 use perpend_domain::filter::TRACES;
+use perpend_domain::fold::MAX_TAGS;
 use perpend_domain::ids::TraceId;
-use perpend_domain::patch::record_id;
+use perpend_domain::patch::{TraceMarks, record_id};
 use perpend_domain::score::Score;
 use perpend_domain::telemetry::StoredTrace;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
@@ -84,6 +87,13 @@ pub(super) fn routes(routes: &mut Routes) {
         TraceRead,
     );
     routes.add(get.query(FIELDS), get_trace);
+    let mark = Operation::patch(
+        "markTrace",
+        "/api/v1/traces/{traceId}",
+        "Bookmark a trace, add and remove its tags",
+        TraceMark,
+    );
+    routes.add(mark.body::<Marks>(), mark_trace);
     let delete = Operation::delete(
         "deleteTrace",
         "/api/public/traces/{traceId}",
@@ -256,6 +266,73 @@ async fn get_trace(
         with_scores: fields.has("scores"),
     };
     whole::answer(&trace, rest).await
+}
+
+async fn mark_trace(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+    Body(marks): Body<Marks>,
+) -> Result<Answer<Trace>, Problem> {
+    let missing = || Problem::not_found("trace");
+    let id = TraceId::new(&id).map_err(|_| missing())?;
+    for (name, tags) in [
+        ("addTags", &marks.add_tags),
+        ("removeTags", &marks.remove_tags),
+    ] {
+        if MAX_TAGS < tags.len() {
+            return Err(Problem::body(
+                name,
+                format!("at most {MAX_TAGS} tags are expected"),
+            ));
+        }
+    }
+    if let Some(fault) = marks
+        .add_tags
+        .iter()
+        .find_map(|tag| TraceMarks::fault_of_tag(tag))
+    {
+        return Err(Problem::body("addTags", fault));
+    }
+    if let Some(both) = marks
+        .add_tags
+        .iter()
+        .find(|tag| marks.remove_tags.contains(tag))
+    {
+        let message = format!("{both:?} is in removeTags too");
+        return Err(Problem::body("addTags", message));
+    }
+    let (telemetry, project) = (&app.store.telemetry, &caller.project);
+    let known = telemetry
+        .trace(project, &id, false)
+        .await?
+        .ok_or_else(missing)?;
+    let kept = known
+        .trace
+        .tags
+        .iter()
+        .filter(|tag| !marks.remove_tags.contains(tag));
+    if MAX_TAGS < kept.chain(&marks.add_tags).collect::<HashSet<_>>().len() {
+        let message = format!("a trace has at most {MAX_TAGS} tags");
+        return Err(Problem::body("addTags", message));
+    }
+    let marks = TraceMarks {
+        bookmarked: marks.bookmarked,
+        add_tags: marks.add_tags,
+        remove_tags: marks.remove_tags,
+    };
+    let change = (app.web.ids.uuid().to_string(), app.web.clock.now());
+    match telemetry.mark_trace(project, &id, &marks, change).await {
+        Ok(()) => app.scheduler.wake(),
+        Err(perpend_sql::Error::NotFound) => return Err(missing()),
+        Err(error) => return Err(error.into()),
+    }
+    let stored = telemetry.trace(project, &id, true).await?;
+    Ok(Answer(Trace::new(
+        project,
+        stored.ok_or_else(missing)?,
+        Shown::ALL,
+    )))
 }
 
 async fn delete_traces(
