@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{Execution, ExecutionState, Rule, Target};
 use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_scheduler::{Explanation, Refusal, Step};
-use perpend_ui::{Text, Tone, Verdict, clock};
+use perpend_ui::{Text, Tone, Verdict, clock, segment};
 use perpend_web::problem::Problem;
 
 use crate::rules::sentence;
@@ -25,6 +26,7 @@ struct Said {
     tone: Tone,
     sentence: String,
     facts: Vec<Fact>,
+    requeue: Option<String>,
 }
 
 impl Said {
@@ -34,6 +36,7 @@ impl Said {
             tone,
             sentence: sentence.into(),
             facts: Vec::new(),
+            requeue: None,
         }
     }
 
@@ -50,6 +53,7 @@ impl Said {
             tone: self.tone,
             sentence: Text::from(self.sentence),
             facts: self.facts,
+            requeue: self.requeue,
         }
     }
 }
@@ -103,7 +107,14 @@ pub(super) async fn verdicts(
                         names.insert(evaluator.clone(), found.name);
                     }
                     let name = names.get(evaluator).map(String::as_str);
-                    verdicts.push(of_execution(execution).verdict(&rule.name, name));
+                    let mut said = of_execution(execution);
+                    let may =
+                        execution.state == ExecutionState::Failed && viewer.may(EvaluatorWrite);
+                    said.requeue = may.then(|| {
+                        let id = segment(execution.made.id.as_str());
+                        format!("{}/executions/{id}/requeue", viewer.base())
+                    });
+                    verdicts.push(said.verdict(&rule.name, name));
                 }
                 None => pending.push(evaluator),
             }
@@ -154,10 +165,10 @@ fn of_execution(execution: &Execution) -> Said {
         ExecutionState::Cancelled => Said::new("cancelled", Tone::Plain, message),
     };
     let said = match &execution.error_class {
-        Some(class) => said.fact("Reason", class.as_str()),
+        Some(class) => said.fact("Class", class.as_str()),
         None => said,
     };
-    let said = if execution.attempts > 1 {
+    let said = if execution.attempts > 1 || execution.state == ExecutionState::Failed {
         said.fact("Attempts", execution.attempts.to_string())
     } else {
         said

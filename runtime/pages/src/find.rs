@@ -1,6 +1,6 @@
 //! `GET P/traces/{trace}/find`: the steps of a trace that contain a text.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, Test, TextOp, find};
@@ -10,6 +10,7 @@ use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::query::Query;
 use crate::read::unknown;
 use crate::state::App;
 use crate::trace::OfTrace;

@@ -17,7 +17,7 @@ pub(super) fn page_of(address: &str) -> Option<String> {
     };
     let segments: Vec<&str> = path.split('/').collect();
     if let ["traces", id, "peek"] = segments.as_slice() {
-        return Some(of_list(&format!("peek={id}")));
+        return Some(of_list(&format!("peek={}", perpend_ui::of_segment(id))));
     }
     if segments == ["traces", "facets"] {
         return Some(of_list("facets=1"));

@@ -9,13 +9,13 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{OriginalUri, Request};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
-    REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    REFERRER_POLICY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use perpend_domain::plugin::Digest;
-use perpend_ui::{ErrorPage, Shell, Text, assets};
+use perpend_ui::{ErrorPage, FormKit, Shell, Text, assets, without_tokens};
 use perpend_web::problem::{Code, Problem};
 use perpend_web::request_id::REQUEST_ID;
 
@@ -67,14 +67,15 @@ fn is_kept(response: &Response) -> bool {
         && !headers.contains_key(CACHE_CONTROL)
 }
 
-/// With a tag of its bytes, or without them for a browser that has them already.
+/// With a tag of its bytes but the tokens of its forms, or without them for a browser that has them already.
 async fn tagged(response: Response, known: &[HeaderValue]) -> Response {
     let (mut parts, body) = response.into_parts();
     let Ok(bytes) = to_bytes(body, usize::MAX).await else {
         tracing::error!("the body of a page broke off");
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
-    let digest = Digest::of(&bytes).to_string();
+    let same: Vec<&[u8]> = without_tokens(&bytes).collect();
+    let digest = Digest::of(&same.concat()).to_string();
     let tag = format!("\"{}\"", digest.get(..32).unwrap_or(&digest));
     let is_known = holds(known, &tag);
     if let Ok(tag) = HeaderValue::try_from(tag) {
@@ -82,6 +83,9 @@ async fn tagged(response: Response, known: &[HeaderValue]) -> Response {
     }
     let policy = HeaderValue::from_static("private, no-cache");
     parts.headers.insert(CACHE_CONTROL, policy);
+    // What was kept of a session is not shown after it ended: going back asks again when the cookies are others.
+    let by_session = HeaderValue::from_static("cookie");
+    parts.headers.append(VARY, by_session);
     if !is_known {
         return Response::from_parts(parts, Body::from(bytes));
     }
@@ -104,8 +108,9 @@ fn keep_inert(mut response: Response) -> Response {
     let fixed: [(HeaderName, &'static str); 5] = [
         (CONTENT_SECURITY_POLICY, assets::CONTENT_SECURITY_POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // Addresses of this server, the one with the token above all, are nobody else's business.
-        (REFERRER_POLICY, "no-referrer"),
+        // Addresses of this server, the one with the token above all, are nobody else's business. With `no-referrer` browsers
+        // would not say where a form was sent from.
+        (REFERRER_POLICY, "same-origin"),
         (
             HeaderName::from_static("cross-origin-opener-policy"),
             "same-origin",
@@ -151,7 +156,11 @@ fn error_page(problem: &Problem, shell: Shell, request_id: Option<&HeaderValue>)
     };
     let id = request_id.and_then(|id| id.to_str().ok()).map(Text::from);
     let view = ErrorPage {
-        shell,
+        // Without forms: what is not found has the same bytes whatever it is.
+        shell: Shell {
+            forms: FormKit::default(),
+            ..shell
+        },
         status: status.as_u16(),
         title,
         message: Text::from(message),

@@ -1,17 +1,20 @@
 //! `GET P/sessions`, `GET P/users`, and the page of one user.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
 use perpend_domain::time::Timestamp;
-use perpend_ui::{GroupLine, GroupsPage, Section, Text, UserPage, Ways, encode, href, list_href};
+use perpend_ui::{
+    GroupLine, GroupsPage, Section, Text, UserPage, Ways, encode, href, list_href, of_segment,
+};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::query::Query;
 use crate::state::App;
 use crate::viewer::Viewer;
 use crate::{lines, read};
@@ -143,8 +146,9 @@ pub(super) struct OfUser {
 pub(super) async fn user(
     State(app): State<App>,
     viewer: Viewer,
-    Path(OfUser { user }): Path<OfUser>,
+    Path(of): Path<OfUser>,
 ) -> Result<Response, Problem> {
+    let user = of_segment(&of.user).to_owned();
     let telemetry = &app.store.telemetry;
     let group = telemetry.trace_group(&viewer.project, GroupedBy::User, &user);
     let group = group.await?.ok_or_else(|| Problem::not_found("user"))?;

@@ -5,8 +5,10 @@
 //!   another one is not found. The guard in front of a page makes the `Viewer`.
 //! - **Nothing runs that we did not ship.** Every answer carries the content security policy; raw values
 //!   leave as plain text that the browser may not interpret, media only as what it draws or plays.
-//! - **A page never waits for an evaluator** and writes nothing but its cookie.
+//! - **A page never waits for an evaluator**, and opening one changes nothing.
+//! - **A form calls the function behind the operation of the API**, once, and leads back to a page (`forms`).
 
+mod acted;
 mod answer;
 mod asked;
 mod charts;
@@ -16,6 +18,7 @@ mod datasets;
 mod explain;
 mod facets;
 mod find;
+mod forms;
 mod fragment;
 mod frame;
 mod groups;
@@ -23,6 +26,7 @@ mod lines;
 mod list;
 mod login;
 mod look;
+mod marks;
 mod media;
 mod news;
 mod outlines;
@@ -30,9 +34,11 @@ mod overview;
 mod peek;
 mod preferences;
 mod prints;
+mod query;
 mod raw;
 mod read;
 mod reference;
+mod requeue;
 mod rules;
 mod search;
 mod sent;
@@ -54,10 +60,12 @@ use axum::http::request::Parts;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
 use percent_encoding::percent_decode_str;
-use perpend_domain::access::Permission::{self, DatasetRead, EvaluatorRead, TraceRead};
+use perpend_domain::access::Permission::{
+    self, DatasetRead, EvaluatorRead, EvaluatorWrite, TraceMark, TraceRead,
+};
 use perpend_ui::{Section, assets};
 use perpend_web::Web;
-use perpend_web::auth::{Needs, Way, act_of_session};
+use perpend_web::auth::{Needs, Way, session_of};
 use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::{Described, Page, Routes};
 
@@ -95,6 +103,19 @@ fn fragments(routes: &mut Routes<App>) {
     routes.page(BySession, value, values::fragment);
     let news = Page::get("/project/{project}/_/news", TraceRead);
     routes.page(BySession, news, news::show);
+}
+
+/// What is changed from a page.
+fn changes(routes: &mut Routes<App>) {
+    let bookmark = Page::post("/project/{project}/bookmarks", TraceMark);
+    routes.page(BySession, bookmark, marks::bookmark);
+    let tag = Page::post("/project/{project}/traces/{trace}", TraceMark);
+    routes.page(BySession, tag, marks::tag);
+    let requeue = Page::post(
+        "/project/{project}/executions/{execution}/requeue",
+        EvaluatorWrite,
+    );
+    routes.page(BySession, requeue, requeue::submit);
 }
 
 /// Inputs, outputs and media as they were recorded.
@@ -187,6 +208,7 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), asset);
     values(&mut routes);
     fragments(&mut routes);
+    changes(&mut routes);
     let (pages, described) = routes.into_parts();
     (pages.layer(from_fn(as_page)), described)
 }
@@ -202,9 +224,11 @@ impl Way<App> for BySession {
         parts: &mut Parts,
         any: &[Permission],
     ) -> Result<(), Response> {
-        let viewer = match act_of_session(&app.web, &parts.headers).await {
-            Ok(Some(act)) if any.iter().any(|one| act.scope.holds(*one)) => {
-                viewer(app, act, &parts.headers).await
+        let address = parts.extensions.get::<OriginalUri>();
+        let address = address.map_or(&parts.uri, |address| &address.0);
+        let viewer = match session_of(&app.web, &parts.headers).await {
+            Ok(Some((act, token))) if any.iter().any(|one| act.scope.holds(*one)) => {
+                viewer(app, (act, token), &parts.headers, address).await
             }
             Ok(Some(_)) => {
                 let message = "the key pair of this session does not open this page";
@@ -213,10 +237,6 @@ impl Way<App> for BySession {
             Ok(None) => Ok(None),
             Err(problem) => Err(problem),
         };
-        let address = parts
-            .extensions
-            .get::<OriginalUri>()
-            .map_or(&parts.uri, |uri| &uri.0);
         match viewer {
             Ok(Some(viewer)) => {
                 if let Some(frame) = parts.extensions.get::<Frame>() {

@@ -97,6 +97,8 @@ fn line(trace: &Trace, scores: &[&Score], columns: &Columns) -> TraceLine {
         environment: Text::from(trace.environment.as_str()),
         user: text(&trace.user_id),
         session: text(&trace.session_id),
+        bookmarked: trace.bookmarked,
+        is_markable: false,
         tags: trace
             .tags
             .iter()

@@ -3,6 +3,7 @@
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::filter::{Condition, Filter, TRACES};
 use perpend_domain::trace_list::TraceQuery;
 use perpend_query::Parsed;
@@ -182,6 +183,10 @@ async fn fill(
     };
     let traces: Vec<_> = found.items.into_iter().map(|stored| stored.trace).collect();
     view.lines = lines::with(app, &viewer.project, &traces, &view.query.columns).await?;
+    view.may_mark = viewer.may(TraceMark);
+    for line in &mut view.lines {
+        line.is_markable = view.may_mark;
+    }
     Ok(())
 }
 

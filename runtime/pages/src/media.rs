@@ -7,7 +7,7 @@
 //!   `perpend_ui` counted when it made the page.
 
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
 };
@@ -17,6 +17,7 @@ use perpend_domain::payload::Payload;
 use perpend_ui::{InlineMedium, inline_type};
 use perpend_web::problem::Problem;
 
+use crate::query::Query;
 use crate::raw::{self, OfValue};
 use crate::state::App;
 use crate::viewer::Viewer;

@@ -1,8 +1,7 @@
 //! `GET P/_/news?since=`: the number of traces newer than the newest one on a page. Pages poll it, so it reads one bounded
 //! range of an index. The other parameters are those of the list, which the answer links to.
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::time::Timestamp;
@@ -12,6 +11,7 @@ use serde::Deserialize;
 
 use crate::answer::page;
 use crate::asked::Asked as OfList;
+use crate::query::Query;
 use crate::read;
 use crate::state::App;
 use crate::viewer::Viewer;
@@ -29,9 +29,8 @@ pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
     RawQuery(raw): RawQuery,
-    asked: Result<Query<Asked>, QueryRejection>,
+    Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    let Query(asked) = asked.map_err(|error| Problem::query("", error.body_text()))?;
     let since = Timestamp::parse(&asked.since)
         .map_err(|error| Problem::query("since", error.to_string()))?;
     let telemetry = &app.store.telemetry;

@@ -1,6 +1,6 @@
 //! `GET P`: what was recorded lately, which rules and evaluators are paused or failing, and the latest errors.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::evaluation::ExecutionState;
@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use crate::answer::page;
 use crate::charts::{self, Sums};
+use crate::query::Query;
 use crate::state::App;
 use crate::viewer::Viewer;
 use crate::{lines, read, setup};

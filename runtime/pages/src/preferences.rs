@@ -1,17 +1,16 @@
 //! `/preferences`: how the reader wants the pages, kept in a cookie of their browser.
 
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use perpend_ui::{Preferences, PreferencesPage, Section};
-use perpend_web::admission;
-use perpend_web::extract::Params;
+use perpend_ui::{Preferences, PreferencesPage, Section, Text, Tried};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
-use crate::sent;
+use crate::forms;
+use crate::query::Query;
 use crate::state::App;
 use crate::viewer;
 
@@ -35,6 +34,7 @@ pub(super) async fn show(
     let view = PreferencesPage {
         shell: viewer::shell(&app, &headers, Section::Elsewhere).await?,
         is_saved: asked.saved == "1",
+        tried: Tried::default(),
     };
     page(StatusCode::OK, &view)
 }
@@ -45,11 +45,22 @@ pub(super) async fn submit(
     headers: HeaderMap,
     request: Request,
 ) -> Result<Response, Problem> {
-    sent::same_site(&headers)?;
-    let body = admission::read(&app.web, request, MAX_FORM_BYTES).await?;
-    let params = Params::parse(&String::from_utf8_lossy(&body.bytes));
-    let chosen = Preferences::of_form(|name| params.text(name))
-        .map_err(|(name, message)| Problem::body(name, message))?;
+    let fields = forms::of_anybody(&app, request, MAX_FORM_BYTES).await?;
+    let chosen = match Preferences::of_form(|name| fields.text(name)) {
+        Ok(chosen) => chosen,
+        Err((name, message)) => {
+            let problem = Text::from(format!("{name} {message}"));
+            let view = PreferencesPage {
+                shell: viewer::shell(&app, &headers, Section::Elsewhere).await?,
+                is_saved: false,
+                tried: Tried {
+                    problems: vec![(name, problem)],
+                    ..Tried::default()
+                },
+            };
+            return page(StatusCode::UNPROCESSABLE_ENTITY, &view);
+        }
+    };
     let value = chosen.cookie();
     let seconds = if value.is_empty() { 0 } else { SECONDS };
     let cookie = format!(

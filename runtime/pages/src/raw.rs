@@ -1,6 +1,6 @@
 //! Inputs, outputs and metadata whole and as they are, as plain text.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_DISPOSITION;
 use axum::response::Response;
@@ -9,10 +9,12 @@ use perpend_domain::mapping::NodePath;
 use perpend_domain::observation::Content;
 use perpend_domain::payload::Payload;
 use perpend_domain::trace::Trace;
+use perpend_ui::of_segment;
 use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
 use crate::answer::plain;
+use crate::query::Query;
 use crate::state::App;
 use crate::viewer::Viewer;
 
@@ -74,7 +76,7 @@ pub(super) async fn content_of_trace(
     viewer: &Viewer,
     trace: &str,
 ) -> Result<Content, Problem> {
-    let id = TraceId::new(trace).map_err(|_| unknown())?;
+    let id = TraceId::new(of_segment(trace)).map_err(|_| unknown())?;
     let trace = super::read::whole(app, &viewer.project, &id)
         .await?
         .ok_or_else(unknown)?;
@@ -97,8 +99,8 @@ pub(super) async fn content_of_observation(
     trace: &str,
     observation: &str,
 ) -> Result<Content, Problem> {
-    let trace = TraceId::new(trace).map_err(|_| unknown())?;
-    let id = ObservationId::new(observation).map_err(|_| unknown())?;
+    let trace = TraceId::new(of_segment(trace)).map_err(|_| unknown())?;
+    let id = ObservationId::new(of_segment(observation)).map_err(|_| unknown())?;
     let found = super::read::step(app, &viewer.project, &trace, &id).await?;
     Ok(found.ok_or_else(unknown)?.content)
 }

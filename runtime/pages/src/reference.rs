@@ -1,7 +1,7 @@
 //! `GET /api/reference` and `GET /api/reference/{group}`: the API's own description, as pages. Anybody may read them, like
 //! the document.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_ui::{Fault, ReferencePage, Section, When};
@@ -9,6 +9,7 @@ use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::query::Query;
 use crate::state::App;
 use crate::viewer;
 

@@ -4,8 +4,7 @@
 //! `go=1`: where one thing alone has exactly this id, the answer leads to it. A link without `go` always shows what
 //! was found.
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_catalog::NamedKind;
@@ -18,11 +17,13 @@ use perpend_domain::score::Subject;
 use perpend_domain::telemetry::GroupedBy;
 use perpend_ui::{
     Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage, Section, Text, encode, href,
+    segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::query::Query;
 use crate::state::App;
 use crate::viewer::Viewer;
 
@@ -85,9 +86,9 @@ fn found(title: &str, note: &str, href: String) -> Found {
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
-    asked: Result<Query<Asked>, QueryRejection>,
+    Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    let asked = read(asked)?;
+    check(&asked)?;
     let below = match asked.below.as_str() {
         "" => None,
         number => {
@@ -115,9 +116,9 @@ pub(super) async fn show(
 pub(super) async fn fragment(
     State(app): State<App>,
     viewer: Viewer,
-    asked: Result<Query<Asked>, QueryRejection>,
+    Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    let asked = read(asked)?;
+    check(&asked)?;
     let q = asked.q.trim();
     let search = Search::new(&app, &viewer);
     let answer = search.answer(q, None, &mut Vec::new()).await?;
@@ -130,12 +131,11 @@ fn may_be_step(text: &str) -> bool {
     matches!(text.len(), 16 | 36) && text.bytes().all(is_of_id)
 }
 
-fn read(asked: Result<Query<Asked>, QueryRejection>) -> Result<Asked, Problem> {
-    let Query(asked) = asked.map_err(|error| Problem::query("", error.body_text()))?;
-    if MAX_CHARS < asked.q.chars().count() {
-        return Err(Problem::query("q", "has at most 800 characters"));
+fn check(asked: &Asked) -> Result<(), Problem> {
+    match MAX_CHARS < asked.q.chars().count() {
+        true => Err(Problem::query("q", "has at most 800 characters")),
+        false => Ok(()),
     }
-    Ok(asked)
 }
 
 impl<'a> Search<'a> {
@@ -382,7 +382,7 @@ impl<'a> Search<'a> {
     }
 
     fn trace_href(&self, trace: &TraceId, step: Option<&ObservationId>) -> String {
-        let trace = format!("{}/traces/{}", self.base, encode(trace.as_str()));
+        let trace = format!("{}/traces/{}", self.base, segment(trace.as_str()));
         match step {
             Some(step) => format!("{trace}?observation={}", encode(step.as_str())),
             None => trace,

@@ -1,44 +1,63 @@
 //! What a browser says beside its question: where a form was sent from, and what its reader prefers.
 
+use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderValue};
 use perpend_ui::{Preferences, Shell};
 use perpend_web::problem::{Code, Problem};
 
-/// Browsers say where a form was sent from: over HTTPS and on this machine with a header of its own, elsewhere with the
-/// origin alone. Other clients say nothing and carry no cookie of ours.
-pub(super) fn same_site(headers: &HeaderMap) -> Result<(), Problem> {
-    let is_ours = match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
-        Some(site) => matches!(site, b"same-origin" | b"none"),
-        None => headers.get(ORIGIN).is_none_or(|origin| {
-            let origin = origin
-                .to_str()
-                .ok()
-                .and_then(|origin| origin.split_once("://"));
-            let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-            origin.map(|(_, host)| host) == host
-        }),
-    };
-    match is_ours {
+use crate::state::App;
+
+/// Where a form was sent from is ours.
+pub(super) fn same_site(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
+    match is_ours(app.web.config.public_url.as_deref(), headers) {
         true => Ok(()),
         false => Err(Problem::new(
             Code::AccessDenied,
-            "this form was sent from another site; a proxy in front of this server has to pass the Host header on",
+            "this form was sent from another site, or does not say from where; a proxy in front of this server has to \
+             pass the headers Host and Origin on",
         )),
     }
 }
 
-/// What the browser that sends these headers is to be shown.
-pub(super) fn preferences(headers: &HeaderMap) -> Preferences {
+/// Browsers say where a form was sent from: over HTTPS and on this machine with a header of its own, elsewhere with the
+/// origin alone. Who says nothing is no browser of ours.
+fn is_ours(public_url: Option<&str>, headers: &HeaderMap) -> bool {
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return matches!(site.as_bytes(), b"same-origin" | b"none");
+    }
+    let Some(origin) = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()) else {
+        return false;
+    };
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    match public_url {
+        Some(public) => public.trim_end_matches('/') == origin,
+        None => host.is_some() && origin.split_once("://").map(|(_, host)| host) == host,
+    }
+}
+
+/// The address, where it is a path of this server.
+pub(super) fn local(address: &str) -> Option<&str> {
+    let bytes = address.as_bytes();
+    let is_local = bytes.first() == Some(&b'/')
+        && !matches!(bytes.get(1), Some(b'/' | b'\\'))
+        && bytes.iter().all(|byte| (0x21..0x7f).contains(byte));
+    is_local.then_some(address)
+}
+
+/// The value of a cookie.
+pub(super) fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let lists = headers.get_all(COOKIE).iter();
     let lists = lists.filter_map(|list| list.to_str().ok());
     let mut cookies = lists
         .flat_map(|list| list.split(';'))
         .filter_map(|pair| pair.trim().split_once('='));
-    let ours = cookies.find(|(name, _)| *name == Preferences::COOKIE);
-    ours.map_or_else(Preferences::default, |(_, value)| {
-        Preferences::of_cookie(value)
-    })
+    let found = cookies.find(|(own, _)| *own == name);
+    found.map(|(_, value)| value)
+}
+
+/// What the browser that sends these headers is to be shown.
+pub(super) fn preferences(headers: &HeaderMap) -> Preferences {
+    cookie(headers, Preferences::COOKIE).map_or_else(Preferences::default, Preferences::of_cookie)
 }
 
 /// The frame of a page without a session.
@@ -51,27 +70,55 @@ pub(super) fn shell(headers: &HeaderMap) -> Shell {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
 
     #[test]
     fn a_form_of_another_origin_is_refused_whatever_the_browser_says_of_it() {
-        for (sent, is_ours) in [
+        let site = |site| vec![("sec-fetch-site", site)];
+        let origin = |origin| vec![("origin", origin)];
+        for (sent, by_host, by_url) in [
             (
                 vec![("sec-fetch-site", "same-origin"), ("origin", "null")],
                 true,
+                true,
             ),
-            (vec![("sec-fetch-site", "cross-site")], false),
-            (vec![("origin", "http://perpend.example:4747")], true),
-            (vec![("origin", "http://other.example")], false),
-            (vec![("origin", "null")], false),
-            (vec![], true),
+            (site("none"), true, true),
+            (site("same-site"), false, false),
+            (site("cross-site"), false, false),
+            (origin("http://perpend.example:4747"), true, false),
+            (origin("https://perpend.example"), false, true),
+            (origin("http://other.example"), false, false),
+            (origin("null"), false, false),
+            (vec![], false, false),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, HeaderValue::from_static("perpend.example:4747"));
             for (name, value) in &sent {
                 headers.insert(*name, HeaderValue::from_static(value));
             }
-            assert_eq!(same_site(&headers).is_ok(), is_ours, "{sent:?}");
+            assert_eq!(is_ours(None, &headers), by_host, "{sent:?}");
+            let public = Some("https://perpend.example/");
+            assert_eq!(is_ours(public, &headers), by_url, "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn a_form_leads_only_to_this_server() {
+        assert_eq!(
+            local("/traces/a?observation=b"),
+            Some("/traces/a?observation=b")
+        );
+        for outside in [
+            "",
+            "//evil.example",
+            "/\\evil.example",
+            "https://evil.example",
+            "/a\r\nb",
+            "x",
+        ] {
+            assert_eq!(local(outside), None, "{outside:?}");
         }
     }
 }

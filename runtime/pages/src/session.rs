@@ -1,18 +1,20 @@
 //! `GET P/sessions/{session}`: a session turn by turn.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::SessionId;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy};
+use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_ui::{GroupLine, Section, SessionPage, TURNS, Text, Turn, Ways, href};
+use perpend_ui::{GroupLine, Section, SessionPage, TURNS, Text, Turn, Ways, href, of_segment};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
 use crate::lines;
+use crate::query::Query;
 use crate::state::App;
 use crate::trace;
 use crate::viewer::Viewer;
@@ -29,19 +31,60 @@ pub(super) struct OfSession {
 #[serde(default)]
 pub(super) struct Asked {
     turn: String,
+    at: String,
+}
+
+/// The turn that is asked for by its number, or by a time: the first one that began then or later.
+async fn wanted(
+    app: &App,
+    viewer: &Viewer,
+    session: &str,
+    asked: &Asked,
+) -> Result<(Option<u64>, Option<&'static str>), Problem> {
+    if !asked.at.trim().is_empty() {
+        let Some(at) = time(asked.at.trim()) else {
+            let fault = "The time is not understood: write it as 2026-03-01 10:00, in UTC.";
+            return Ok((None, Some(fault)));
+        };
+        let telemetry = &app.store.telemetry;
+        let n_before = telemetry.turns_before(&viewer.project, session, at).await?;
+        return Ok((Some(n_before + 1), None));
+    }
+    match asked.turn.trim() {
+        "" => Ok((None, None)),
+        number => match number.parse::<u64>() {
+            Ok(number) => Ok((Some(number), None)),
+            Err(_) => Ok((None, Some("The turn is not understood: it is a number."))),
+        },
+    }
+}
+
+/// An instant as an address has it, or a day and a time of day as people write them.
+fn time(text: &str) -> Option<Timestamp> {
+    let written = text.replacen(' ', "T", 1);
+    let forms = [
+        written.clone(),
+        format!("{written}Z"),
+        format!("{written}:00Z"),
+        format!("{written}T00:00:00Z"),
+    ];
+    forms.iter().find_map(|form| Timestamp::parse(form).ok())
 }
 
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
-    Path(OfSession { session }): Path<OfSession>,
+    Path(of): Path<OfSession>,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
+    let session = of_segment(&of.session).to_owned();
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let group = telemetry.trace_group(project, GroupedBy::Session, &session);
     let group = group.await?.ok_or_else(|| Problem::not_found("session"))?;
     let n_turns = group.n_traces;
-    let turn: u64 = asked.turn.parse().unwrap_or(1);
+    let (turn, fault) = wanted(&app, &viewer, &session, &asked).await?;
+    let is_jump = turn.is_some();
+    let turn = turn.unwrap_or(1).clamp(1, n_turns.max(1));
     // The last window is a full one.
     let last = n_turns.saturating_sub(u64::from(TURNS));
     let skip = turn.saturating_sub(1).min(last);
@@ -80,6 +123,10 @@ pub(super) async fn show(
         verdicts: said.verdicts,
         turns: turns.collect(),
         n_turns,
+        wanted: turn,
+        is_jump,
+        at: asked.at,
+        fault,
         ways: Ways {
             before: window(
                 0 < skip,
@@ -91,4 +138,24 @@ pub(super) async fn show(
         },
     };
     page(StatusCode::OK, &view)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_read_as_people_write_it() {
+        let at = Timestamp::parse("2026-03-01T10:00:00Z").unwrap();
+        for text in [
+            "2026-03-01 10:00",
+            "2026-03-01T10:00",
+            "2026-03-01 10:00:00",
+            "2026-03-01T10:00:00Z",
+        ] {
+            assert_eq!(time(text), Some(at), "{text}");
+        }
+        assert_eq!(time("2026-03-01"), Some(at.plus_millis(-36_000_000)));
+        assert_eq!(time("last tuesday"), None);
+    }
 }

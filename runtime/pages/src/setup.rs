@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use axum::http::header::HOST;
 use perpend_domain::ids::ProjectId;
-use perpend_ui::Setup;
+use perpend_ui::{Refused, Setup, clock};
 use perpend_web::problem::Problem;
 
 use crate::state::App;
@@ -18,6 +18,11 @@ pub(super) async fn of(
     Ok(Setup {
         origin: origin(app, headers),
         public_key: public_key.unwrap_or_default(),
+        refused: app.web.refusals.last(project).map(|last| Refused {
+            at: clock(last.at),
+            status: last.status.as_u16(),
+            why: last.why,
+        }),
     })
 }
 

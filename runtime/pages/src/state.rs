@@ -10,6 +10,7 @@ use perpend_ui::{Fault, Reference};
 use perpend_web::{Room, Web};
 use serde_json::Value;
 
+use crate::acted::Acted;
 use crate::outlines::Outlines;
 
 /// The parts of this room, cheap to clone.
@@ -22,6 +23,7 @@ struct Parts {
     given: NewApp,
     reference: OnceLock<Reference>,
     outlines: Outlines,
+    acted: Acted,
 }
 
 /// What an [`App`] is made of.
@@ -47,6 +49,7 @@ impl App {
             given,
             reference: OnceLock::new(),
             outlines: Outlines::new(),
+            acted: Acted::default(),
         }))
     }
 
@@ -60,6 +63,11 @@ impl App {
 }
 
 impl App {
+    /// Forms that were acted on a moment ago.
+    pub(crate) fn acted(&self) -> &Acted {
+        &self.0.acted
+    }
+
     /// Outlines of the traces that were looked at lately.
     pub(crate) fn outlines(&self) -> &Outlines {
         &self.0.outlines

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, RuleId, TraceId};
 use perpend_domain::outline::Outline;
 use perpend_domain::score::{Score, ScoreOrigin};
 use perpend_ui::{
-    Aspect, DetailInput, DetailPage, Forms, Kept, Looking, Origin, RowsInput, RowsPage, ScoreView,
-    Section, Text, TraceInput, TracePage,
+    Aspect, DetailInput, DetailPage, Forms, HeadInput, Kept, Looking, Origin, RowsInput, RowsPage,
+    ScoreView, Section, Text, TraceInput, TracePage, Tried, of_segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -40,7 +41,7 @@ impl OfTrace {
 
     /// An id that no trace can have is one that none has.
     pub(super) fn id(&self) -> Result<TraceId, Problem> {
-        TraceId::new(&self.trace).map_err(|_| unknown())
+        TraceId::new(of_segment(&self.trace)).map_err(|_| unknown())
     }
 }
 
@@ -57,37 +58,66 @@ pub(super) async fn show(
     Path(of): Path<OfTrace>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let id = of.id()?;
-    let mut look = Look::new(query.as_deref());
-    let outline = outline(&app, &viewer, &id).await?;
+    let shown = whole(&app, &viewer, of.id()?, query.as_deref(), Tried::default());
+    shown.await
+}
+
+/// The page as an answer to a form on it that was not accepted.
+pub(super) async fn tried(
+    app: &App,
+    viewer: &Viewer,
+    id: TraceId,
+    back: &str,
+    tried: Tried,
+) -> Result<Response, Problem> {
+    let query = back.split_once('?').map(|(_, query)| query);
+    let viewer = viewer.at(back);
+    let mut response = whole(app, &viewer, id, query, tried).await?;
+    *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
+    Ok(response)
+}
+
+async fn whole(
+    app: &App,
+    viewer: &Viewer,
+    id: TraceId,
+    query: Option<&str>,
+    tried: Tried,
+) -> Result<Response, Problem> {
+    let mut look = Look::new(query);
+    let outline = outline(app, viewer, &id).await?;
     if let Some(within) = look.looking.within.take() {
-        let beside = within::neighbours(&app, &viewer, &within.list, &id);
+        let beside = within::neighbours(app, viewer, &within.list, &id);
         look.looking.within = Some(beside.await?);
     }
+    let head = HeadInput {
+        faults: std::mem::take(&mut look.faults),
+        may_mark: viewer.may(TraceMark),
+        tried,
+    };
     match look.looking.aspect {
         Aspect::Tree | Aspect::Time => {}
-        Aspect::Thread => return views::thread(&app, &viewer, &outline, id, look).await,
-        Aspect::Log => return views::log(&app, &viewer, &outline, id, look).await,
+        Aspect::Thread => return views::thread(app, viewer, &outline, (id, head), look).await,
+        Aspect::Log => return views::log(app, viewer, &outline, (id, head), look).await,
     }
-    let faults = std::mem::take(&mut look.faults);
     let step = match &look.observation {
         Some(step) if outline.find(step.as_str()).is_some() => {
-            read::step(&app, &viewer.project, &id, step).await?
+            read::step(app, &viewer.project, &id, step).await?
         }
         _ => None,
     };
     let trace = match &step {
-        Some(_) => read::narrow(&app, &viewer.project, &id).await?,
-        None => read::whole(&app, &viewer.project, &id).await?,
+        Some(_) => read::narrow(app, &viewer.project, &id).await?,
+        None => read::whole(app, &viewer.project, &id).await?,
     };
     let trace = trace.ok_or_else(unknown)?;
     let selected = step
         .as_ref()
         .and_then(|step| outline.find(step.id.as_str()));
     let looked = look.window(&outline, selected);
-    let n_scores = score_counts(&app, &viewer, &id, &looked).await?;
+    let n_scores = score_counts(app, viewer, &id, &looked).await?;
     let target = Target::within(id, step.as_ref().map(|step| step.id.clone()));
-    let mut detail = detail_of(&app, &viewer, &target).await?;
+    let mut detail = detail_of(app, viewer, &target).await?;
     let observation = step.as_ref().map(|step| step.id.as_str());
     let kept = Kept::new(observation, &looked.folds);
     in_forms(&mut detail, &kept, &looked.looking);
@@ -97,7 +127,7 @@ pub(super) async fn show(
         step,
         detail,
         rows: rows_of(&looked, &n_scores, true),
-        faults,
+        head,
     });
     page(StatusCode::OK, &view)
 }
@@ -254,6 +284,7 @@ pub(super) async fn said(
     });
     Ok(DetailInput {
         base: viewer.base(),
+        kit: viewer.kit().clone(),
         scores: views.collect(),
         verdicts: explain::verdicts(app, viewer, target, &scored).await?,
         ..DetailInput::default()

@@ -3,7 +3,7 @@
 //! Invariant: **bounded by the value.** It is read as text; a page holds a window of it, however many nodes it has and
 //! however deep they are.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::ids::{ObservationId, TraceId};
@@ -12,6 +12,7 @@ use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::query::Query;
 use crate::raw;
 use crate::read;
 use crate::state::App;

@@ -1,16 +1,17 @@
 //! Who looks at a page, and the project that it shows.
 
 use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use perpend_domain::access::Scope;
+use axum::http::{HeaderMap, Uri};
+use perpend_domain::access::{Permission, Scope};
 use perpend_domain::ids::ProjectId;
-use perpend_ui::{Opened, Preferences, Section, Shell};
-use perpend_web::auth::{Act, act_of_session};
+use perpend_ui::{FormKit, Opened, Preferences, Section, Shell};
+use perpend_web::auth::{Act, FormToken, session_of};
 use perpend_web::problem::Problem;
 
-use crate::sent;
+use crate::acted::TOLD_COOKIE;
 use crate::state::App;
+use crate::{fragment, sent};
 
 /// Who looks at a page, and the project that it shows.
 #[derive(Clone, Debug)]
@@ -18,8 +19,11 @@ pub(super) struct Viewer {
     pub(super) project: ProjectId,
     /// What they may see.
     pub(super) scope: Scope,
+    /// What the forms of the session carry.
+    pub(super) token: FormToken,
     name: String,
     preferences: Preferences,
+    kit: FormKit,
 }
 
 impl Viewer {
@@ -28,34 +32,64 @@ impl Viewer {
         perpend_ui::base(self.project.as_str())
     }
 
+    /// Whether they may do something; who may not is not shown how.
+    pub(super) fn may(&self, permission: Permission) -> bool {
+        self.scope.holds(permission)
+    }
+
+    /// The same viewer on another page: where its forms lead back to.
+    pub(super) fn at(&self, back: &str) -> Self {
+        let mut viewer = self.clone();
+        viewer.kit.back = back.to_owned();
+        viewer
+    }
+
+    /// What forms in a fragment carry.
+    pub(super) const fn kit(&self) -> &FormKit {
+        &self.kit
+    }
+
     pub(super) fn shell(&self, section: Section) -> Shell {
         Shell {
             project: Some(Opened::new(self.project.as_str(), &self.name)),
             section,
             preferences: self.preferences,
+            forms: self.kit.clone(),
         }
     }
 }
 
-/// The viewer whose act it is, while the project exists.
+/// The viewer whose session it is, while the project exists.
 pub(super) async fn viewer(
     app: &App,
-    act: Act,
+    (act, token): (Act, FormToken),
     headers: &HeaderMap,
+    address: &Uri,
 ) -> Result<Option<Viewer>, Problem> {
     let found = app.store.catalog.project(&act.project).await?;
+    let (acted, now) = (app.acted(), app.web.clock.now());
+    let told = sent::cookie(headers, TOLD_COOKIE).and_then(|id| acted.told(token, id, now));
+    let here = address
+        .path_and_query()
+        .map_or("", |address| address.as_str());
     Ok(found.map(|found| Viewer {
         project: act.project,
         scope: act.scope,
+        token,
         name: found.name,
         preferences: sent::preferences(headers),
+        kit: FormKit {
+            token: format!("{}.{}", token.masked(&*app.web.ids), acted.last(token, now)),
+            back: fragment::page_of(here).unwrap_or_else(|| here.to_owned()),
+            told,
+        },
     }))
 }
 
 /// The viewer whose session the headers carry, for pages that need none.
 pub(super) async fn of_session(app: &App, headers: &HeaderMap) -> Result<Option<Viewer>, Problem> {
-    match act_of_session(&app.web, headers).await? {
-        Some(act) => viewer(app, act, headers).await,
+    match session_of(&app.web, headers).await? {
+        Some(session) => viewer(app, session, headers, &Uri::default()).await,
         None => Ok(None),
     }
 }

@@ -7,7 +7,9 @@ use axum::response::Response;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
 use perpend_domain::outline::Outline;
-use perpend_ui::{CALLS, Call, LOG, LogInput, LogPage, Section, ThreadInput, ThreadPage};
+use perpend_ui::{
+    CALLS, Call, HeadInput, LOG, LogInput, LogPage, Section, ThreadInput, ThreadPage,
+};
 use perpend_web::problem::Problem;
 
 use crate::answer::page;
@@ -29,7 +31,7 @@ pub(super) async fn thread(
     app: &App,
     viewer: &Viewer,
     outline: &Outline,
-    id: TraceId,
+    (id, head): (TraceId, HeadInput),
     look: Look,
 ) -> Result<Response, Problem> {
     let rows = outline.rows();
@@ -76,7 +78,7 @@ pub(super) async fn thread(
         n_hidden,
         kept: look.kept(),
         looking: look.looking,
-        faults: look.faults,
+        head,
         trace: read::narrow(app, &viewer.project, &id)
             .await?
             .ok_or_else(unknown)?,
@@ -95,7 +97,7 @@ pub(super) async fn log(
     app: &App,
     viewer: &Viewer,
     outline: &Outline,
-    id: TraceId,
+    (id, head): (TraceId, HeadInput),
     look: Look,
 ) -> Result<Response, Problem> {
     let rows = outline.rows();
@@ -117,7 +119,7 @@ pub(super) async fn log(
         n_hidden: rows.len() - all.len(),
         kept: look.kept(),
         looking: look.looking,
-        faults: look.faults,
+        head,
         trace: read::narrow(app, &viewer.project, &id)
             .await?
             .ok_or_else(unknown)?,

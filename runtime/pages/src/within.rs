@@ -2,7 +2,7 @@
 
 use perpend_domain::ids::TraceId;
 use perpend_domain::trace_list::TraceQuery;
-use perpend_ui::{Neighbours, encode};
+use perpend_ui::{Neighbours, encode, segment};
 use perpend_web::problem::Problem;
 
 use crate::asked::Asked;
@@ -41,7 +41,7 @@ pub(super) async fn neighbours(
     let beside = telemetry.traces_beside(&viewer.project, &query, id, MAX_TESTED);
     let base = viewer.base();
     let to = |id: TraceId| {
-        let trace = encode(id.as_str());
+        let trace = segment(id.as_str());
         format!("{base}/traces/{trace}?in={}", encode(list))
     };
     let [previous, next] = beside.await?.map(|id| id.map(to));

@@ -4,6 +4,8 @@
 const dialog = document.getElementById("palette");
 const field = dialog.querySelector("[role=combobox]");
 const list = document.getElementById("hits");
+const notes = document.getElementById("hits-notes");
+const said = document.getElementById("hits-said");
 // Milliseconds without a keystroke before the server is asked.
 const PAUSE = 80;
 
@@ -37,7 +39,13 @@ async function ask() {
   const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => "") : "";
   if (asking !== mine) return;
   isStale = false;
-  list.innerHTML = html;
+  const part = document.createElement("template");
+  part.innerHTML = html;
+  list.replaceChildren(...part.content.querySelectorAll("[role=group]"));
+  notes.replaceChildren(...part.content.querySelectorAll("[data-notes] > *"));
+  const words = notes.querySelector("[data-said]")?.textContent ?? notes.textContent;
+  // The same words again would not be read out.
+  if (said.textContent !== words) said.textContent = words;
   field.setAttribute("aria-expanded", String(options().length > 0));
   mark(null);
 }
@@ -91,6 +99,7 @@ dialog.addEventListener("click", (event) => {
 dialog.addEventListener("close", () => {
   asking?.abort();
   asking = null;
+  said.textContent = "";
   clearTimeout(waiting);
 });
 

@@ -11,6 +11,7 @@ const grid = document.querySelector("[role=treegrid]");
 const pane = document.getElementById("detail");
 const said = document.getElementById("said");
 const map = document.getElementById("map");
+const steps = grid.closest(".steps");
 const box = grid.querySelector(".window");
 const ofTrace = grid.querySelector(".of-trace");
 const [above, below] = grid.querySelectorAll(".space");
@@ -95,22 +96,6 @@ function selection() {
   return selected ? `observation=${selected}` : "trace";
 }
 
-/** What the server answers, or nothing when a newer question was asked meanwhile. */
-async function ask(slot, path) {
-  slot.abort?.abort();
-  const mine = new AbortController();
-  slot.abort = mine;
-  const answer = await fetch(path, { headers: { accept: "text/html" }, signal: mine.signal }).catch((error) => {
-    return error.name === "AbortError" ? undefined : null;
-  });
-  if (answer === undefined || slot.abort !== mine) return undefined;
-  // Anything unusual, such as a session that has run out, is the whole page's business.
-  if (!answer || !answer.ok || answer.redirected) return null;
-  if (answer.status === 204) return "";
-  const text = await answer.text().catch(() => undefined);
-  return slot.abort === mine ? text : undefined;
-}
-
 const rowsSlot = {};
 
 /** Puts an answer with rows in place: instead of all, behind the last or before the first one. */
@@ -149,11 +134,11 @@ function put(html, how) {
 /** Asks for a window; answers whether it came. */
 async function fetchRows(at, n, how, more = "") {
   asked = { at, end: at + n };
-  const html = await ask(rowsSlot, address("rows", `${selection()}&at=${at}&n=${n}${more}`));
+  const html = await askPart(rowsSlot, address("rows", `${selection()}&at=${at}&n=${n}${more}`));
   if (html === undefined) return false;
   asked = null;
   if (html === null) {
-    location.reload();
+    noteFailure(steps, () => fetchRows(at, n, how, more).then((came) => came && fill()));
     return false;
   }
   return Boolean(put(html, how));
@@ -232,10 +217,10 @@ async function select(row, how) {
 
 async function load() {
   pane.setAttribute("aria-busy", "true");
-  const html = await ask(paneSlot, `${grid.dataset.from}/detail?${selection()}${rest}`);
+  const html = await askPart(paneSlot, `${grid.dataset.from}/detail?${selection()}${rest}`);
   if (html === undefined) return;
   if (html === null) {
-    location.reload();
+    noteFailure(pane, load);
     return;
   }
   pane.innerHTML = html;
@@ -260,10 +245,10 @@ async function toggle(row) {
 async function seekError(back) {
   asked = null;
   const from = rowAt(current)?.dataset.step ?? "";
-  const html = await ask(rowsSlot, address("seek", `what=error&from=${from}${back ? "&back" : ""}`));
+  const html = await askPart(rowsSlot, address("seek", `what=error&from=${from}${back ? "&back" : ""}`));
   if (html === undefined) return;
   if (html === null) {
-    location.reload();
+    noteFailure(steps, () => seekError(back));
     return;
   }
   if (html === "") {
@@ -378,8 +363,12 @@ async function onBack() {
   }
   rest = folds.size ? `&${folds}` : "";
   asked = null;
-  const html = await ask(rowsSlot, address("rows", selection()));
+  const html = await askPart(rowsSlot, address("rows", selection()));
   if (html === undefined) return;
+  if (html === null) {
+    noteFailure(steps, onBack);
+    return;
+  }
   const part = html ? put(html, "instead") : null;
   if (!part) {
     location.reload();

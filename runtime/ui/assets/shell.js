@@ -25,7 +25,10 @@ function rowLinks() {
 function step(by) {
   const links = rowLinks();
   if (links.length === 0) return false;
-  const at = links.indexOf(document.activeElement);
+  const on = document.activeElement;
+  const at = links.findIndex((link) => link === on || on.closest(".turn")?.contains(link));
+  // Turns are played over the end of the page.
+  if (by > 0 && at === links.length - 1 && document.querySelector("[data-plays]") && go("a[rel=next]")) return true;
   const next = at < 0 ? (by > 0 ? 0 : links.length - 1) : at + by;
   links[Math.min(Math.max(next, 0), links.length - 1)].focus();
   return true;
@@ -36,15 +39,81 @@ function step(by) {
 const toast = document.getElementById("toast");
 let toastEnds = 0;
 
-function say(text) {
-  toast.textContent = text;
+/** What went wrong stays until something else is said. */
+function show(element, stays = false) {
+  for (const other of toast.children) other.hidden = true;
+  toast.append(element);
+  element.hidden = false;
   clearTimeout(toastEnds);
-  toastEnds = setTimeout(hush, 8000);
+  if (!stays) toastEnds = setTimeout(hush, 8000);
+}
+
+function say(text, stays = false) {
+  for (const older of toast.querySelectorAll(":scope > p")) older.remove();
+  const line = document.createElement("p");
+  line.textContent = text;
+  show(line, stays);
 }
 
 function hush() {
   if (toast.matches(":hover, :focus-within")) toastEnds = setTimeout(hush, 1000);
-  else toast.textContent = "";
+  else for (const element of toast.children) element.hidden = true;
+}
+
+document.addEventListener("say", (event) => say(event.detail.text, event.detail.stays));
+
+// What the last form did: told once. It can be undone for a minute, also after it is no longer shown.
+function tell() {
+  const told = document.querySelector("main > #told");
+  if (!told) return;
+  document.querySelector("#toast > .told")?.remove();
+  const isNew = sessionStorage.getItem("told") !== told.dataset.told;
+  sessionStorage.setItem("told", told.dataset.told);
+  told.removeAttribute("id");
+  if (isNew) show(told);
+  else {
+    told.hidden = true;
+    toast.append(told);
+  }
+  setTimeout(() => told.remove(), 60_000);
+}
+
+document.addEventListener("tell", tell);
+
+// Parts of the page. What only modules use stands here, because modules import nothing.
+
+/**
+ * What the server answers; undefined when something newer was asked meanwhile, null when there is no answer. A session that
+ * has run out, or a thing that is gone, is the whole page's business.
+ */
+async function askPart(slot, path) {
+  slot.abort?.abort();
+  const mine = new AbortController();
+  slot.abort = mine;
+  const answer = await fetch(path, { headers: { accept: "text/html" }, signal: mine.signal }).catch((error) => {
+    return error.name === "AbortError" ? undefined : null;
+  });
+  if (answer === undefined || slot.abort !== mine) return undefined;
+  if (answer?.redirected || [401, 403, 404].includes(answer?.status)) {
+    location.reload();
+    return undefined;
+  }
+  if (!answer?.ok) return null;
+  if (answer.status === 204) return "";
+  const text = await answer.text().catch(() => null);
+  return slot.abort === mine ? text : undefined;
+}
+
+/** Says in a part of the page that it could not be loaded; the rest of the page works on. */
+function noteFailure(part, retry) {
+  part.querySelector(":scope > .failed")?.remove();
+  const notice = document.getElementById("failed").content.firstElementChild.cloneNode(true);
+  notice.querySelector("button").addEventListener("click", () => {
+    notice.remove();
+    retry();
+  });
+  part.removeAttribute("aria-busy");
+  part.prepend(notice);
 }
 
 async function copy(text, what) {
@@ -88,6 +157,15 @@ function onShellKey(event) {
       const news = document.querySelector("#news a");
       isDone = news !== null;
       news?.click();
+      break;
+    }
+    case "b":
+    case "z": {
+      const row = document.activeElement.closest("main [data-rows] tr") ?? document.querySelector("main tr[aria-current]");
+      const marks = document.getElementById("marks") ?? row;
+      const button = key === "b" ? marks?.querySelector("[data-mark]") : document.querySelector("[data-undo] button");
+      isDone = Boolean(button);
+      button?.click();
       break;
     }
     case "y": copy(location.href, "Address"); break;
@@ -141,8 +219,10 @@ async function wait() {
       location.reload();
       return;
     }
+    const [old, now] = [document, page].map((one) => one?.getElementById("waits"));
+    if (old && now && old.textContent !== now.textContent) old.replaceChildren(...now.childNodes);
   }
-  setTimeout(wait, 1500);
+  setTimeout(wait, 1000);
 }
 
 if (preferred.keys !== "off") addEventListener("keydown", onShellKey);
@@ -156,4 +236,17 @@ if (preferred.zone === "browser") {
     for (const change of changes) change.addedNodes.forEach(localTimes);
   }).observe(document.body, { childList: true, subtree: true });
 }
-if (document.querySelector("[data-wait]")) setTimeout(wait, 1500);
+if (document.querySelector("[data-wait]")) setTimeout(wait, 1000);
+tell();
+
+// A page that the browser kept whole is shown again only while its session lasts: nothing is seen of it until the server
+// has said so.
+addEventListener("pageshow", async (event) => {
+  if (!event.persisted) return;
+  const root = document.documentElement;
+  root.style.opacity = "0";
+  const how = { cache: "no-cache", redirect: "manual", headers: { accept: "text/html" } };
+  const answer = await fetch(location.href, how).catch(() => null);
+  if (answer?.ok) root.style.opacity = "";
+  else location.reload();
+});

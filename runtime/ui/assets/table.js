@@ -10,20 +10,6 @@ const facets = document.querySelector("details[data-facets]");
 
 const slot = {};
 
-/** What the server answers; undefined when something newer was asked meanwhile, null when it is no fragment. */
-async function ask(path) {
-  slot.abort?.abort();
-  const mine = new AbortController();
-  slot.abort = mine;
-  const answer = await fetch(path, { headers: { accept: "text/html" }, signal: mine.signal }).catch((error) => {
-    return error.name === "AbortError" ? undefined : null;
-  });
-  if (answer === undefined || slot.abort !== mine) return undefined;
-  if (!answer || !answer.ok || answer.redirected) return null;
-  const text = await answer.text().catch(() => null);
-  return slot.abort === mine ? text : undefined;
-}
-
 function fragment(html) {
   const template = document.createElement("template");
   template.innerHTML = html;
@@ -58,11 +44,10 @@ async function peek(row) {
   panel.hidden = false;
   panel.setAttribute("aria-busy", "true");
   const address = new URL(link.href);
-  const html = await ask(`${panel.dataset.from}/${link.dataset.peek}/peek${address.search}`);
+  const html = await askPart(slot, `${panel.dataset.from}/${link.dataset.peek}/peek${address.search}`);
   if (html === undefined) return;
-  // Anything unusual, such as a session that has run out, is the whole page's business.
   if (html === null) {
-    location.href = link.href;
+    noteFailure(panel, () => peek(row));
     return;
   }
   panel.replaceChildren(fragment(html));

@@ -51,7 +51,7 @@ async function onOpen(event) {
   const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => null) : null;
   if (html === null) {
     delete details.dataset.has;
-    details.open = false;
+    noteFailure(details, () => onOpen(event));
     return;
   }
   const part = document.createElement("div");

@@ -12,10 +12,10 @@ use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::telemetry::Bone;
 use perpend_domain::time::Timestamp;
 use perpend_ui::{
-    Chip, DetailInput, ErrorPage, EvaluatorRow, InlineMedium, ListPage, LoginPage, Looking, Opened,
-    Origin, Pager, RowsInput, RuleRow, RulesPage, ScoreView, Section, Setup, Shell, Text, Tone,
-    TraceInput, TraceLine, TracePage, TracesPage, TracesQuery, Verdict, WINDOW, Ways, assets,
-    render, total_tokens,
+    Chip, DetailInput, ErrorPage, EvaluatorRow, FormKit, HeadInput, InlineMedium, ListPage,
+    LoginPage, Looking, Opened, Origin, Pager, RowsInput, RuleRow, RulesPage, ScoreView, Section,
+    Setup, Shell, Text, Tone, TraceInput, TraceLine, TracePage, TracesPage, TracesQuery, Verdict,
+    WINDOW, Ways, assets, render, total_tokens,
 };
 use serde_json::json;
 
@@ -45,6 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         setup: Some(Setup {
             origin: "http://127.0.0.1:4717".to_owned(),
             public_key: "pk-lf-demo".to_owned(),
+            refused: None,
         }),
         ..TracesPage::default()
     };
@@ -93,6 +94,8 @@ fn traces() -> TracesPage {
         },
         user: (i % 3 != 2).then(|| Text::from(format!("user-{}", 4_100 + i * 7))),
         session: (i % 3 == 0).then(|| Text::from(format!("chat-9f{i:02x}71ab"))),
+        bookmarked: i % 5 == 1,
+        is_markable: true,
         tags: if i % 4 == 0 {
             vec!["billing".into(), "beta".into()]
         } else {
@@ -359,6 +362,7 @@ fn trace(
         evaluator: None,
         state: "not sampled",
         tone: Tone::Plain,
+        requeue: None,
         sentence:
             "This rule scores 10 % of what it matches, and this observation is not in the sample."
                 .into(),
@@ -383,6 +387,7 @@ fn trace(
             base: "/project/support-bot".to_owned(),
             scores,
             verdicts,
+            ..DetailInput::default()
         },
         rows: RowsInput {
             view: &view,
@@ -394,7 +399,10 @@ fn trace(
             with_map: true,
             looking: &Looking::default(),
         },
-        faults: Vec::new(),
+        head: HeadInput {
+            may_mark: true,
+            ..HeadInput::default()
+        },
     }))
 }
 

@@ -12,7 +12,8 @@ use crate::asked::{only, tagged};
 use crate::content::Forms;
 use crate::facts::{Fact, fact, total_tokens};
 use crate::format::{clock, count, duration, known_dollars};
-use crate::shell::{encode, href};
+use crate::forms::Tried;
+use crate::shell::{encode, href, segment};
 use crate::words::many;
 
 /// A way of looking at a trace.
@@ -186,6 +187,28 @@ pub(crate) struct Head {
     pub(crate) levels: Vec<Link>,
     /// What in the address cannot be read.
     pub(crate) faults: Vec<Text>,
+    /// A person bookmarked the trace.
+    pub(crate) is_bookmarked: bool,
+    /// Its tags, each with the list of its like.
+    pub(crate) tags: Vec<Label>,
+    /// Where the forms of bookmark and tags are sent to.
+    pub(crate) bookmarks: String,
+    pub(crate) tagging: String,
+    /// Whether the reader may change bookmark and tags.
+    pub(crate) may_mark: bool,
+    /// The form of the tags, when it was not accepted.
+    pub(crate) tried: Tried,
+}
+
+/// What stands above every view of a trace beside the trace.
+#[derive(Debug, Default)]
+pub struct HeadInput {
+    /// What in the address cannot be read.
+    pub faults: Vec<String>,
+    /// Whether the reader may change bookmark and tags.
+    pub may_mark: bool,
+    /// A form that was not accepted.
+    pub tried: Tried,
 }
 
 /// A word under the title, leading to the list of its like.
@@ -202,7 +225,7 @@ impl Head {
         base: &str,
         looking: &Looking,
         kept: &Kept,
-        faults: Vec<String>,
+        input: HeadInput,
     ) -> Self {
         let at = |looking: &Looking| kept.address(looking);
         let aspects = Aspect::ALL.iter().map(|(own, _, label, key)| Link {
@@ -233,7 +256,9 @@ impl Head {
         Self {
             id: trace.id.to_string(),
             name: trace.name.as_deref().map(Text::from),
-            find: format!("{traces}/{id}/find"),
+            find: format!("{traces}/{}/find", segment(trace.id.as_str())),
+            bookmarks: format!("{base}/bookmarks"),
+            tagging: format!("{traces}/{}", segment(trace.id.as_str())),
             compare: format!("{traces}/compare?a={id}{}", kept_list.collect::<String>()),
             list: within
                 .as_ref()
@@ -243,7 +268,11 @@ impl Head {
             labels: labels(trace, base),
             aspects: aspects.collect(),
             levels: levels.collect(),
-            faults: faults.into_iter().map(Text::from).collect(),
+            faults: input.faults.into_iter().map(Text::from).collect(),
+            is_bookmarked: trace.bookmarked,
+            tags: tags(trace, base),
+            may_mark: input.may_mark,
+            tried: input.tried,
         }
     }
 }
@@ -311,11 +340,14 @@ fn labels(trace: &Trace, base: &str) -> Vec<Label> {
             .as_deref()
             .map(|version| alike("version", "version", version)),
     );
-    labels.extend(
-        trace
-            .tags
-            .iter()
-            .map(|tag| to("tag", tag, tagged(base, tag))),
-    );
     labels
+}
+
+fn tags(trace: &Trace, base: &str) -> Vec<Label> {
+    let label = |tag: &String| Label {
+        label: "tag",
+        value: Text::from(tag.as_str()),
+        href: Some(tagged(base, tag)),
+    };
+    trace.tags.iter().map(label).collect()
 }

@@ -49,6 +49,11 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         ),
         asset("dark.css", "text/css; charset=utf-8", dark().as_bytes()),
         asset(
+            "forms.js",
+            "text/javascript; charset=utf-8",
+            include_bytes!("../assets/forms.js"),
+        ),
+        asset(
             "live.js",
             "text/javascript; charset=utf-8",
             include_bytes!("../assets/live.js"),
@@ -57,6 +62,11 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
             "rows.js",
             "text/javascript; charset=utf-8",
             include_bytes!("../assets/rows.js"),
+        ),
+        asset(
+            "scores.js",
+            "text/javascript; charset=utf-8",
+            include_bytes!("../assets/scores.js"),
         ),
         asset(
             "shell.js",

@@ -5,7 +5,7 @@ use perpend_domain::observation::Observation;
 
 use crate::around::{Around, first};
 use crate::format::{clock, count};
-use crate::shell::encode;
+use crate::shell::{encode, segment};
 use crate::{Shell, Text};
 
 /// The steps of a trace that contain a text.
@@ -89,7 +89,7 @@ impl Place {
 
 impl FindPage {
     pub(crate) fn trace_href(&self) -> String {
-        format!("{}/traces/{}", self.shell.base(), encode(&self.trace.0))
+        format!("{}/traces/{}", self.shell.base(), segment(&self.trace.0))
     }
 
     pub(crate) fn hit_href(&self, hit: &Hit) -> String {

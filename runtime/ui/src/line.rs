@@ -10,7 +10,7 @@ use crate::asked::only;
 use crate::columns::{Column, Known};
 use crate::format::{NONE, clock, count, duration, known_dollars};
 use crate::scores::Chip;
-use crate::shell::{encode, href};
+use crate::shell::{encode, href, segment};
 
 /// Chips shown on a line; the rest is counted.
 const CHIPS: usize = 5;
@@ -32,6 +32,10 @@ pub struct TraceLine {
     pub user: Option<Text>,
     /// Session.
     pub session: Option<Text>,
+    /// A person bookmarked it.
+    pub bookmarked: bool,
+    /// Whether the reader may bookmark it here.
+    pub is_markable: bool,
     /// Tags.
     pub tags: Vec<Text>,
     /// Latest end minus earliest start.
@@ -79,10 +83,15 @@ fn some_tokens(n: u64) -> String {
 
 impl TraceLine {
     pub(crate) fn href(&self, base: &str) -> String {
-        format!("{base}/traces/{}", encode(&self.id))
+        format!("{base}/traces/{}", segment(&self.id))
     }
 
-    /// The id as a part of an address.
+    /// The id as a segment of a path.
+    pub(crate) fn segment(&self) -> String {
+        segment(&self.id)
+    }
+
+    /// The id as a value in an address.
     pub(crate) fn encoded(&self) -> String {
         encode(&self.id)
     }

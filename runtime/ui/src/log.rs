@@ -5,9 +5,9 @@ use perpend_domain::observation::{Level, Observation};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
-use crate::aspect::{Head, Kept, Looking, hidden};
+use crate::aspect::{Head, HeadInput, Kept, Looking, hidden};
 use crate::format::{count, duration};
-use crate::shell::encode;
+use crate::shell::{encode, segment};
 use crate::ways::Ways;
 use crate::words::kind_word;
 use crate::{Shell, Text};
@@ -36,8 +36,8 @@ pub struct LogInput {
     pub looking: Looking,
     /// What is selected and folded in the views that have rows.
     pub kept: Kept,
-    /// What in the address cannot be read.
-    pub faults: Vec<String>,
+    /// What stands above the view beside the trace.
+    pub head: HeadInput,
 }
 
 /// A window of the log.
@@ -72,7 +72,7 @@ impl LogPage {
     #[must_use]
     pub fn new(input: LogInput) -> Self {
         let base = input.shell.base();
-        let trace = encode(input.trace.id.as_str());
+        let trace = segment(input.trace.id.as_str());
         let entries = input.steps.into_iter().map(|(step, [asked, answered])| {
             let id = encode(step.id.as_str());
             Entry {
@@ -108,13 +108,7 @@ impl LogPage {
         let address = input.kept.address(&input.looking);
         let way = |at: usize| format!("{address}&at={at}");
         Self {
-            head: Head::new(
-                &input.trace,
-                base,
-                &input.looking,
-                &input.kept,
-                input.faults,
-            ),
+            head: Head::new(&input.trace, base, &input.looking, &input.kept, input.head),
             shown,
             hidden: hidden(input.n_hidden),
             ways: Ways {

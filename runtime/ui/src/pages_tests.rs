@@ -25,11 +25,27 @@ fn text(raw: &str) -> Text {
     Text::from(raw)
 }
 
+pub(crate) fn forms() -> FormKit {
+    FormKit {
+        token: format!("{}.0123456789abcdef", "A".repeat(86)),
+        back: format!("/project/p?q={}", encode(HOSTILE)),
+        told: Some(Told {
+            id: "0123456789abcdef".to_owned(),
+            words: Text::from(HOSTILE),
+            undo: Some(Undo {
+                action: "/project/p/bookmarks".to_owned(),
+                fields: vec![("set", encode(HOSTILE))],
+            }),
+        }),
+    }
+}
+
 pub(crate) fn shell() -> Shell {
     Shell {
         project: Some(Opened::new(HOSTILE, HOSTILE)),
         section: Section::Traces,
         preferences: Preferences::of_cookie("off.dark.compact.browser"),
+        forms: forms(),
     }
 }
 
@@ -49,6 +65,7 @@ pub(crate) fn trace(name: &str) -> Trace {
         version: None,
         environment: "production".to_owned(),
         public: false,
+        bookmarked: true,
         tags: vec![name.to_owned(), "billing".to_owned()],
         metadata: json!({name: name}).as_object().unwrap().clone(),
         root: None,
@@ -71,6 +88,7 @@ fn verdict(name: &str) -> Verdict {
         state: "not sampled",
         tone: Tone::Plain,
         sentence: text(name),
+        requeue: Some("/project/p/executions/5d1f0c/requeue".to_owned()),
         facts: vec![("Sampling number", text(name))],
     }
 }
@@ -163,6 +181,7 @@ pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
         step: shown.selected,
         detail: DetailInput {
             base: "/project/p".to_owned(),
+            kit: forms(),
             scores: vec![score(HOSTILE)],
             verdicts: vec![verdict(HOSTILE)],
             ..DetailInput::default()
@@ -177,7 +196,14 @@ pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
             with_map: true,
             looking: &shown.looking,
         },
-        faults: vec![HOSTILE.to_owned()],
+        head: HeadInput {
+            faults: vec![HOSTILE.to_owned()],
+            may_mark: true,
+            tried: Tried {
+                typed: vec![("add", typed())],
+                problems: vec![("add", Text::from(HOSTILE))],
+            },
+        },
     })
 }
 
@@ -262,6 +288,7 @@ fn hostile_text_is_inert_on_a_trace() {
 fn the_detail_pane_alone_is_inert_too() {
     let input = || DetailInput {
         base: "/project/p".to_owned(),
+        kit: forms(),
         scores: vec![score(HOSTILE)],
         verdicts: vec![verdict(HOSTILE)],
         ..DetailInput::default()
@@ -301,6 +328,8 @@ fn hostile_line() -> TraceLine {
         environment: text(HOSTILE),
         user: Some(text(HOSTILE)),
         session: Some(text(HOSTILE)),
+        bookmarked: true,
+        is_markable: true,
         tags: vec![text(HOSTILE); 5],
         latency_us: 1_000,
         tokens: 12,
@@ -419,6 +448,11 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
             ..Pager::default()
         },
         setup: Some(Setup {
+            refused: Some(Refused {
+                at: "2026-03-01 10:00:00".to_owned(),
+                status: 401,
+                why: "wrong secret",
+            }),
             origin: "http://127.0.0.1:4717".to_owned(),
             public_key: "pk-<1>".to_owned(),
         }),
@@ -487,6 +521,10 @@ fn sessions_and_users_are_inert() {
         verdicts: Vec::new(),
         turns: vec![Turn::new(1, hostile_line(), &turn, "/project/p")],
         n_turns: 30,
+        wanted: 1,
+        is_jump: true,
+        at: typed(),
+        fault: Some("The turn is not understood: it is a number."),
         ways: Ways::default(),
     });
     assert!(session.contains("Turns 1–1 of 30"));

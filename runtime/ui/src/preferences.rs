@@ -3,6 +3,7 @@
 use askama::Template;
 
 use crate::Shell;
+use crate::forms::Tried;
 
 /// What a reader chose. The cookie names what is not as usual.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,6 +143,8 @@ pub struct PreferencesPage {
     pub shell: Shell,
     /// The form was sent a moment ago.
     pub is_saved: bool,
+    /// The form, when it was not accepted.
+    pub tried: Tried,
 }
 
 impl PreferencesPage {

@@ -205,6 +205,9 @@ pub struct Verdict {
     pub tone: Tone,
     /// The answer in a sentence.
     pub sentence: Text,
+    /// Where a form is sent to that puts a failed execution back into the queue; absent where there is none, or the reader
+    /// may not.
+    pub requeue: Option<String>,
     /// Facts behind it: the condition, the value found, the sampling number.
     pub facts: Vec<(&'static str, Text)>,
 }

@@ -7,7 +7,7 @@ use perpend_domain::trace::Trace;
 use crate::content::{Addresses, Block};
 use crate::groups::GroupLine;
 use crate::line::TraceLine;
-use crate::scores::{Chip, ScoreView};
+use crate::scores::{Chip, ScoreView, Tone};
 use crate::shell::href;
 use crate::ways::Ways;
 use crate::{Shell, Text};
@@ -33,6 +33,14 @@ pub struct SessionPage {
     pub turns: Vec<Turn>,
     /// How many there are.
     pub n_turns: u64,
+    /// The turn that was asked for; the first one where none was.
+    pub wanted: u64,
+    /// One was asked for: it takes the focus.
+    pub is_jump: bool,
+    /// The time that was asked for, as typed.
+    pub at: String,
+    /// What of the address cannot be read.
+    pub fault: Option<&'static str>,
     /// Earlier turns, and later ones.
     pub ways: Ways,
 }
@@ -49,6 +57,13 @@ pub struct Turn {
 impl SessionPage {
     pub(crate) fn user_href(&self, user: &Text) -> String {
         href(self.shell.base(), GroupedBy::User, user.raw())
+    }
+
+    /// Something is on its way: the scores are asked for again.
+    fn is_unsettled(&self) -> bool {
+        self.verdicts
+            .iter()
+            .any(|verdict| verdict.tone == Tone::Waiting)
     }
 
     pub(crate) fn first_turn(&self) -> u64 {

@@ -7,4 +7,17 @@ pub struct Setup {
     pub origin: String,
     /// The project's public key; empty when it has none.
     pub public_key: String,
+    /// The last request of the project's keys that was refused.
+    pub refused: Option<Refused>,
+}
+
+/// A request that was refused.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// When, in UTC.
+    pub at: String,
+    /// What was answered.
+    pub status: u16,
+    /// Why, in a few words.
+    pub why: &'static str,
 }

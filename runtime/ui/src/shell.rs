@@ -5,6 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use perpend_domain::telemetry::GroupedBy;
 
 use crate::Text;
+use crate::forms::FormKit;
 use crate::preferences::Preferences;
 
 /// The frame of a page.
@@ -16,6 +17,8 @@ pub struct Shell {
     pub section: Section,
     /// How the reader wants it.
     pub preferences: Preferences,
+    /// What its forms carry.
+    pub forms: FormKit,
 }
 
 /// The project that is looked at.
@@ -55,6 +58,25 @@ pub fn encode(raw: &str) -> String {
     utf8_percent_encode(raw, ESCAPED).to_string()
 }
 
+/// An id as a segment of a path. Browsers take the segments `.` and `..` for steps in the path, escaped too: these two ids
+/// are written behind a tilde, and so is what looks like an id written in this way.
+#[must_use]
+pub fn segment(id: &str) -> String {
+    match id.trim_start_matches('~') {
+        "." | ".." => format!("~{id}"),
+        _ => encode(id),
+    }
+}
+
+/// The id of what [`segment`] wrote, once its escapes are read.
+#[must_use]
+pub fn of_segment(segment: &str) -> &str {
+    match segment.trim_start_matches('~') {
+        "." | ".." => segment.strip_prefix('~').unwrap_or(segment),
+        _ => segment,
+    }
+}
+
 /// The address of the list of sessions, or of users, in the project at `base`.
 #[must_use]
 pub fn list_href(base: &str, by: GroupedBy) -> String {
@@ -68,7 +90,7 @@ pub fn list_href(base: &str, by: GroupedBy) -> String {
 /// The address of one session or user.
 #[must_use]
 pub fn href(base: &str, by: GroupedBy, id: &str) -> String {
-    format!("{}/{}", list_href(base, by), encode(id))
+    format!("{}/{}", list_href(base, by), segment(id))
 }
 
 /// The entries of the rail.
@@ -197,6 +219,18 @@ mod tests {
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), n);
+    }
+
+    #[test]
+    fn each_id_has_a_segment_of_its_own_that_no_browser_takes_for_a_step() {
+        let ids = [".", "..", "~.", "~..", "~~.", "...", "~", "~a", "a/b"];
+        let segments = ids.map(segment);
+        for (id, written) in ids.iter().zip(&segments) {
+            assert!(written != "." && written != "..", "{id}");
+            assert_eq!(of_segment(&written.replace("%2F", "/")), *id);
+        }
+        let different: std::collections::BTreeSet<_> = segments.iter().collect();
+        assert_eq!(different.len(), ids.len());
     }
 
     #[test]

@@ -4,12 +4,12 @@ use askama::Template;
 use perpend_domain::observation::{Level, Observation};
 use perpend_domain::trace::Trace;
 
-use crate::aspect::{Head, Kept, Looking, hidden};
+use crate::aspect::{Head, HeadInput, Kept, Looking, hidden};
 use crate::content::{Addresses, Block, Spoken, Told, told};
 use crate::facts::total_tokens;
 use crate::format::{count, duration};
 use crate::rows::{nonzero, nonzero_dollars};
-use crate::shell::encode;
+use crate::shell::{encode, segment};
 use crate::ways::Ways;
 use crate::words::{kind_word, many};
 use crate::{Shell, Text};
@@ -53,8 +53,8 @@ pub struct ThreadInput {
     pub looking: Looking,
     /// What is selected and folded in the views that have rows.
     pub kept: Kept,
-    /// What in the address cannot be read.
-    pub faults: Vec<String>,
+    /// What stands above the view beside the trace.
+    pub head: HeadInput,
 }
 
 /// A window of the conversation.
@@ -90,7 +90,7 @@ impl ThreadPage {
     #[must_use]
     pub fn new(input: ThreadInput) -> Self {
         let base = input.shell.base();
-        let trace = encode(input.trace.id.as_str());
+        let trace = segment(input.trace.id.as_str());
         let address = |step: &Observation| {
             format!(
                 "{base}/traces/{trace}?observation={}",
@@ -134,13 +134,7 @@ impl ThreadPage {
         let way = |at: usize| format!("{address}&at={at}");
         let behind = input.at + entries.len();
         Self {
-            head: Head::new(
-                &input.trace,
-                base,
-                &input.looking,
-                &input.kept,
-                input.faults,
-            ),
+            head: Head::new(&input.trace, base, &input.looking, &input.kept, input.head),
             hidden: hidden(input.n_hidden),
             shown,
             ways: Ways {

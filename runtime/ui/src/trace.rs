@@ -5,13 +5,14 @@ use perpend_domain::observation::{Content, Cost, Level, Observation, Usage};
 use perpend_domain::trace::Trace;
 use serde_json::Value;
 
-use crate::aspect::{Aspect, Head};
+use crate::aspect::{Aspect, Head, HeadInput};
 use crate::content::{Addresses, Forms, Shown};
 use crate::facts::{Fact, fact, total_tokens};
 use crate::format::{count, dollars, duration};
+use crate::forms::FormKit;
 use crate::rows::{RowsInput, Window, nonzero, nonzero_dollars};
-use crate::scores::{ScoreView, Verdict};
-use crate::shell::encode;
+use crate::scores::{ScoreView, Tone, Verdict};
+use crate::shell::{encode, segment};
 use crate::time::TimePart;
 use crate::timeline::Tick;
 use crate::value::Part;
@@ -36,8 +37,8 @@ pub struct TraceInput<'a> {
     pub detail: DetailInput,
     /// The rows to show.
     pub rows: RowsInput<'a>,
-    /// What in the address cannot be read.
-    pub faults: Vec<String>,
+    /// What stands above the rows beside the trace.
+    pub head: HeadInput,
 }
 
 /// What is known about the step that is looked at, besides what it is.
@@ -45,6 +46,8 @@ pub struct TraceInput<'a> {
 pub struct DetailInput {
     /// The address of the project.
     pub base: String,
+    /// What its forms carry.
+    pub kit: FormKit,
     /// Its scores.
     pub scores: Vec<ScoreView>,
     /// What each rule did with it.
@@ -94,6 +97,9 @@ pub struct DetailPage {
 #[derive(Debug)]
 struct Detail {
     base: String,
+    kit: FormKit,
+    /// The address of this pane.
+    from: String,
     kind: &'static str,
     name: Text,
     id: Text,
@@ -137,14 +143,14 @@ impl TracePage {
             step,
             detail,
             rows,
-            faults,
+            head,
         } = input;
         let trace_scores = rows.n_scores.get(&None).copied();
-        let id = encode(trace.id.as_str());
+        let id = segment(trace.id.as_str());
         let window = Window::new(&rows);
         let (base, looking) = (shell.base(), rows.looking);
         Self {
-            head: Head::new(&trace, base, looking, &window.kept, faults),
+            head: Head::new(&trace, base, looking, &window.kept, head),
             time: (rows.looking.aspect == Aspect::Time).then(|| TimePart::new(&rows, &window)),
             ticks: rows.axis().ticks(),
             fragments: format!("{}/_/traces/{id}", shell.base()),
@@ -168,6 +174,13 @@ impl TracePage {
 }
 
 impl Detail {
+    /// Something is on its way: the scores are asked for again.
+    fn is_unsettled(&self) -> bool {
+        self.verdicts
+            .iter()
+            .any(|verdict| verdict.tone == Tone::Waiting)
+    }
+
     fn values(&self) -> &[Part] {
         &self.values
     }
@@ -219,7 +232,13 @@ impl Detail {
                     Shown::of_map(&trace.metadata, asked, at)
                 }),
             ],
+            from: format!(
+                "{}/_/traces/{}/detail?trace",
+                input.base,
+                segment(trace.id.as_str())
+            ),
             base: input.base,
+            kit: input.kit,
             scores: input.scores,
             verdicts: input.verdicts,
         }
@@ -268,7 +287,14 @@ impl Detail {
                     Shown::of_map(meta, form, at)
                 }),
             ],
+            from: format!(
+                "{}/_/traces/{}/detail?observation={}",
+                input.base,
+                segment(step.trace_id.as_str()),
+                encode(step.id.as_str())
+            ),
             base: input.base,
+            kit: input.kit,
             scores: input.scores,
             verdicts: input.verdicts,
         }

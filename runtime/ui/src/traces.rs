@@ -40,6 +40,8 @@ pub struct TracesPage {
     pub page: ListPage,
     /// The traces of this page.
     pub lines: Vec<TraceLine>,
+    /// Whether the reader may bookmark traces.
+    pub may_mark: bool,
     /// Where in the list this page is.
     pub pager: Pager,
     /// How many traces were not looked through, because what is asked takes long to find.

@@ -6,7 +6,7 @@ use perpend_domain::payload::Payload;
 
 use crate::content::{Addresses, Asked, Block, Form, Forms, Places, Shown, places};
 use crate::format::{count, size};
-use crate::shell::encode;
+use crate::shell::{encode, segment};
 use crate::{Shell, Text};
 
 /// Levels that a reader may open or close at once.
@@ -158,7 +158,7 @@ impl ValueView {
             None => Shown::of_path(&payload, &path, &asked, &whole)?,
             Some(_) => Shown::of(None, &asked, &whole),
         };
-        let page = format!("{base}/traces/{}", encode(&trace));
+        let page = format!("{base}/traces/{}", segment(&trace));
         let mut of = vec![
             (Text::from("Traces"), format!("{base}/traces")),
             (name.unwrap_or_else(|| Text::from(trace)), page.clone()),

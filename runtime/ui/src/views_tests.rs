@@ -40,7 +40,10 @@ fn thread(calls: Vec<Call>, n_before: usize, n_calls: usize) -> ThreadPage {
         n_hidden: 3,
         looking: looking(Aspect::Thread),
         kept: Kept::new(Some(HOSTILE), &Folds::default()),
-        faults: vec![HOSTILE.to_owned()],
+        head: HeadInput {
+            faults: vec![HOSTILE.to_owned()],
+            ..HeadInput::default()
+        },
     })
 }
 
@@ -106,7 +109,7 @@ fn a_log_shows_how_steps_begin_and_where_it_goes_on() {
             ..looking(Aspect::Log)
         },
         kept: Kept::new(None, &Folds::default()),
-        faults: Vec::new(),
+        head: HeadInput::default(),
     });
     let html = checked(&view);
     assert!(html.contains("Steps 101–102 of 300") && html.contains("+40 ms"));

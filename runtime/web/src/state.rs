@@ -10,7 +10,7 @@ use perpend_domain::time::Clock;
 use tokio::sync::OnceCell;
 
 use crate::admission::Admission;
-use crate::auth::{KeyCache, Sessions, Throttle};
+use crate::auth::{KeyCache, Refusals, Sessions, Throttle};
 use crate::limits::Limits;
 
 /// Who may ask, and how much at a time; cheap to clone.
@@ -32,6 +32,8 @@ pub struct WebParts {
     pub login_token: String,
     /// Keys that were used not long ago.
     pub keys: KeyCache,
+    /// Requests of projects that were refused not long ago.
+    pub refusals: Refusals,
     pub(crate) admission: Admission,
     pub(crate) limits: Limits,
     pub(crate) throttle: Throttle,
@@ -65,6 +67,7 @@ impl Web {
             limits: Limits::default(),
             throttle: Throttle::default(),
             keys: KeyCache::default(),
+            refusals: Refusals::default(),
             sessions: OnceCell::new(),
             login_token: ids.uuid().simple().to_string(),
             catalog,

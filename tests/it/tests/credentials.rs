@@ -221,7 +221,7 @@ async fn every_way_to_show_credentials_is_limited_and_a_failure_counts_once() ->
     let right = format!("/?token={}", app.app.web.login_token);
     assert_eq!(status(&visitor, &right).await, 429);
 
-    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let form = [crate::pages::FORM, crate::pages::OURS];
     let login = async || {
         let body = format!("public_key={}&secret_key=guess", KEYS.0);
         let answer = visitor.send(Method::POST, "/login", &form, body).await;
@@ -274,7 +274,7 @@ async fn a_second_server_with_another_key_on_one_database_is_refused() {
 
 /// The cookie that a login with this form gives, as a browser sends it again.
 async fn log_in(app: &TestApp, form: &str) -> String {
-    let headers = [("content-type", "application/x-www-form-urlencoded")];
+    let headers = [crate::pages::FORM, crate::pages::OURS];
     let visitor = app.anonymous();
     let answer = visitor
         .send(Method::POST, "/login", &headers, form.to_owned())

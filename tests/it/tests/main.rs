@@ -41,6 +41,7 @@ mod organizations;
 mod otlp;
 mod pages;
 mod pages_compare;
+mod pages_forms;
 mod pages_shell;
 mod pages_values;
 mod plugins;

@@ -4,8 +4,13 @@
 
 use axum::http::Method;
 use perpend_it::{TestApp, Trace};
-use perpend_server::client::Client;
+use perpend_server::client::{Answer, Client};
 use serde_json::{Value, json};
+
+/// What browsers send with a form.
+pub(crate) const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+/// What they say of a form on a page of this server.
+pub(crate) const OURS: (&str, &str) = ("sec-fetch-site", "same-origin");
 
 /// A visitor with a session, as a browser sends it.
 pub(crate) struct Visitor {
@@ -15,7 +20,7 @@ pub(crate) struct Visitor {
 
 impl Visitor {
     pub(crate) async fn of(app: &TestApp) -> Self {
-        let headers = [("content-type", "application/x-www-form-urlencoded")];
+        let headers = [FORM, OURS];
         let form = format!("token={}", app.app.web.login_token);
         let visitor = app.anonymous();
         let answer = visitor.send(Method::POST, "/login", &headers, form);
@@ -36,6 +41,19 @@ impl Visitor {
         let answer = self.client.get(&address).await.unwrap();
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
         answer.text()
+    }
+
+    /// The token in the forms of a page.
+    pub(crate) async fn token(&self, path: &str) -> String {
+        let page = self.client.get(path).await.unwrap().text();
+        let (_, rest) = page.split_once("name=\"form\" value=\"").unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    }
+
+    /// Sends a form, as a browser does from a page of this server.
+    pub(crate) async fn send(&self, path: &str, body: String) -> Answer {
+        let sent = self.client.send(Method::POST, path, &[FORM, OURS], body);
+        sent.await.unwrap()
     }
 
     pub(crate) async fn leads_to(&self, path: &str) -> String {

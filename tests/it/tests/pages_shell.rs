@@ -214,11 +214,8 @@ async fn a_page_is_sent_again_only_when_it_changed_and_a_secret_is_never_kept() 
         policy.contains("camera=()") && policy.contains("geolocation=()"),
         "{policy}"
     );
-    let out = visitor
-        .client
-        .send(Method::POST, "/logout", &[], "")
-        .await
-        .unwrap();
+    let token = visitor.token("/preferences").await;
+    let out = visitor.send("/logout", format!("form={token}")).await;
     assert_eq!(header(&out, "clear-site-data"), "\"cache\", \"storage\"");
     app.stop().await.unwrap();
 }
@@ -288,18 +285,16 @@ async fn whoever_opens_a_part_of_a_page_is_led_to_the_page() {
 async fn preferences_are_set_by_a_form_and_hold_for_one_browser() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
-    let form = ("content-type", "application/x-www-form-urlencoded");
-    let send = async |headers: &[(&str, &str)], body: &str| {
-        let headers = [&[form], headers].concat();
-        let sent = visitor
-            .client
-            .send(Method::POST, "/preferences", &headers, body.to_owned());
-        sent.await.unwrap()
+    let token = visitor.token("/preferences").await;
+    let send = async |body: &str| {
+        visitor
+            .send("/preferences", format!("form={token}&{body}"))
+            .await
     };
     let usual = visitor.page("/traces").await;
     assert!(usual.contains("<html lang=\"en\">"), "{usual}");
     let chosen = "keys=off&theme=dark&density=compact&zone=browser";
-    let saved = send(&[("sec-fetch-site", "same-origin")], chosen).await;
+    let saved = send(chosen).await;
     assert_eq!(saved.status, 303);
     assert_eq!(header(&saved, "location"), "/preferences?saved=1");
     let cookie = header(&saved, "set-cookie").to_owned();
@@ -324,17 +319,16 @@ async fn preferences_are_set_by_a_form_and_hold_for_one_browser() {
     }
     let form = browser.get("/preferences").await.unwrap().text();
     assert!(form.contains("value=\"dark\" checked"), "{form}");
-    let back = send(&[], "keys=on&theme=system").await;
+    let back = send("keys=on&theme=system").await;
     assert!(
         header(&back, "set-cookie").contains("Max-Age=0"),
         "all as usual: no cookie"
     );
-    let foreign = send(&[("sec-fetch-site", "cross-site")], chosen).await;
-    assert_eq!(foreign.status, 403);
-    let wrong = send(&[], "theme=pink").await;
-    assert_eq!(wrong.status, 400);
+    let wrong = send("theme=pink").await;
+    assert_eq!(wrong.status, 422);
+    assert!(wrong.text().contains("aria-describedby=\"problem-theme\""));
     assert!(wrong.text().contains("theme") && wrong.text().contains("system, light, dark"));
-    let large = send(&[], &"x".repeat(2_000)).await;
+    let large = send(&"x".repeat(2_000)).await;
     assert_eq!(large.status, 413);
     app.stop().await.unwrap();
 }

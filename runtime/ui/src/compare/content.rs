@@ -9,7 +9,7 @@ use super::query::{CompareQuery, OfSide};
 use super::side::CompareSide;
 use crate::Text;
 use crate::diff::Diff;
-use crate::shell::encode;
+use crate::shell::{encode, segment};
 use crate::words::kind_word;
 
 /// Bytes of the differences of one value that a page shows.
@@ -47,7 +47,7 @@ pub(super) fn of_traces(
         name: Text::from("the whole trace"),
         links: links(
             base,
-            traces.map(|trace| Some(format!("/{}", encode(trace?.id.as_str())))),
+            traces.map(|trace| Some(format!("/{}", segment(trace?.id.as_str())))),
         ),
         values: vec![
             ("Input", diff(|trace| trace.input.as_ref())),
@@ -98,7 +98,7 @@ pub(super) fn of_steps(
             .filter_map(|(label, diff)| Some((label, diff?))),
     );
     let path = |step: &Observation| {
-        let (trace, id) = (encode(step.trace_id.as_str()), encode(step.id.as_str()));
+        let (trace, id) = (segment(step.trace_id.as_str()), encode(step.id.as_str()));
         format!("/{trace}?observation={id}")
     };
     let [a, b] = both;

@@ -28,7 +28,7 @@ pub use self::rows::COMPARED_ROWS;
 use self::rows::{Compared, Shown, Window};
 pub use self::side::{CompareSide, Prints, Scored};
 use crate::format::count;
-use crate::shell::encode;
+use crate::shell::segment;
 use crate::words::many;
 use crate::{Shell, Text};
 
@@ -98,7 +98,7 @@ impl ComparePage {
             let raw = [&query.a, &query.b][at];
             let named = present[at].map(|side| {
                 let name = side.trace.name.as_deref().unwrap_or("Unnamed trace");
-                (Text::from(name), format!("{base}/traces/{}", encode(raw)))
+                (Text::from(name), format!("{base}/traces/{}", segment(raw)))
             });
             Head {
                 letter: LETTERS[at],

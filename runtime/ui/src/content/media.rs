@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::inline::{Found, inline_type};
 use crate::format::size;
 use crate::markup::Text;
-use crate::shell::encode;
+use crate::shell::{encode, segment};
 
 /// What the common APIs call a part of a message that is a medium.
 pub(super) const MEDIUM_TYPES: [&str; 22] = [
@@ -61,14 +61,16 @@ impl Addresses {
     /// Of a part of a trace, or of one of its observations.
     #[must_use]
     pub fn new(base: &str, trace: &str, observation: Option<&str>, part: &str) -> Self {
-        let trace = encode(trace);
-        let (of_step, id) = match observation.map(encode) {
-            Some(id) => (format!("/observations/{id}"), format!("&observation={id}")),
+        let (of_step, id) = match observation {
+            Some(id) => (
+                format!("/observations/{}", segment(id)),
+                format!("&observation={}", encode(id)),
+            ),
             None => (String::new(), String::new()),
         };
         Self {
-            raw: format!("{base}/traces/{trace}{of_step}/raw/{part}"),
-            value: format!("trace={trace}{id}&part={part}"),
+            raw: format!("{base}/traces/{}{of_step}/raw/{part}", segment(trace)),
+            value: format!("trace={}{id}&part={part}", encode(trace)),
             base: base.to_owned(),
             path: String::new(),
             is_filter: observation.is_none() && part == "metadata",

@@ -421,6 +421,7 @@ impl Chat {
                 ways: Ways {
                     before: Some(("Start of the conversation", source.page("&as=conversation"))),
                     behind: (from + n < n_all).then(|| ("Further messages", way(from + n))),
+                    ..Ways::default()
                 },
                 n_between: None,
                 ..Self::folded(Vec::new())

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, COOKIE};
+use axum::http::{HeaderMap, StatusCode};
 use perpend_catalog::{KeyOwner, SecretHash};
 use perpend_domain::access::{Permission, Scope};
 use perpend_domain::ids::{ProjectId, PublicKey};
@@ -12,7 +12,8 @@ use super::Credentials;
 use super::act::{Act, Allowed, decide, unguarded};
 use super::cache::Remembered;
 use super::key::{Caller, KnownKey};
-use super::session::{Begun, Shown};
+use super::refusals::Refusal;
+use super::session::{Begun, FormToken, InCookie, Shown};
 use super::throttle::{Attempt, Target};
 use crate::Web;
 use crate::client_address::ClientAddress;
@@ -97,6 +98,9 @@ pub(super) async fn authenticate(
         public_key: credentials.as_ref().map(Credentials::public_key),
     };
     let now = web.clock.now();
+    if let Some(public_key) = attempt.public_key {
+        note_refusal(web, public_key, &failure).await;
+    }
     Err(match failure {
         Failure::Problem(problem) => problem,
         Failure::Missing => {
@@ -109,6 +113,24 @@ pub(super) async fn authenticate(
         }
         Failure::Blocked(target, seconds) => web.throttle.refuse(&target, seconds, attempt, now),
     })
+}
+
+/// Remembers for the project of a known key that its secret was wrong.
+async fn note_refusal(web: &Web, public_key: &str, failure: &Failure) {
+    let (status, why) = match failure {
+        Failure::Wrong(Target::Key(_)) => (StatusCode::UNAUTHORIZED, "wrong secret"),
+        Failure::Blocked(Target::Key(_), _) => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many wrong secrets from this network",
+        ),
+        _ => return,
+    };
+    if let Ok(Some(key)) = known_key(web, public_key).await
+        && let KeyOwner::Project(project) = &key.owner
+    {
+        let at = web.clock.now();
+        web.refusals.note(project, Refusal { at, status, why });
+    }
 }
 
 /// [`authenticate`] without counting.
@@ -205,8 +227,11 @@ async fn by_admin_key(
     })
 }
 
-/// The act of the session in these headers, while what began it is valid.
-pub async fn act_of_session(web: &Web, headers: &HeaderMap) -> Result<Option<Act>, Problem> {
+/// The session in these headers, while what began it is valid: what is done in it, and what its forms carry.
+pub async fn session_of(
+    web: &Web,
+    headers: &HeaderMap,
+) -> Result<Option<(Act, FormToken)>, Problem> {
     let sessions = web.sessions().await?;
     let now = web.clock.now();
     let cookies = headers
@@ -216,9 +241,10 @@ pub async fn act_of_session(web: &Web, headers: &HeaderMap) -> Result<Option<Act
     let shown = cookies
         .filter_map(|cookies| sessions.in_cookies(cookies, now))
         .next();
-    let Some(Shown { project, begun }) = shown else {
+    let Some(InCookie { shown, token }) = shown else {
         return Ok(None);
     };
+    let Shown { project, begun } = shown;
     let scope = match begun {
         Begun::Token => Scope::Full,
         Begun::Pair(public_key) => match known_key(web, &public_key).await? {
@@ -228,11 +254,12 @@ pub async fn act_of_session(web: &Web, headers: &HeaderMap) -> Result<Option<Act
             _ => return Ok(None),
         },
     };
-    Ok(Some(Act {
+    let act = Act {
         project,
         scope,
         public_half: None,
-    }))
+    };
+    Ok(Some((act, token)))
 }
 
 /// The act of who sent these headers in a project, for what has no guard in front.

@@ -6,11 +6,13 @@ use axum::extract::Request;
 use axum::handler::Handler;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
+use perpend_catalog::KeyOwner;
 use perpend_domain::access::{Permission, Place, Scope};
 
 use super::act::{Allowed, decide};
 use super::caller::authenticate;
 use super::counted::charge_to_key;
+use super::refusals::Refusal;
 use crate::client_address::ClientAddress;
 use crate::problem::Problem;
 use crate::{Room, Web, otlp};
@@ -145,7 +147,18 @@ where
 async fn by_key(web: &Web, parts: &mut Parts, any: &[Permission]) -> Result<(), Problem> {
     let client = ClientAddress::in_request(&parts.extensions);
     let caller = authenticate(web, client, &parts.headers).await?;
-    match decide(caller, any)? {
+    let owner = caller.owner.clone();
+    let allowed = decide(caller, any).inspect_err(|problem| {
+        if let KeyOwner::Project(project) = &owner {
+            let refusal = Refusal {
+                at: web.clock.now(),
+                status: problem.code().status(),
+                why: "this key may not do it",
+            };
+            web.refusals.note(project, refusal);
+        }
+    });
+    match allowed? {
         Allowed::InProject(act) => parts.extensions.insert(act).map(drop),
         Allowed::InOrganization(act) => parts.extensions.insert(act).map(drop),
     };

@@ -6,6 +6,8 @@
 //! - **A session ends with what began it**: a key pair that is deleted or expires, or the token of a start that
 //!   another start took the place of.
 //! - **Signatures are compared in constant time.**
+//! - **A form is sent from a page of its session.** Its pages carry a token derived from the cookie, masked anew in each
+//!   answer: answers are compressed, and a text that stays the same could be guessed from their length.
 
 use std::fmt;
 
@@ -15,7 +17,8 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use perpend_catalog::Catalog;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::Timestamp;
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
 
 /// How long a login lasts.
 const SESSION_SECONDS: i64 = 14 * 24 * 3_600;
@@ -25,6 +28,49 @@ const COOKIE: &str = "perpend_session";
 pub const SESSION_KEY: &str = "session-key";
 /// Keeps a signature made here from being one anywhere else.
 const DOMAIN: &[u8] = b"session/2";
+const FORM_DOMAIN: &[u8] = b"form/1";
+
+/// What the forms of one session carry.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FormToken([u8; 32]);
+
+impl fmt::Debug for FormToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FormToken")
+    }
+}
+
+impl FormToken {
+    /// As a page carries it: no two answers have the same text.
+    pub fn masked(&self, ids: &dyn IdSource) -> String {
+        let mut hash = Sha256::new();
+        for _ in 0..2 {
+            hash.update(ids.uuid().as_bytes());
+        }
+        let mask: [u8; 32] = hash.finalize().into();
+        let mut both = [0; 64];
+        both[..32].copy_from_slice(&mask);
+        for (at, byte) in both[32..].iter_mut().enumerate() {
+            *byte = self.0[at] ^ mask[at];
+        }
+        URL_SAFE_NO_PAD.encode(both)
+    }
+
+    /// Whether a form carries this token.
+    pub fn is_in(&self, masked: &str) -> bool {
+        let Ok(both) = URL_SAFE_NO_PAD.decode(masked) else {
+            return false;
+        };
+        let Some((mask, hidden)) = both
+            .split_at_checked(32)
+            .filter(|(_, rest)| rest.len() == 32)
+        else {
+            return false;
+        };
+        let shown: Vec<u8> = mask.iter().zip(hidden).map(|(a, b)| a ^ b).collect();
+        shown.ct_eq(&self.0).into()
+    }
+}
 
 /// What a session was begun with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +86,13 @@ pub enum Begun {
 pub(super) struct Shown {
     pub(super) project: ProjectId,
     pub(super) begun: Begun,
+}
+
+/// A session as its cookie has it, and what its forms carry.
+#[derive(Clone, Debug)]
+pub(super) struct InCookie {
+    pub(super) shown: Shown,
+    pub(super) token: FormToken,
 }
 
 /// Makes and reads sessions.
@@ -138,14 +191,25 @@ impl Sessions {
     }
 
     /// The session in a `Cookie` header; `None` when there is none, or it has run out, or it was not signed here.
-    pub(super) fn in_cookies(&self, header: &str, now: Timestamp) -> Option<Shown> {
+    pub(super) fn in_cookies(&self, header: &str, now: Timestamp) -> Option<InCookie> {
         let cookies = header
             .split(';')
             .filter_map(|pair| pair.trim().split_once('='));
         let mut ours = cookies
             .filter(|(name, _)| *name == COOKIE)
             .map(|(_, value)| value);
-        ours.find_map(|value| self.read(value, now))
+        ours.find_map(|value| {
+            let shown = self.read(value, now)?;
+            let token = self.form_token(value);
+            Some(InCookie { shown, token })
+        })
+    }
+
+    fn form_token(&self, cookie: &str) -> FormToken {
+        let mut signer = self.signer.clone();
+        signer.update(FORM_DOMAIN);
+        signer.update(cookie.as_bytes());
+        FormToken(signer.finalize().into_bytes().into())
     }
 
     fn read(&self, value: &str, now: Timestamp) -> Option<Shown> {
@@ -182,6 +246,41 @@ mod tests {
         Begun::Pair("pk-1".to_owned())
     }
 
+    fn read(sessions: &Sessions, header: &str, now: Timestamp) -> Option<Shown> {
+        sessions.in_cookies(header, now).map(|found| found.shown)
+    }
+
+    #[derive(Debug)]
+    struct Counted(std::sync::atomic::AtomicU64);
+
+    impl IdSource for Counted {
+        fn uuid(&self) -> uuid::Uuid {
+            let n = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            uuid::Uuid::from_u128(u128::from(n))
+        }
+    }
+
+    #[test]
+    fn a_form_is_of_one_session_and_no_two_answers_show_the_same_text() {
+        let (project, now) = (ProjectId::new("p1").unwrap(), Timestamp::from_millis(0));
+        let ids = Counted(0.into());
+        let token = |key: &str, at: i64| {
+            let sessions = sessions(key);
+            let cookie = sessions.cookie(&project, begun(), now.plus_millis(at));
+            sessions.in_cookies(pair(&cookie), now).unwrap().token
+        };
+        let own = token("k", 0);
+        let (one, other) = (own.masked(&ids), own.masked(&ids));
+        assert!(one != other && own.is_in(&one) && own.is_in(&other));
+        assert_eq!(own, token("k", 0));
+        for foreign in [token("k", 5_000), token("other", 0)] {
+            assert!(!own.is_in(&foreign.masked(&ids)));
+        }
+        for forged in ["", "a", &one[..80], &format!("{one}AA"), &"A".repeat(86)] {
+            assert!(!own.is_in(forged), "{forged}");
+        }
+    }
+
     #[test]
     fn a_session_is_read_back_until_it_ends() {
         let (project, start) = (
@@ -197,11 +296,11 @@ mod tests {
             let header = format!("other=1; {}; last=2", pair(&cookie));
             let project = project.clone();
             let shown = Some(Shown { project, begun });
-            assert_eq!(sessions("k").in_cookies(&header, start), shown);
+            assert_eq!(read(&sessions("k"), &header, start), shown);
             let end = start.plus_millis(SESSION_SECONDS * 1_000);
             let before = end.plus_millis(-1);
-            assert_eq!(sessions("k").in_cookies(&header, before), shown);
-            assert_eq!(sessions("k").in_cookies(&header, end), None);
+            assert_eq!(read(&sessions("k"), &header, before), shown);
+            assert_eq!(read(&sessions("k"), &header, end), None);
         }
     }
 
@@ -210,15 +309,15 @@ mod tests {
         let (project, now) = (ProjectId::new("p1").unwrap(), Timestamp::from_millis(0));
         let cookie = sessions("k").cookie(&project, begun(), now);
         let cookie = pair(&cookie);
-        assert_eq!(sessions("other").in_cookies(cookie, now), None);
+        assert_eq!(read(&sessions("other"), cookie, now), None);
         let longer = cookie.replacen("=1", "=9", 1);
-        assert_eq!(sessions("k").in_cookies(&longer, now), None);
+        assert_eq!(read(&sessions("k"), &longer, now), None);
         // Neither another key pair nor the token began it.
         for other in ["pk-2", ""] {
             let encoded = |text: &str| format!(".{}.", URL_SAFE_NO_PAD.encode(text));
             let other = cookie.replacen(&encoded("pk-1"), &encoded(other), 1);
             assert_ne!(other, cookie);
-            assert_eq!(sessions("k").in_cookies(&other, now), None);
+            assert_eq!(read(&sessions("k"), &other, now), None);
         }
         for broken in [
             "",
@@ -227,10 +326,10 @@ mod tests {
             "perpend_session=x.y.z",
             "a",
         ] {
-            assert_eq!(sessions("k").in_cookies(broken, now), None, "{broken}");
+            assert_eq!(read(&sessions("k"), broken, now), None, "{broken}");
         }
         let ended = sessions("k").no_cookie();
-        assert_eq!(sessions("k").in_cookies(pair(&ended), now), None);
+        assert_eq!(read(&sessions("k"), pair(&ended), now), None);
     }
 
     #[test]
@@ -238,7 +337,7 @@ mod tests {
         let (project, now) = (ProjectId::new("p1").unwrap(), Timestamp::from_millis(0));
         let next_start = Sessions::new(b"k", "token of the next start", false);
         let by_token = sessions("k").cookie(&project, Begun::Token, now);
-        assert_eq!(next_start.in_cookies(pair(&by_token), now), None);
+        assert_eq!(read(&next_start, pair(&by_token), now), None);
         let by_pair = sessions("k").cookie(&project, begun(), now);
         assert!(next_start.in_cookies(pair(&by_pair), now).is_some());
     }

@@ -1,6 +1,7 @@
 //! What the pages promise, in a real browser: each module proves one kind of promise.
 
 mod accessible;
+mod changes;
 mod compare;
 mod content;
 mod data;
@@ -28,6 +29,7 @@ fn main() -> anyhow::Result<ExitCode> {
         steps::all(&shared),
         compare::all(&shared),
         content::all(&shared),
+        changes::all(&shared),
     ];
     let tests = of_each.into_iter().flatten().collect();
     Ok(shared.run(tests)?.exit_code())

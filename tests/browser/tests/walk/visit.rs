@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
-use perpend_browser::{Browser, Place, Server, Shared, Visitor};
+use perpend_browser::{Browser, Place, Shared, Visitor};
 use serde_json::Value;
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
@@ -21,11 +21,6 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         walk(
             "a_visitor_finds_the_scores_and_what_made_them_in_dark_colours",
             "dark",
-        ),
-        shared.test(
-            Place::Fresh,
-            "a_page_that_waits_for_the_first_trace_shows_it_by_itself",
-            waits_for_the_first_trace,
         ),
     ]
 }
@@ -360,26 +355,4 @@ async fn walk(visitor: &Visitor, look: &'static str) -> Result<()> {
     walk.finds_scores_and_reasons().await?;
     walk.reads_a_session().await?;
     walk.leaves().await
-}
-
-async fn waits_for_the_first_trace(visitor: &Visitor) -> Result<()> {
-    let Visitor { server, browser } = visitor;
-    visitor.log_in().await?;
-    let is_waiting = "document.querySelector('[data-wait]') !== null";
-    browser.wait_for(is_waiting).await?;
-    let command = browser.text(".empty").await?;
-    ensure!(command.contains(Server::KEYS.0) && command.contains(&server.origin));
-    let span = r#"{ traceId: '0123456789abcdef0123456789abcdef', spanId: '0123456789abcdef', name: 'hello',
-        startTimeUnixNano: Date.now() + '000000', endTimeUnixNano: Date.now() + '000000' }"#;
-    let (public, secret) = Server::KEYS;
-    browser
-        .eval(&format!(
-            "void fetch('/api/public/otel/v1/traces', {{ method: 'POST', \
-               headers: {{ 'content-type': 'application/json', authorization: 'Basic ' + btoa('{public}:{secret}') }}, \
-               body: JSON.stringify({{ resourceSpans: [{{ scopeSpans: [{{ spans: [{span}] }}] }}] }}) }})"
-        ))
-        .await?;
-    browser.wait_for(&format!("!({is_waiting})")).await?;
-    ensure!(browser.text(".cards").await?.contains("Traces"));
-    visitor.assert_quiet().await
 }

@@ -1,0 +1,121 @@
+//! Forms of pages: where they were sent from, read, acted on once, and answered with the page that they were sent from.
+//!
+//! Invariants:
+//! - **Only a page of the session sends its forms.** A handler gets the fields from [`Sent`] alone, which asks for the
+//!   origin and for the token in the form.
+//! - **Twice is once.** What a handler does goes through [`Sent::once`].
+
+use axum::extract::{FromRequest, OriginalUri, Request};
+use axum::http::HeaderValue;
+use axum::http::header::SET_COOKIE;
+use axum::response::{IntoResponse, Redirect, Response};
+use perpend_domain::plugin::Digest;
+use perpend_web::admission;
+use perpend_web::extract::Params;
+use perpend_web::problem::{Code, Problem};
+
+use crate::acted::{Done, Key, TOLD_COOKIE, UNDO_SECONDS};
+use crate::sent;
+use crate::state::App;
+use crate::viewer::{Viewer, of_session};
+
+/// Largest form that only somebody with a session sends.
+const MAX_BYTES: usize = 64 << 10;
+
+/// A form that a page of the viewer's session sent.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) viewer: Viewer,
+    pub(super) fields: Params,
+    key: Key,
+}
+
+impl FromRequest<App> for Sent {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let Some(viewer) = request.extensions().get::<Viewer>().cloned() else {
+            tracing::error!("a form without a guard asks who sent it");
+            return Err(Problem::internal());
+        };
+        sent::same_site(app, request.headers())?;
+        let path = path(&request);
+        let body = admission::read(&app.web, request, MAX_BYTES).await?.bytes;
+        let fields = Params::parse(&String::from_utf8_lossy(&body));
+        token(&viewer, &fields)?;
+        let key = Key {
+            token: viewer.token,
+            digest: Digest::of(&[path.as_bytes(), b"\n", &body].concat()),
+        };
+        Ok(Self {
+            viewer,
+            fields,
+            key,
+        })
+    }
+}
+
+impl Sent {
+    /// Where the sender goes on.
+    pub(super) fn back(&self) -> String {
+        let back = self.fields.text("back").and_then(sent::local);
+        back.map_or_else(|| self.viewer.base(), str::to_owned)
+    }
+
+    /// Acts, unless this very form was acted on a moment ago, and leads the sender on to where that is told.
+    pub(super) async fn once(
+        &self,
+        app: &App,
+        act: impl Future<Output = Result<Done, Problem>>,
+    ) -> Result<Response, Problem> {
+        let slot = app.acted().slot(&self.key, app.web.clock.now());
+        slot.get_or_try_init(|| act).await?;
+        let mut response = Redirect::to(&self.back()).into_response();
+        let id = self.key.id();
+        let cookie =
+            format!("{TOLD_COOKIE}={id}; Path=/; Max-Age={UNDO_SECONDS}; HttpOnly; SameSite=Lax");
+        if let Ok(cookie) = HeaderValue::try_from(cookie) {
+            response.headers_mut().insert(SET_COOKIE, cookie);
+        }
+        Ok(response)
+    }
+}
+
+fn path(request: &Request) -> String {
+    let address = request.extensions().get::<OriginalUri>();
+    address
+        .map_or(request.uri(), |address| &address.0)
+        .path()
+        .to_owned()
+}
+
+/// The token of the viewer's session is in the form.
+fn token(viewer: &Viewer, fields: &Params) -> Result<(), Problem> {
+    let shown = fields.text("form").unwrap_or_default();
+    match viewer
+        .token
+        .is_in(shown.split('.').next().unwrap_or_default())
+    {
+        true => Ok(()),
+        false => Err(Problem::new(
+            Code::AccessDenied,
+            "this form does not belong to your session: open the page again, then send it",
+        )),
+    }
+}
+
+/// The fields of a form that needs no session. Where there is one the form has to be of it.
+pub(super) async fn of_anybody(
+    app: &App,
+    request: Request,
+    max_bytes: usize,
+) -> Result<Params, Problem> {
+    sent::same_site(app, request.headers())?;
+    let viewer = of_session(app, request.headers()).await?;
+    let body = admission::read(&app.web, request, max_bytes).await?.bytes;
+    let fields = Params::parse(&String::from_utf8_lossy(&body));
+    if let Some(viewer) = viewer {
+        token(&viewer, &fields)?;
+    }
+    Ok(fields)
+}

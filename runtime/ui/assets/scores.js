@@ -1,0 +1,48 @@
+// Scores that are on their way appear by themselves: their part of the page is asked for again until nothing is waited
+// for. Without this script the page shows them when it is opened again. Markup comes from the server alone.
+"use strict";
+
+const SOON = 1_000;
+const LATER = 15_000;
+
+let pause = SOON;
+let next = 0;
+let of = null;
+let watched = null;
+
+async function ask() {
+  const part = document.getElementById("pane-scores");
+  const from = part?.dataset.from ?? location.href;
+  const answer = await fetch(from, { headers: { accept: "text/html" } }).catch(() => null);
+  const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => null) : null;
+  // Another step was opened meanwhile.
+  if (part !== document.getElementById("pane-scores")) return plan();
+  const page = html === null ? null : new DOMParser().parseFromString(html, "text/html");
+  const now = page?.getElementById("pane-scores");
+  // Tokens differ in each answer.
+  if (now && now.textContent !== part.textContent && !part.contains(document.activeElement)) {
+    const more = now.querySelectorAll(".card-score").length - part.querySelectorAll(".card-score").length;
+    part.replaceWith(now);
+    pause = SOON;
+    if (more > 0) document.dispatchEvent(new CustomEvent("say", { detail: { text: more === 1 ? "1 new score" : `${more} new scores` } }));
+  } else {
+    pause = Math.min(LATER, 1.5 * pause);
+  }
+  plan();
+}
+
+function plan() {
+  clearTimeout(next);
+  const part = watched = document.getElementById("pane-scores");
+  if (document.hidden || part?.dataset.unsettled === undefined) return;
+  if (part.dataset.from !== of) pause = SOON;
+  of = part.dataset.from;
+  next = setTimeout(ask, pause);
+}
+
+// The pane is swapped by other scripts.
+new MutationObserver(() => {
+  if (document.getElementById("pane-scores") !== watched) plan();
+}).observe(document.getElementById("main"), { childList: true, subtree: true });
+document.addEventListener("visibilitychange", plan);
+plan();

@@ -1,0 +1,109 @@
+//! What every form of a page needs: the fields that show where it was sent from, what was wrong with it, and what it did.
+
+use crate::Text;
+
+/// The fields that each form of a page carries, and what the last one did.
+#[derive(Clone, Debug, Default)]
+pub struct FormKit {
+    /// Masked: another text in every answer. Empty where there is no session.
+    pub token: String,
+    /// Where the sender goes on: the address of the page.
+    pub back: String,
+    /// What the last form did, while it can be undone.
+    pub told: Option<Told>,
+}
+
+/// What a form did, in words, and the way to undo it.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Names what was done: a script announces it once.
+    pub id: String,
+    /// `Bookmark set`.
+    pub words: Text,
+    /// Absent for what cannot be undone.
+    pub undo: Option<Undo>,
+}
+
+/// The form that undoes another one.
+#[derive(Clone, Debug)]
+pub struct Undo {
+    /// Where it is sent to.
+    pub action: String,
+    /// Names and values of its fields.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+/// A form that was not accepted: what was typed, and what is wrong with it.
+#[derive(Clone, Debug, Default)]
+pub struct Tried {
+    /// Names and values of the fields as they were sent.
+    pub typed: Vec<(&'static str, String)>,
+    /// Names of fields, and what is wrong with them.
+    pub problems: Vec<(&'static str, Text)>,
+}
+
+impl Tried {
+    /// What was typed into a field.
+    pub(crate) fn typed(&self, field: &str) -> &str {
+        let found = self.typed.iter().find(|(name, _)| *name == field);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// What is wrong with a field.
+    pub(crate) fn problem(&self, field: &str) -> Option<&Text> {
+        let found = self.problems.iter().find(|(name, _)| *name == field);
+        found.map(|(_, problem)| problem)
+    }
+}
+
+/// What stands before the token in a page.
+const BEFORE_TOKEN: &[u8] = b"name=\"form\" value=\"";
+/// Characters of a token that differ from answer to answer.
+const MASKED: usize = 86;
+
+/// The parts of a page that are the same in each answer with the same content: all but the masked tokens. Nothing that is
+/// shown can look like one, because quotes in it are escaped.
+pub fn without_tokens(html: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(html);
+    std::iter::from_fn(move || {
+        let all = rest.take()?;
+        let found = all
+            .windows(BEFORE_TOKEN.len())
+            .position(|part| part == BEFORE_TOKEN);
+        let Some(at) = found else {
+            return Some(all);
+        };
+        let (part, behind) = all.split_at(at + BEFORE_TOKEN.len());
+        rest = Some(behind.get(MASKED..).unwrap_or_default());
+        Some(part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_the_same_whatever_its_tokens_are() {
+        let page = |token: char| {
+            let token = token.to_string().repeat(MASKED);
+            format!(
+                "<p><input name=\"form\" value=\"{token}.7\">a<input name=\"form\" value=\"{token}.7\">"
+            )
+        };
+        let parts = |page: &str| {
+            without_tokens(page.as_bytes())
+                .map(<[u8]>::to_vec)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(parts(&page('a')), parts(&page('b')));
+        let whole = parts(&page('a')).concat();
+        assert_eq!(whole.len(), page('a').len() - 2 * MASKED);
+        assert_ne!(parts(&page('a')), parts(&page('a').replace(".7", ".8")));
+        assert_eq!(
+            parts("name=\"form\" value=\"short"),
+            [b"name=\"form\" value=\"".to_vec(), Vec::new()]
+        );
+        assert_eq!(parts("plain"), [b"plain".to_vec()]);
+    }
+}

@@ -1,0 +1,345 @@
+//! What people change, and what changes under their eyes.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use fantoccini::actions::{InputSource, MOUSE_BUTTON_LEFT, MouseActions, PointerAction};
+use libtest_mimic::Trial;
+use perpend_browser::{Browser, Place, Server, Shared, Visitor};
+use serde_json::json;
+
+use crate::data;
+
+const ENTER: &str = "\u{e007}";
+const TOAST: &str = "document.getElementById('toast').innerText";
+
+pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
+    vec![
+        shared.test(
+            Place::Fresh,
+            "the_printed_command_says_why_it_was_refused_then_turns_the_page_and_back_after_logging_out_shows_nothing",
+            waits_for_the_first_trace,
+        ),
+        shared.test(
+            Place::Own,
+            "a_bookmark_and_a_tag_are_set_in_place_and_undone_by_a_key_and_without_script",
+            marks,
+        ),
+        shared.test(
+            Place::Own,
+            "a_failed_execution_is_requeued_and_its_score_appears_by_itself",
+            requeues,
+        ),
+        shared.test(
+            Place::Own,
+            "a_part_of_the_time_axis_is_drawn_over_and_stays_after_a_reload",
+            zooms,
+        ),
+        shared.test(
+            Place::Own,
+            "turns_are_played_over_the_end_of_a_page_and_with_keys_off_none_does_anything",
+            plays,
+        ),
+    ]
+}
+
+/// The command as a shell runs it; what it prints.
+fn run(command: &str) -> Result<String> {
+    let done = Command::new("bash").args(["-c", command]).output()?;
+    ensure!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+async fn waits_for_the_first_trace(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    visitor.log_in().await?;
+    let is_waiting = "document.querySelector('[data-wait]') !== null";
+    browser.wait_for(is_waiting).await?;
+    let command = browser
+        .eval("Array.from(document.querySelectorAll('pre.code'), (pre) => pre.textContent).find((text) => text.startsWith('curl'))")
+        .await?;
+    let command = command.as_str().context("a command")?;
+    ensure!(command.contains(Server::KEYS.0) && command.contains(&server.origin));
+    run(command)?;
+    let said = "document.getElementById('waits').textContent.includes('last request refused: 401 wrong secret')";
+    browser.wait_for(said).await?;
+    run(&command.replace("secret key", Server::KEYS.1))?;
+    browser.wait_for(&format!("!({is_waiting})")).await?;
+    ensure!(browser.text(".cards").await?.contains("Traces"));
+    visitor.assert_quiet().await?;
+    visitor.open("/traces").await?;
+    ensure!(browser.text("main").await?.contains("hello"));
+    browser.click(".who button").await?;
+    browser.wait_for("location.pathname === '/login'").await?;
+    browser.client.back().await?;
+    browser
+        .wait_for("location.pathname === '/login' && !document.body.innerText.includes('hello')")
+        .await
+}
+
+async fn marks(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    server
+        .send(&data::many(30_000, 2, "worth keeping", "kim"))
+        .await?;
+    visitor.log_in().await?;
+    visitor.open("/traces?q=name%3A%22worth+keeping%22").await?;
+    let pressed = |place: &str, is: bool| {
+        format!(
+            "document.querySelector('{place} [data-mark]').getAttribute('aria-pressed') === '{is}'"
+        )
+    };
+    browser.eval("void (window.stays = true)").await?;
+    browser.press("jjb").await?;
+    let second = "tbody tr:nth-child(2)";
+    browser.wait_for(&pressed(second, true)).await?;
+    browser
+        .expect(&pressed("tbody tr:nth-child(1)", false))
+        .await?;
+    browser
+        .wait_for(&format!("{TOAST}.includes('Bookmark set.')"))
+        .await?;
+    browser.press("z").await?;
+    browser.wait_for(&pressed(second, false)).await?;
+    browser
+        .expect("window.stays && document.activeElement.closest('tr') === document.querySelector('tbody tr:nth-child(2)')")
+        .await?;
+    browser.click(&format!("{second} .name")).await?;
+    browser
+        .wait_for("document.getElementById('marks') !== null")
+        .await?;
+    browser.press("b").await?;
+    browser.wait_for(&pressed("#marks", true)).await?;
+    browser
+        .fill("#field-add", &format!("golden <1>{ENTER}"))
+        .await?;
+    browser
+        .wait_for("document.querySelector('.of-tag bdi')?.textContent === 'golden <1>'")
+        .await?;
+    // What a field is for is typed into it.
+    browser.press("z").await?;
+    browser
+        .expect("document.querySelector('.of-tag') !== null && document.getElementById('field-add').value === 'z'")
+        .await?;
+    browser.fill("#field-add", &format!("  {ENTER}")).await?;
+    browser
+        .wait_for("document.activeElement.matches('.problems') && document.querySelector('#field-add[aria-invalid]') !== null")
+        .await?;
+    browser.allow_scripts(false).await?;
+    let path = format!("/traces/{}", data::trace_id(30_000));
+    visitor.open(&path).await?;
+    browser.click(".remove").await?;
+    browser
+        .wait_for(
+            "document.querySelector('main > #told')?.innerText.includes('golden <1> removed')",
+        )
+        .await?;
+    browser
+        .expect("document.querySelector('.of-tag') === null")
+        .await?;
+    browser.click("#told button").await?;
+    browser
+        .wait_for("document.querySelector('.of-tag') !== null")
+        .await?;
+    browser.allow_scripts(true).await
+}
+
+async fn requeues(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let evaluator = json!({
+        "type": "plugin", "name": "requeued length", "plugin": "perpend/text", "evaluator": "length",
+        "config": { "max": 1000 },
+    });
+    let evaluator = server.post("/api/public/v2/evaluators", &evaluator).await?;
+    let filter =
+        json!([{ "type": "string", "column": "name", "operator": "=", "value": "without output" }]);
+    let rule = json!({
+        "name": "requeued", "enabled": true, "settleMs": 0, "filter": filter,
+        "evaluatorAssignments": [{ "evaluatorId": evaluator["id"] }],
+    });
+    server
+        .post("/api/public/v2/evaluation-rules", &rule)
+        .await?;
+    let trace = data::trace_id(31_000);
+    let bare = data::span(&trace, 1, None, "without output", &[]);
+    server.send(&[bare]).await?;
+    perpend_it::wait_for(&server.client, "/api/v1/failed-executions", |answer| {
+        perpend_it::count(answer) == 1
+    })
+    .await?;
+    visitor.log_in().await?;
+    let step = format!("/traces/{trace}?observation={}", data::span_id(1));
+    visitor.open(&step).await?;
+    let pane = browser.text("#pane-scores").await?;
+    ensure!(
+        pane.contains("failed") && pane.contains("Attempts") && pane.contains("Class"),
+        "{pane}"
+    );
+    // Meanwhile the output came.
+    let whole = data::span(&trace, 1, None, "without output", &data::said("a", "b"));
+    server.send(&[whole]).await?;
+    browser.eval("void (window.stays = true)").await?;
+    browser.click("#pane-scores form button").await?;
+    browser
+        .wait_for(&format!("{TOAST}.includes('Requeued')"))
+        .await?;
+    browser
+        .wait_for("window.stays && document.querySelector('#pane-scores .card-score') !== null")
+        .await?;
+    visitor.assert_quiet().await
+}
+
+/// Draws over a part of the axis with the pressed pointer, from one share of it to another.
+async fn draw(browser: &Browser, shares: [f64; 2]) -> Result<()> {
+    let axis = browser
+        .eval("(({ left, width, top }) => [left, width, top + 8])(document.querySelector('.ticks').getBoundingClientRect())")
+        .await?;
+    let at = |n: usize| axis[n].as_f64().context("an edge");
+    let (left, width, y) = (at(0)?, at(1)?, at(2)?);
+    let [from, to] = shares.map(|share| PointerAction::MoveTo {
+        duration: None,
+        x: left + share * width,
+        y,
+    });
+    let button = MOUSE_BUTTON_LEFT;
+    let drag = MouseActions::new("mouse".to_owned())
+        .then(from)
+        .then(PointerAction::Down { button })
+        .then(to)
+        .then(PointerAction::Up { button });
+    Ok(browser.client.perform_actions(drag).await?)
+}
+
+async fn zooms(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let trace = data::trace_id(32_000);
+    let mut spans = vec![data::span(&trace, 1, None, "four seconds", &[])];
+    for n in 2..6 {
+        spans.push(data::span(&trace, n, Some(1), &format!("second {n}"), &[]));
+    }
+    let begun: u64 = spans[0]["startTimeUnixNano"]
+        .as_str()
+        .context("a time")?
+        .parse()?;
+    let second = 1_000_000_000;
+    spans[0]["endTimeUnixNano"] = (begun + 4 * second).to_string().into();
+    for (n, span) in (0..).zip(&mut spans[1..]) {
+        span["startTimeUnixNano"] = (begun + n * second).to_string().into();
+        span["endTimeUnixNano"] = (begun + (n + 1) * second - 1_000_000).to_string().into();
+    }
+    server.send(&spans).await?;
+    visitor.log_in().await?;
+    visitor.open(&format!("/traces/{trace}")).await?;
+    browser.press("2").await?;
+    browser
+        .wait_for("location.search.includes('v=time')")
+        .await?;
+    draw(browser, [0.25, 0.5]).await?;
+    browser.wait_for("location.search.includes('t0=')").await?;
+    let zoom = browser.eval("location.search").await?;
+    let is_right = "(() => {
+        const [t0, t1] = ['t0', 't1'].map((name) => Number(new URLSearchParams(location.search).get(name)));
+        const ticks = Array.from(document.querySelectorAll('.ticks span'), (tick) => tick.getBoundingClientRect());
+        const apart = ticks.every((tick, n) => n === 0 || ticks[n - 1].right <= tick.left);
+        const bars = Array.from(document.querySelectorAll('.window .bar rect'), (bar) => [bar.x.baseVal.value, bar.width.baseVal.value]);
+        const cut = bars.length > 0 && bars.every(([x, width]) => x >= 0 && width >= 0 && x + width <= 1000.5);
+        const critical = document.querySelector('.window .critical') !== null;
+        return Math.abs(t0 - 1000) < 60 && Math.abs(t1 - 2000) < 60 && ticks.length >= 3 && ticks.length <= 9 && apart && cut && critical;
+    })()";
+    browser.expect(is_right).await?;
+    browser.client.refresh().await?;
+    browser
+        .wait_for(&format!(
+            "location.search === {zoom} && document.querySelector('.ticks span') !== null"
+        ))
+        .await?;
+    browser.expect(is_right).await?;
+    visitor.assert_quiet().await?;
+    // A part that does not come says so, and comes when it is asked for again.
+    let blocked = async |urls: &[&str]| {
+        browser.protocol("Network.enable", json!({})).await?;
+        let urls = json!({ "urls": urls });
+        browser.protocol("Network.setBlockedURLs", urls).await
+    };
+    blocked(&["*/detail*"]).await?;
+    browser.press("jj").await?;
+    browser
+        .wait_for("document.querySelector('#detail > .failed[role=alert]') !== null")
+        .await?;
+    browser
+        .expect("document.querySelectorAll('.window > .row').length === 5")
+        .await?;
+    blocked(&[]).await?;
+    browser.click("#detail .failed button").await?;
+    browser
+        .wait_for("document.querySelector('#detail .id').textContent === document.querySelector('.grid [aria-selected=true]').dataset.step")
+        .await
+}
+
+async fn plays(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let mut turns = data::many(33_000, 45, "turn", "sam");
+    for turn in &mut turns {
+        let session = json!({ "key": "session.id", "value": { "stringValue": "played" } });
+        turn["attributes"]
+            .as_array_mut()
+            .context("a list")?
+            .push(session);
+    }
+    server.send(&turns).await?;
+    visitor.log_in().await?;
+    visitor.open("/sessions/played?turn=20").await?;
+    let on = |turn: u64| format!("document.activeElement.closest('.turn')?.id === 'turn-{turn}'");
+    browser.wait_for(&on(20)).await?;
+    browser.press("j").await?;
+    browser.wait_for(&on(21)).await?;
+    browser.press(&"j".repeat(19)).await?;
+    browser
+        .wait_for(&format!("location.search === '?turn=40' && {}", on(40)))
+        .await?;
+    browser.press("k").await?;
+    browser.wait_for(&on(39)).await?;
+
+    visitor.open("/preferences").await?;
+    browser.click("[name=keys][value=off]").await?;
+    browser.click("main [type=submit]").await?;
+    browser.wait_for("location.search === '?saved=1'").await?;
+    for path in ["/traces", "/sessions/played", "/sessions"] {
+        visitor.open(path).await?;
+        let before = browser.eval("location.href").await?;
+        browser.press("jkpbzynof/2?>gt").await?;
+        browser
+            .expect(&format!(
+                "location.href === {before} && document.activeElement === document.body && !document.querySelector('dialog[open]')"
+            ))
+            .await?;
+        browser.press("\u{e004}").await?;
+        browser
+            .expect("document.activeElement.matches('.skip')")
+            .await?;
+    }
+    browser
+        .eval("void dispatchEvent(new KeyboardEvent('keydown', { key: 'k', ctrlKey: true }))")
+        .await?;
+    browser
+        .wait_for("document.getElementById('palette').open")
+        .await?;
+    browser.press(">users").await?;
+    browser
+        .wait_for("document.getElementById('hits-said').textContent === '1 found'")
+        .await?;
+    browser
+        .expect("Array.from(document.getElementById('hits').children).every((one) => one.matches('[role=group]'))")
+        .await?;
+    browser.press("\u{e015}").await?;
+    browser.press(ENTER).await?;
+    browser
+        .wait_for("location.pathname.endsWith('/users')")
+        .await?;
+    visitor.assert_quiet().await
+}
