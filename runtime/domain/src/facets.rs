@@ -55,7 +55,7 @@ pub struct Facets {
 }
 
 /// A number that was counted as far as a bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// So many were counted.
     pub n: u64,

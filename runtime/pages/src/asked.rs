@@ -1,7 +1,7 @@
 //! What an address asks of the list of traces.
 
 use perpend_telemetry::{TraceCursor, TracesFrom};
-use perpend_ui::{Columns, ListPage, MAX_COLUMNS, ROWS, Sort, Text, TracesQuery, count};
+use perpend_ui::{Columns, END, ListPage, MAX_COLUMNS, ROWS, Sort, Text, TracesQuery, count};
 
 /// A list has no page behind this one.
 const MAX_PAGE: u32 = 1_000_000;
@@ -19,6 +19,8 @@ pub(super) struct Asked {
     pub(super) peek: Option<String>,
     /// The values of some columns are counted on the page.
     pub(super) has_facets: bool,
+    /// The list is counted to its end.
+    pub(super) counts_all: bool,
     pub(super) notices: Vec<Text>,
 }
 
@@ -29,7 +31,7 @@ impl Asked {
         let mut columns: Vec<String> = Vec::new();
         let mut peek = None;
         let [mut after, mut before] = [const { String::new() }; 2];
-        let mut has_facets = false;
+        let [mut has_facets, mut counts_all] = [false; 2];
         for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
             let value = value.into_owned();
             match name.as_ref() {
@@ -40,6 +42,7 @@ impl Asked {
                 "after" => after = value,
                 "before" => before = value,
                 "facets" => has_facets = value == "1",
+                "count" => counts_all = value == "exact",
                 "peek" => peek = Some(value).filter(|id| !id.is_empty()),
                 // Each box of the form has one, and what is typed beside them.
                 "cols" => columns.push(value),
@@ -57,6 +60,7 @@ impl Asked {
         let page = match &from {
             Some(TracesFrom::After(cursor)) => ListPage::After(cursor.to_string()),
             Some(TracesFrom::Before(cursor)) => ListPage::Before(cursor.to_string()),
+            Some(TracesFrom::End) => ListPage::Last,
             None => ListPage::Number(number(&page, &mut notices)),
         };
         Self {
@@ -65,6 +69,7 @@ impl Asked {
             from,
             peek,
             has_facets,
+            counts_all,
             notices,
         }
     }
@@ -115,6 +120,9 @@ fn cursor(after: &str, before: &str, sort: &Sort, notices: &mut Vec<Text>) -> Op
         ("", before) => ("before", before),
         (after, _) => ("after", after),
     };
+    if (name, raw) == ("before", END) {
+        return Some(TracesFrom::End);
+    }
     let Some(cursor) = TraceCursor::read(raw, &sort.order) else {
         let message = format!(
             "{name}: {} is not a cursor of this order, so this is the first page.",

@@ -161,13 +161,13 @@ pub(super) async fn user(
             test: Test::Text(TextOp::Equal, user),
         }],
     };
-    let traces = read::traces(&app, &viewer.project, by_user, 1, OF_USER).await?;
+    let traces = read::newest(&app, &viewer.project, by_user, OF_USER).await?;
     let view = UserPage {
         shell: viewer.shell(Section::Users),
         line: GroupLine::new(GroupedBy::User, group),
         has_more_sessions: sessions.has_more,
         sessions: lines_of(GroupedBy::Session, sessions.items),
-        traces: lines::of(&app, &viewer.project, &traces.traces).await?,
+        traces: lines::of(&app, &viewer.project, &traces).await?,
     };
     page(StatusCode::OK, &view)
 }

@@ -7,7 +7,7 @@ use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::filter::{Condition, Filter, TRACES};
 use perpend_domain::trace_list::TraceQuery;
 use perpend_query::Parsed;
-use perpend_telemetry::{TestedTraces, TracesFrom};
+use perpend_telemetry::{Bounds, TestedTraces, TracesFrom};
 use perpend_ui::{ListPage, Pager, Section, TermChip, Text, TracesPage, Ways};
 use perpend_web::problem::Problem;
 
@@ -21,9 +21,9 @@ use crate::{facets, lines, peek, read, setup};
 /// Terms of which it is said how many traces they alone leave.
 const MAX_ALONE: usize = 10;
 /// Counted as far as the first; of traces that no index can tell so many are looked through.
-const ALONE: (u64, u64) = (10_000, 2_000);
-/// Traces that are looked through for what no index can tell, such as the words of a step.
-const MAX_TESTED: u64 = 20_000;
+const ALONE: (Option<u64>, u64) = (Some(MAX_COUNTED), 2_000);
+/// Traces that are counted where there is a filter.
+const MAX_COUNTED: u64 = 10_000;
 
 pub(super) async fn show(
     State(app): State<App>,
@@ -37,6 +37,7 @@ pub(super) async fn show(
         from,
         peek,
         has_facets,
+        counts_all,
         notices,
     } = Asked::new(raw.as_deref());
     let Conditions { parsed, hides_own } = Conditions::new(&query.q);
@@ -56,17 +57,21 @@ pub(super) async fn show(
         view.with_own = Some(all.first(view.shell.base()));
     }
     view.json = json(&parsed);
-    fill(&app, &viewer, parsed.filter.clone(), from, &mut view).await?;
+    let bounds = Bounds {
+        max_tested: read::MAX_TESTED,
+        max_counted: (!counts_all && !view.terms.is_empty()).then_some(MAX_COUNTED),
+    };
+    let filter = parsed.filter.clone();
+    fill(&app, &viewer, (filter, bounds), from, &mut view).await?;
     if view.lines.is_empty() && view.pager.is_first() {
         let hidden = parsed.filter.conditions.last().filter(|_| hides_own);
         count_alone(&app, &viewer, (&parsed, hidden), &mut view).await?;
     }
     let is_bare = view.lines.is_empty() && view.terms.is_empty();
     if is_bare
-        && read::traces(&app, &viewer.project, Filter::default(), 1, 1)
+        && read::newest(&app, &viewer.project, Filter::default(), 1)
             .await?
-            .n_total
-            == 0
+            .is_empty()
     {
         view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
     }
@@ -134,7 +139,7 @@ fn json(parsed: &Parsed) -> String {
 async fn fill(
     app: &App,
     viewer: &Viewer,
-    filter: Filter,
+    (filter, bounds): (Filter, Bounds),
     from: Option<TracesFrom>,
     view: &mut TracesPage,
 ) -> Result<(), Problem> {
@@ -152,22 +157,23 @@ async fn fill(
         ..TraceQuery::default()
     };
     let telemetry = &app.store.telemetry;
-    let tested = telemetry.traces_from(&viewer.project, &asked, from.as_ref(), MAX_TESTED);
+    let tested = telemetry.traces_from(&viewer.project, &asked, from.as_ref(), bounds);
     let TestedTraces {
-        found,
+        traces,
+        total,
         n_left,
         places,
     } = tested.await?;
     view.n_left = n_left;
-    let n = found.items.len() as u64;
-    // Behind a cursor the total is known only where no trace had to be tested.
-    let total = places.n_before.map(|_| found.n_total);
+    let n = traces.len() as u64;
     let to = |label, page: ListPage| Some((label, view.query.address(&viewer.base(), &page)));
-    let last = |total: u64| u32::try_from(total.div_ceil(view.query.n.into())).ok();
+    let is_counted = total.is_some_and(|total| !total.is_more);
     view.pager = Pager {
         n_before: places.n_before,
         n,
         total,
+        exact: (!is_counted && from.is_none() && bounds.max_counted.is_some())
+            .then(|| view.query.counted(&viewer.base())),
         ways: Ways {
             first: (places.n_before != Some(0)).then(|| view.query.first(&viewer.base())),
             before: places
@@ -177,11 +183,11 @@ async fn fill(
                 .last
                 .as_ref()
                 .and_then(|place| to("Next", ListPage::After(place.to_string()))),
-            last: (places.last.and(total).and_then(last))
-                .map(|last| view.query.address(&viewer.base(), &ListPage::Number(last))),
+            last: (places.last.is_some())
+                .then(|| view.query.address(&viewer.base(), &ListPage::Last)),
         },
     };
-    let traces: Vec<_> = found.items.into_iter().map(|stored| stored.trace).collect();
+    let traces: Vec<_> = traces.into_iter().map(|stored| stored.trace).collect();
     view.lines = lines::with(app, &viewer.project, &traces, &view.query.columns).await?;
     view.may_mark = viewer.may(TraceMark);
     for line in &mut view.lines {

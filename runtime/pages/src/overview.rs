@@ -5,6 +5,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::evaluation::ExecutionState;
 use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
+use perpend_domain::observation::Level;
 use perpend_domain::time::Timestamp;
 use perpend_ui::{Figure, OverviewPage, RangeLink, Section, Text, Waiting, change, encode};
 use perpend_web::problem::Problem;
@@ -77,7 +78,7 @@ pub(super) async fn show(
     let any = Filter {
         conditions: vec![read::without_own(TRACES)],
     };
-    let any = read::traces(&app, &viewer.project, any, 1, 1).await?;
+    let any = read::newest(&app, &viewer.project, any, 1).await?;
     let mut view = OverviewPage {
         shell: viewer.shell(Section::Overview),
         ranges: Vec::new(),
@@ -85,10 +86,10 @@ pub(super) async fn show(
         charts: Vec::new(),
         waiting: Vec::new(),
         failed: Vec::new(),
-        newest: any.traces.first().map(|trace| trace.timestamp),
+        newest: any.first().map(|trace| trace.timestamp),
         setup: None,
     };
-    if any.traces.is_empty() {
+    if any.is_empty() {
         view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
         return page(StatusCode::OK, &view);
     }
@@ -109,10 +110,10 @@ pub(super) async fn show(
     view.figures = figures(&app, &viewer, range).await?;
     view.charts = charts::of(&app, &viewer, range).await?;
     view.waiting = waiting(&app, &viewer).await?;
-    let mut errors = passing("errorCount", Test::Number(Order::AtLeast, 1.0));
+    let mut errors = passing("level", Test::AnyOf(vec![Level::Error.as_str().to_owned()]));
     errors.conditions.push(read::without_own(TRACES));
-    let failed = read::traces(&app, &viewer.project, errors, 1, FAILED).await?;
-    view.failed = lines::of(&app, &viewer.project, &failed.traces).await?;
+    let failed = read::newest(&app, &viewer.project, errors, FAILED).await?;
+    view.failed = lines::of(&app, &viewer.project, &failed).await?;
     page(StatusCode::OK, &view)
 }
 
@@ -131,16 +132,27 @@ async fn sums(
 ) -> Result<(Sums, f64), Problem> {
     let all = charts::sums(app, viewer, (from, to), None).await?;
     let sums = all.into_values().next().unwrap_or_default();
-    let mut in_range = passing("timestamp", Test::Time(Order::AtLeast, from));
-    in_range.conditions.extend([
-        Condition {
+    let count = async |environment: Option<&str>| {
+        let mut filter = passing("timestamp", Test::Time(Order::AtLeast, from));
+        filter.conditions.push(Condition {
             column: find(TRACES, "timestamp"),
             test: Test::Time(Order::Less, to),
-        },
-        read::without_own(TRACES),
-    ]);
-    let found = read::traces(app, &viewer.project, in_range, 1, 1).await?;
-    Ok((sums, found.n_total as f64))
+        });
+        filter.conditions.extend(environment.map(|name| Condition {
+            column: find(TRACES, "environment"),
+            test: Test::AnyOf(vec![name.to_owned()]),
+        }));
+        let telemetry = &app.store.telemetry;
+        let counted = telemetry.count_traces(&viewer.project, &filter, (None, 0));
+        counted.await.map(|counted| counted.n)
+    };
+    // Each of these is told by an index alone; that an environment is none of some is not.
+    let mut n_own = 0;
+    for environment in read::OWN {
+        n_own += count(Some(environment)).await?;
+    }
+    let n_traces = count(None).await?.saturating_sub(n_own);
+    Ok((sums, n_traces as f64))
 }
 
 async fn figures(

@@ -9,6 +9,7 @@ use perpend_domain::observation::Observation;
 use perpend_domain::outline::Outline;
 use perpend_domain::trace::Trace;
 use perpend_domain::trace_list::TraceQuery;
+use perpend_telemetry::Bounds;
 use perpend_web::problem::Problem;
 
 use crate::state::App;
@@ -29,31 +30,34 @@ pub(super) fn without_own(columns: &'static [Column]) -> Condition {
     }
 }
 
-/// A page of the list of traces.
-pub(super) struct Found {
-    pub(super) traces: Vec<Trace>,
-    pub(super) n_total: u64,
-}
+/// Traces that are tested for what no index can tell.
+pub(super) const MAX_TESTED: u64 = 20_000;
+/// If no more fit than this, they are put in order; else the list is walked in its order.
+const FEW: u64 = 5_000;
 
 /// The latest traces that fit, without content.
-pub(super) async fn traces(
+pub(super) async fn newest(
     app: &App,
     project: &ProjectId,
     filter: Filter,
-    page: u32,
     limit: u32,
-) -> Result<Found, Problem> {
+) -> Result<Vec<Trace>, Problem> {
     let query = TraceQuery {
         filter,
-        page,
         limit,
         ..TraceQuery::default()
     };
-    let found = app.store.telemetry.traces(project, &query).await?;
-    Ok(Found {
-        traces: found.items.into_iter().map(|stored| stored.trace).collect(),
-        n_total: found.n_total,
-    })
+    let bounds = Bounds {
+        max_tested: MAX_TESTED,
+        max_counted: Some(FEW),
+    };
+    let telemetry = &app.store.telemetry;
+    let found = telemetry.traces_from(project, &query, None, bounds).await?;
+    Ok(found
+        .traces
+        .into_iter()
+        .map(|stored| stored.trace)
+        .collect())
 }
 
 /// A trace without content.

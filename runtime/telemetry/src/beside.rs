@@ -28,7 +28,10 @@ impl Telemetry {
             return Ok([None, None]);
         };
         refresh::of_tenant(&self.pool, tenant).await?;
-        let args = [tenant.into(), Arg::Text(Some(id.as_str().to_owned().into()))];
+        let args = [
+            tenant.into(),
+            Arg::Text(Some(id.as_str().to_owned().into())),
+        ];
         let number: Vec<(i64,)> = self.pool.select(NUMBER, &args).await?;
         let cursor = match number.first() {
             Some((number,)) => self.cursor_of(project, query, *number).await?,

@@ -61,7 +61,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_sql::{Error, Pool};
 
 use cells::{ObservationCells, TraceCells, is_about};
-pub use places::{Figure, Places, TestedTraces, TraceCursor, TracesFrom};
+pub use places::{Bounds, Figure, Places, TestedTraces, TraceCursor, TracesFrom};
 pub use prepare::{Prepared, Preparing, Serialised};
 use queue::Writer;
 pub use reader::TraceReader;

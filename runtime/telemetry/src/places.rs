@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use perpend_domain::list::Numbered;
+use perpend_domain::facets::Counted;
 use perpend_domain::telemetry::StoredTrace;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceOrder;
@@ -10,8 +10,10 @@ use perpend_domain::trace_list::TraceOrder;
 /// A page of traces, some of which may not have been tested.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestedTraces {
-    /// Those that fit, among the tested ones.
-    pub found: Numbered<StoredTrace>,
+    /// Those of the page.
+    pub traces: Vec<StoredTrace>,
+    /// How many fit, among the tested ones; absent where the list was read only as far as the page.
+    pub total: Option<Counted>,
     /// How many were not tested: the last in the order of the list.
     pub n_left: u64,
     /// The position of this page, when it was asked for by [`traces_from`](crate::Telemetry::traces_from).
@@ -21,7 +23,7 @@ pub struct TestedTraces {
 /// The position of a page in its list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Places {
-    /// Traces before the page; unknown where they are tested in memory.
+    /// Traces before the page; unknown where they are tested in memory, and where they are more than are counted.
     pub n_before: Option<u64>,
     /// The cursor of its first trace, where others come before it.
     pub first: Option<TraceCursor>,
@@ -56,15 +58,33 @@ pub enum TracesFrom {
     After(TraceCursor),
     /// With the traces right before this cursor.
     Before(TraceCursor),
+    /// With the last traces of the list.
+    End,
+}
+
+/// How far a list is read for one page of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Traces that are tested in memory, for what no index can tell.
+    pub max_tested: u64,
+    /// How far the list is counted; a list that is tested in memory is then not read behind the page. Absent: to its end.
+    pub max_counted: Option<u64>,
 }
 
 impl TracesFrom {
-    /// The cursor.
+    /// The cursor; none at the end of the list.
     #[must_use]
-    pub const fn cursor(&self) -> &TraceCursor {
+    pub const fn cursor(&self) -> Option<&TraceCursor> {
         match self {
-            Self::After(cursor) | Self::Before(cursor) => cursor,
+            Self::After(cursor) | Self::Before(cursor) => Some(cursor),
+            Self::End => None,
         }
+    }
+
+    /// Whether the page is read from its last row to its first one.
+    #[must_use]
+    pub const fn is_backwards(&self) -> bool {
+        matches!(self, Self::Before(_) | Self::End)
     }
 }
 

@@ -124,7 +124,7 @@ impl Telemetry {
         })
     }
 
-    /// How many traces fit: as far as `max`, and where a part of the filter is tested in memory, out of the newest
+    /// How many traces fit: as far as `max`, to the end where there is none, and where a part of the filter is tested in memory, out of the newest
     /// `max_tested`.
     ///
     /// # Errors
@@ -133,37 +133,22 @@ impl Telemetry {
         &self,
         project: &ProjectId,
         filter: &Filter,
-        (max, max_tested): (u64, u64),
+        (max, max_tested): (Option<u64>, u64),
     ) -> Result<Counted, Error> {
         let query = TraceQuery {
             filter: filter.clone(),
             limit: 1,
             ..TraceQuery::default()
         };
-        let nothing = Counted {
-            n: 0,
-            is_more: false,
-        };
+        let nothing = Counted::default();
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(nothing);
         };
         let shape = Shape::new(project, tenant, &query, self.pool.is_postgres(), false);
         if !shape.is_told_by_columns() {
             let tested = self.traces_tested(project, &query, max_tested).await?;
-            return Ok(Counted {
-                n: tested.found.n_total,
-                is_more: 0 < tested.n_left,
-            });
+            return Ok(tested.total.unwrap_or_default());
         }
-        let count = format!(
-            "SELECT COUNT(*) FROM (SELECT 1{} LIMIT {}) c",
-            shape.from,
-            max + 1
-        );
-        let n = self.count(&count, &shape.args).await?;
-        Ok(Counted {
-            n: n.min(max),
-            is_more: max < n,
-        })
+        self.counted(&shape.rows(), max).await
     }
 }

@@ -4,15 +4,16 @@
 //! order of the list, from its nearer end, and only the traces of the page are read. What no index can
 //! tell is tested in memory.
 
-use perpend_domain::list::Numbered;
 use std::collections::HashMap;
 
+use perpend_domain::facets::Counted;
 use perpend_domain::filter::Condition;
 use perpend_domain::ids::{ObservationId, ProjectId};
+use perpend_domain::list::Numbered;
 use perpend_domain::score::Score;
 
 use super::cells::{COST_COLUMNS, TraceCells, is_about};
-use super::places::{Places, TestedTraces, TracesFrom};
+use super::places::{Bounds, Places, TestedTraces, TracesFrom};
 use super::read::{LIST, Rest};
 use super::refresh;
 use super::row::{READ, READ_TRACE, TraceRow};
@@ -27,6 +28,8 @@ use perpend_sql::{Arg, Sql, query_scalar, value_list};
 
 /// Traces looked at in one go where a part of the filter is tested in memory.
 const SCAN: usize = 500;
+/// Traces whose numbers are read in one go where the list is read no further than a page.
+const BLOCK: u64 = 2_000;
 /// So few are sorted rather than looked for in the order of time.
 const FEW: u64 = 5_000;
 /// From so many traces on, the way to a page is cut short.
@@ -47,13 +50,21 @@ pub(super) fn ordered(
     Ordered::new(&shape, project, query, false).first_rows(from)
 }
 
+/// What a list was read for.
+#[derive(Debug, Default)]
+struct Scanned {
+    /// Numbers of traces, in the order of the reading.
+    passing: Vec<i64>,
+    n_left: u64,
+}
+
 /// The traces of a page, and what there is around it.
 #[derive(Debug, Default)]
 struct Found {
     /// Their numbers, in order.
     numbers: Vec<i64>,
-    /// All that match, as far as they were counted.
-    n_total: u64,
+    /// Those that match; absent where the list was read only as far as the page.
+    total: Option<Counted>,
     n_left: u64,
     has_before: bool,
     has_behind: bool,
@@ -88,22 +99,26 @@ impl Telemetry {
         };
         let tested = self.traces_tested(project, query, max).await?;
         match tested.n_left {
-            0 => Ok(tested.found),
+            0 => Ok(Numbered {
+                items: tested.traces,
+                n_total: tested.total.unwrap_or_default().n,
+            }),
             _ => Err(Error::Conflict(SEARCH_TOO_WIDE)),
         }
     }
 
     /// A page of traces, where only so many of those that no index can tell are tested.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn traces_tested(
+    pub(super) async fn traces_tested(
         &self,
         project: &ProjectId,
         query: &TraceQuery,
         max_tested: u64,
     ) -> Result<TestedTraces, Error> {
-        let found = self.find_traces(project, query, None, max_tested).await?;
+        let bounds = Bounds {
+            max_tested,
+            max_counted: None,
+        };
+        let found = self.find_traces(project, query, None, bounds).await?;
         self.filled(query, found, Places::default()).await
     }
 
@@ -117,9 +132,9 @@ impl Telemetry {
         project: &ProjectId,
         query: &TraceQuery,
         from: Option<&TracesFrom>,
-        max_tested: u64,
+        bounds: Bounds,
     ) -> Result<TestedTraces, Error> {
-        let found = self.find_traces(project, query, from, max_tested).await?;
+        let found = self.find_traces(project, query, from, bounds).await?;
         let places = self.places_of(project, query, &found).await?;
         self.filled(query, found, places).await
     }
@@ -129,19 +144,22 @@ impl Telemetry {
         project: &ProjectId,
         query: &TraceQuery,
         from: Option<&TracesFrom>,
-        max_tested: u64,
+        bounds: Bounds,
     ) -> Result<Found, Error> {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(Found::default());
         };
         refresh::of_tenant(&self.pool, tenant).await?;
         let is_postgres = self.pool.is_postgres();
-        let max = usize::try_from(max_tested).unwrap_or(usize::MAX);
         let find = async |query: &TraceQuery, from| {
             let shape = Shape::new(project, tenant, query, is_postgres, false);
             match shape.rest.is_empty() {
-                true => self.page_of((project, tenant), query, from, shape).await,
-                false => self.scan_traces(project, query, from, &shape, max).await,
+                true => {
+                    let max = bounds.max_counted;
+                    self.page_of((project, tenant), query, from, (shape, max))
+                        .await
+                }
+                false => self.scan_traces(project, query, from, &shape, bounds).await,
             }
         };
         let found = find(query, from).await?;
@@ -169,10 +187,8 @@ impl Telemetry {
             self.add_ids(&mut traces).await?;
         }
         Ok(TestedTraces {
-            found: Numbered {
-                items: traces.into_iter().map(|(_, stored)| stored).collect(),
-                n_total: found.n_total,
-            },
+            traces: traces.into_iter().map(|(_, stored)| stored).collect(),
+            total: found.total,
             n_left: found.n_left,
             places,
         })
@@ -197,18 +213,19 @@ impl Telemetry {
         })
     }
 
-    /// A page that columns tell alone.
+    /// A page that columns tell alone. `max`: how far the list is counted.
     async fn page_of(
         &self,
         (project, tenant): (&ProjectId, i64),
         query: &TraceQuery,
         from: Option<&TracesFrom>,
-        shape: Shape,
+        (shape, max): (Shape, Option<u64>),
     ) -> Result<Found, Error> {
         let is_postgres = self.pool.is_postgres();
-        let count = format!("SELECT COUNT(*){}", shape.from);
-        let n_total = self.count(&count, &shape.args).await?;
-        let is_few = n_total <= FEW;
+        // The way to a page by its number is known only with the whole list.
+        let max = max.filter(|_| query.page <= 1);
+        let total = self.counted(&shape.rows(), max).await?;
+        let is_few = !total.is_more && total.n <= FEW;
         let is_sorted = !is_postgres && !shape.has_lead && is_few;
         let shape = match shape.has_lead || is_few {
             true => shape,
@@ -216,46 +233,45 @@ impl Telemetry {
         };
         let list = Ordered::new(&shape, project, query, is_sorted);
         let limit = u64::from(query.limit);
-        let part = |place, backwards| Part {
-            from: Some(place),
-            backwards,
+        let mut found = Found {
+            total: Some(total),
+            ..Found::default()
+        };
+        let Some(from) = from else {
+            let skip = u64::from(query.page.max(1) - 1) * limit;
+            let n_total = if total.is_more { u64::MAX } else { total.n };
+            found.numbers = self.page_at(&shape, list, query, skip, n_total).await?;
+            found.has_before = 0 < skip;
+            found.has_behind = skip + (found.numbers.len() as u64) < n_total;
+            found.n_before = Some(skip);
+            return Ok(found);
+        };
+        let part = Part {
+            from: from.cursor(),
+            backwards: from.is_backwards(),
             skip: 0,
             // The surplus one says that there are more.
             limit: Some(limit + 1),
         };
-        let mut found = Found {
-            n_total,
-            ..Found::default()
+        found.numbers = self.numbers_of(&list, part).await?;
+        let has_more = found.cut(query.limit);
+        let is_end = *from == TracesFrom::End;
+        (found.has_before, found.has_behind) = match from.is_backwards() {
+            true => (has_more, !is_end),
+            false => (true, has_more),
         };
-        match from {
-            Some(TracesFrom::Before(cursor)) => {
-                found.numbers = self.numbers_of(&list, part(cursor, true)).await?;
-                found.has_before = found.cut(query.limit);
-                found.has_behind = true;
-                found.numbers.reverse();
-            }
-            Some(TracesFrom::After(cursor)) => {
-                found.numbers = self.numbers_of(&list, part(cursor, false)).await?;
-                found.has_behind = found.cut(query.limit);
-                found.has_before = true;
-            }
-            None => {
-                let skip = u64::from(query.page.max(1) - 1) * limit;
-                found.numbers = self.page_at(&shape, list, query, skip, n_total).await?;
-                found.has_before = 0 < skip;
-                found.has_behind = skip + (found.numbers.len() as u64) < n_total;
-                found.n_before = Some(skip);
-                return Ok(found);
-            }
+        if from.is_backwards() {
+            found.numbers.reverse();
         }
         let first = match found.numbers.first() {
             Some(number) => self.cursor_of(project, query, *number).await?,
             None => None,
         };
-        found.n_before = Some(match first {
-            Some(first) => self.n_before(&list, &first).await?,
-            None => n_total,
-        });
+        let before = match &first {
+            Some(first) => self.n_beyond(&list, (Some(first), true), max).await?,
+            None => total,
+        };
+        found.n_before = (!before.is_more).then_some(before.n);
         Ok(found)
     }
 
@@ -317,13 +333,10 @@ impl Telemetry {
         let Some(start) = found.first().copied() else {
             return Ok(None);
         };
-        let mut before = Sql {
-            text: format!("SELECT COUNT(*){from}"),
-            args: shape.args.clone(),
-        };
+        let mut before = shape.rows();
         let place = before.bind(start.into());
         before.push(&format!(" AND {column} {sign} {place}"));
-        let n_before = self.count(&before.text, &before.args).await?;
+        let n_before = self.counted(&before, None).await?.n;
         Ok(Some((start, n_before)))
     }
 
@@ -334,53 +347,99 @@ impl Telemetry {
             .await
     }
 
-    /// A page of the traces that pass what is tested in memory. Only numbers are held, and they are read at once: a
-    /// filter over a large project costs time in step with its size, and little memory.
+    /// A page of the traces that pass what is tested in memory. Only numbers are held. Where the list need not be counted it
+    /// is read block by block, no further than the page; else at once, in time in step with its size.
     async fn scan_traces(
         &self,
         project: &ProjectId,
         query: &TraceQuery,
         from: Option<&TracesFrom>,
         shape: &Shape,
-        max: usize,
+        bounds: Bounds,
     ) -> Result<Found, Error> {
         let list = Ordered::new(shape, project, query, false);
-        let part = Part {
-            from: from.map(TracesFrom::cursor),
-            backwards: matches!(from, Some(TracesFrom::Before(_))),
-            ..Part::default()
-        };
-        let numbers = self.numbers_of(&list, part).await?;
         let limit = query.limit as usize;
-        let wanted = from.map(|_| limit + 1);
-        let (mut passing, n_left) = self
-            .passing_traces(project, shape, numbers, (max, wanted))
+        let skip = match from {
+            None => (query.page.max(1) as usize - 1) * limit,
+            Some(_) => 0,
+        };
+        let is_bounded = from.is_some() || bounds.max_counted.is_some();
+        let wanted = is_bounded.then_some(skip + limit + 1);
+        let scanned = self
+            .scan(project, (&list, shape), from, (bounds.max_tested, wanted))
             .await?;
+        let mut passing = scanned.passing;
         let mut found = Found {
-            n_total: passing.len() as u64,
-            n_left,
+            n_left: scanned.n_left,
             ..Found::default()
         };
-        match from {
-            None => {
-                let skip = (query.page.max(1) as usize - 1) * limit;
-                found.has_before = 0 < skip;
-                found.has_behind = skip + limit < passing.len();
-                found.n_before = Some(skip as u64);
-                found.numbers = passing.into_iter().skip(skip).take(limit).collect();
+        let Some(from) = from else {
+            if wanted.is_none_or(|wanted| passing.len() < wanted) {
+                found.total = Some(Counted {
+                    n: passing.len() as u64,
+                    is_more: 0 < found.n_left,
+                });
             }
-            Some(_) => {
-                let has_more = limit < passing.len();
-                passing.truncate(limit);
-                (found.has_before, found.has_behind) = (true, has_more);
-                if part.backwards {
-                    passing.reverse();
-                    (found.has_before, found.has_behind) = (has_more, true);
-                }
-                found.numbers = passing;
+            found.has_before = 0 < skip;
+            found.has_behind = skip + limit < passing.len();
+            found.n_before = Some(skip as u64);
+            found.numbers = passing.into_iter().skip(skip).take(limit).collect();
+            return Ok(found);
+        };
+        let has_more = limit < passing.len();
+        passing.truncate(limit);
+        (found.has_before, found.has_behind) = (true, has_more);
+        if from.is_backwards() {
+            passing.reverse();
+            (found.has_before, found.has_behind) = (has_more, *from != TracesFrom::End);
+        }
+        found.numbers = passing;
+        Ok(found)
+    }
+
+    /// Those that pass: all of them, or the first `wanted`, out of the first `max` of the list or beyond a cursor.
+    async fn scan(
+        &self,
+        project: &ProjectId,
+        (list, shape): (&Ordered, &Shape),
+        from: Option<&TracesFrom>,
+        (max, wanted): (u64, Option<usize>),
+    ) -> Result<Scanned, Error> {
+        let (cursor, backwards) = match from {
+            Some(from) => (from.cursor(), from.is_backwards()),
+            None => (None, false),
+        };
+        let mut scanned = Scanned::default();
+        let mut n_read = 0;
+        loop {
+            let left = max - n_read;
+            let part = Part {
+                from: cursor,
+                backwards,
+                skip: n_read,
+                limit: wanted.map(|_| left.min(BLOCK)),
+            };
+            let numbers = self.numbers_of(list, part).await?;
+            let n = numbers.len() as u64;
+            n_read += n.min(left);
+            let max = usize::try_from(left).unwrap_or(usize::MAX);
+            let missing = wanted.map(|wanted| wanted - scanned.passing.len());
+            let (some, n_left) = self
+                .passing_traces(project, shape, numbers, (max, missing))
+                .await?;
+            scanned.passing.extend(some);
+            let is_full = wanted.is_some_and(|wanted| wanted <= scanned.passing.len());
+            let is_end = wanted.is_none() || n < left.min(BLOCK);
+            if is_full || is_end {
+                scanned.n_left = n_left;
+                return Ok(scanned);
+            }
+            if max as u64 == n {
+                let beyond = self.n_beyond(list, (cursor, backwards), None).await?;
+                scanned.n_left = beyond.n.saturating_sub(n_read);
+                return Ok(scanned);
             }
         }
-        Ok(found)
     }
 
     /// Those of the traces with these numbers that pass what is tested in memory, in order, and how many of them were

@@ -3,6 +3,7 @@
 //! Most lists are one run of rows in the order of an index. By a score they are two, one behind the other: the traces
 //! that have it, and the others by time.
 
+use perpend_domain::facets::Counted;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
@@ -116,7 +117,7 @@ const fn column_of(order: &TraceOrder) -> &'static str {
 }
 
 /// Numbers of one trace itself, as the index of scores by number has them.
-const OWN_NUMBERS: &str =
+pub(super) const OWN_NUMBERS: &str =
     "s.trace_id IS NOT NULL AND s.observation_id IS NULL AND s.number IS NOT NULL";
 
 /// The list of traces in its order.
@@ -244,9 +245,10 @@ impl Ordered {
         }
     }
 
-    fn count(&self, run: &Run) -> Sql {
+    /// `FROM ... WHERE ...` of the rows of a run.
+    fn rows(&self, run: &Run) -> Sql {
         Sql {
-            text: format!("SELECT COUNT(*){}", run.from),
+            text: run.from.clone(),
             args: self.args.clone(),
         }
     }
@@ -303,8 +305,8 @@ impl Telemetry {
             let is_last = nth + 1 == ways.len();
             if found.is_empty() && 0 < skip && !is_last {
                 // All of the run was passed over.
-                let count = list.count(run);
-                skip -= self.count(&count.text, &count.args).await?.min(skip);
+                let rows = list.rows(run);
+                skip -= self.counted(&rows, None).await?.n.min(skip);
             } else {
                 skip = 0;
             }
@@ -319,21 +321,45 @@ impl Telemetry {
         Ok(numbers)
     }
 
-    /// How many rows come before the cursor.
-    pub(super) async fn n_before(
+    /// How many rows stand beyond the cursor, or in all, counted as far as `max`.
+    pub(super) async fn n_beyond(
         &self,
         list: &Ordered,
-        cursor: &TraceCursor,
-    ) -> Result<u64, Error> {
-        let at = list.run_of(cursor);
-        let mut n = 0;
-        for run in &list.runs[..at] {
-            let sql = list.count(run);
-            n += self.count(&sql.text, &sql.args).await?;
+        (cursor, backwards): (Option<&TraceCursor>, bool),
+        max: Option<u64>,
+    ) -> Result<Counted, Error> {
+        let at = cursor.map(|cursor| list.run_of(cursor));
+        let runs = match (at, backwards) {
+            (None, _) => 0..list.runs.len(),
+            (Some(at), true) => 0..at + 1,
+            (Some(at), false) => at..list.runs.len(),
+        };
+        let mut all = Counted::default();
+        for nth in runs {
+            let mut rows = list.rows(&list.runs[nth]);
+            if let Some(cursor) = cursor.filter(|_| Some(nth) == at) {
+                list.runs[nth].beyond(cursor, backwards, &mut rows);
+            }
+            let some = self.counted(&rows, max).await?;
+            all.n += some.n;
+            all.is_more |= some.is_more;
         }
-        let mut sql = list.count(&list.runs[at]);
-        list.runs[at].beyond(cursor, true, &mut sql);
-        Ok(n + self.count(&sql.text, &sql.args).await?)
+        Ok(all)
+    }
+
+    /// How many rows there are, counted as far as `max`. `rows`: `FROM ... WHERE ...`.
+    pub(super) async fn counted(&self, rows: &Sql, max: Option<u64>) -> Result<Counted, Error> {
+        let from = &rows.text;
+        let sql = match max {
+            None => format!("SELECT COUNT(*){from}"),
+            Some(max) => format!("SELECT COUNT(*) FROM (SELECT 1{from} LIMIT {}) c", max + 1),
+        };
+        let n = self.count(&sql, &rows.args).await?;
+        let most = max.unwrap_or(u64::MAX);
+        Ok(Counted {
+            n: n.min(most),
+            is_more: most < n,
+        })
     }
 
     /// The cursor of a trace in the order of a list; none in an order without cursors, and for a deleted trace.

@@ -1,6 +1,6 @@
 //! How the rows of a list of traces are found: which index leads, and what is left to be tested in memory.
 
-use perpend_domain::filter::{Condition, Filter, Test, TextOp};
+use perpend_domain::filter::{Condition, Filter, Order, Test, TextOp};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::Level;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
@@ -9,6 +9,7 @@ use perpend_sql::{Arg, Expr, Sql};
 use super::cells::SCORE_COLUMNS;
 use super::read::{Rest, trace_column};
 use super::trace_marks::{Marked, push_prefilter};
+use super::trace_order::OWN_NUMBERS;
 
 /// Columns with an index of their own in the order of time, the one that leaves least first.
 const LEADS: [&str; 7] = [
@@ -177,11 +178,22 @@ impl Shape {
         }
     }
 
+    /// `FROM ... WHERE ...` with its values.
+    pub(super) fn rows(&self) -> Sql {
+        Sql {
+            text: self.from.clone(),
+            args: self.args.clone(),
+        }
+    }
+
     /// Whether nothing is left to be tested in memory.
     pub(super) fn is_told_by_columns(&self) -> bool {
         self.rest.is_empty()
     }
 }
+
+/// More than the mean of a few thousand numbers is off by, as a part of it.
+const ROUNDED: f64 = 1e-9;
 
 /// Appends what every trace meets that has the score a condition asks for.
 fn push_scored(sql: &mut Sql, condition: &Condition, project: &ProjectId) {
@@ -195,9 +207,26 @@ fn push_scored(sql: &mut Sql, condition: &Condition, project: &ProjectId) {
         .is_some_and(|column| SCORE_COLUMNS.contains(&column.id));
     if let (true, true, Some(name)) = (needs_score, is_score, condition.test.key()) {
         let (project, name) = (sql.bind_text(project.as_str()), sql.bind_text(name));
+        // The mean of some numbers is below another only where one of them is, but for what adding them up rounds.
+        let bound = match &condition.test {
+            Test::MemberNumber(_, Order::Less | Order::AtMost, most) => {
+                Some(("<=", most + most.abs() * ROUNDED))
+            }
+            Test::MemberNumber(_, Order::Greater | Order::AtLeast, least) => {
+                Some((">=", least - least.abs() * ROUNDED))
+            }
+            _ => None,
+        };
+        let number = match bound {
+            Some((sign, bound)) => {
+                let bound = sql.bind(bound.into());
+                format!(" AND {OWN_NUMBERS} AND s.number {sign} {bound}")
+            }
+            None => String::new(),
+        };
         sql.push(&format!(
             " AND t.trace_id IN (SELECT s.trace_id FROM scores s \
-             WHERE s.project_id = {project} AND s.name = {name})"
+             WHERE s.project_id = {project} AND s.name = {name}{number})"
         ));
     }
 }

@@ -135,7 +135,11 @@ fn traces() -> TracesPage {
         pager: Pager {
             n_before: Some(0),
             n: 18,
-            total: Some(1_284),
+            total: Some(Counted {
+                n: 1_284,
+                is_more: false,
+            }),
+            exact: None,
             ways: Ways {
                 behind: next.map(|next| ("Next", next)),
                 ..Ways::default()

@@ -10,6 +10,9 @@ use crate::sort::Sort;
 /// How many rows a page may have; the first is the usual number.
 pub const ROWS: [u32; 3] = [50, 25, 100];
 
+/// Where an address has a cursor: the end of the list.
+pub const END: &str = "end";
+
 /// Which page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListPage {
@@ -22,6 +25,8 @@ pub enum ListPage {
     After(String),
     /// The one right before this cursor.
     Before(String),
+    /// The last one.
+    Last,
 }
 
 impl ListPage {
@@ -31,6 +36,7 @@ impl ListPage {
             Self::Number(number) => Some(("page", number.to_string())),
             Self::After(place) => Some(("after", place.clone())),
             Self::Before(place) => Some(("before", place.clone())),
+            Self::Last => Some(("before", END.to_owned())),
         }
     }
 }
@@ -114,6 +120,14 @@ impl TracesQuery {
     #[must_use]
     pub fn first(&self, base: &str) -> String {
         self.address(base, &ListPage::First)
+    }
+
+    /// The address of the first page with all of the list counted.
+    #[must_use]
+    pub fn counted(&self, base: &str) -> String {
+        let list = self.first(base);
+        let sign = if list.contains('?') { '&' } else { '?' };
+        format!("{list}{sign}count=exact")
     }
 
     /// The address of a page of this list.

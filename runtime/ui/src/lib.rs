@@ -63,7 +63,7 @@ mod words;
 
 pub use askama::{Error, Template};
 
-pub use asked::{ListPage, ROWS, TracesQuery};
+pub use asked::{END, ListPage, ROWS, TracesQuery};
 pub use aspect::{Aspect, HeadInput, Kept, Looking, Neighbours};
 pub use charts::{Bar, Chart};
 pub use columns::{Columns, MAX_COLUMNS, NamedColumns};

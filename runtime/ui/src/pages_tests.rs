@@ -399,7 +399,11 @@ fn hostile_text_is_inert_in_the_list() {
         pager: Pager {
             n_before: Some(0),
             n: 1,
-            total: Some(1_000),
+            total: Some(Counted {
+                n: 1_000,
+                is_more: true,
+            }),
+            exact: Some("/p?count=exact".to_owned()),
             ways: Ways {
                 behind: next.map(|next| ("Next", next)),
                 ..Ways::default()

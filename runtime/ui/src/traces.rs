@@ -248,8 +248,10 @@ pub struct Pager {
     pub n_before: Option<u64>,
     /// Its lines.
     pub n: u64,
-    /// Lines in all, when that is known.
-    pub total: Option<u64>,
+    /// Lines in all, as far as they were counted.
+    pub total: Option<Counted>,
+    /// The page with all of them counted, where they are not.
+    pub exact: Option<String>,
     /// The pages before and behind.
     pub ways: Ways,
 }
@@ -262,13 +264,15 @@ impl Pager {
     }
 
     fn position(&self) -> String {
-        let Some(before) = self.n_before else {
-            return format!("{} shown", count(self.n));
+        let range = match self.n_before {
+            Some(before) => format!("{}–{}", count(before + 1), count(before + self.n)),
+            None => count(self.n),
         };
-        let range = format!("{}–{}", count(before + 1), count(before + self.n));
         match self.total {
-            Some(total) => format!("{range} of {}", count(total)),
-            None => range,
+            Some(Counted { n, is_more }) => {
+                format!("{range} of {}{}", count(n), if is_more { "+" } else { "" })
+            }
+            None => format!("{range} shown"),
         }
     }
 }

@@ -85,10 +85,11 @@ async fn a_count_ends_at_its_bound_and_says_that_there_is_more() {
         let text =
             json!({"type": "string", "column": "text", "operator": "matches", "value": "STEP"});
         for (condition, max, n, is_more) in [
-            (&version, (9, 1), 9, false),
-            (&version, (8, 1), 8, true),
-            (&text, (100, 4), 4, true),
-            (&text, (100, 9), 9, false),
+            (&version, (Some(9), 1), 9, false),
+            (&version, (Some(8), 1), 8, true),
+            (&version, (None, 1), 9, false),
+            (&text, (Some(100), 4), 4, true),
+            (&text, (Some(100), 9), 9, false),
         ] {
             let filter = Filter::parse(std::slice::from_ref(condition), TRACES).unwrap();
             let counted = store.telemetry.count_traces(&p, &filter, max);

@@ -3,7 +3,17 @@
 use perpend_domain::trace_list::TraceOrder;
 
 use super::*;
-use crate::{Figure, TraceCursor, TracesFrom};
+use crate::{Bounds, Figure, TraceCursor, TracesFrom};
+
+const BOUNDS: Bounds = Bounds {
+    max_tested: 1_000,
+    max_counted: None,
+};
+/// A list that is counted as far as this is read block by block where traces are tested.
+const FEW_COUNTED: Bounds = Bounds {
+    max_counted: Some(3),
+    ..BOUNDS
+};
 
 const FIGURES: [TraceOrder; 4] = [
     TraceOrder::Latency,
@@ -128,7 +138,12 @@ fn filter(raw: Value) -> Filter {
 }
 
 /// All pages of a list, walked from its beginning by the places that each page names, and back again.
-async fn walked(store: &Store, p: &ProjectId, query: &TraceQuery) -> (Vec<TraceId>, Vec<TraceId>) {
+async fn walked(
+    store: &Store,
+    p: &ProjectId,
+    query: &TraceQuery,
+    bounds: Bounds,
+) -> (Vec<TraceId>, Vec<TraceId>) {
     let (mut forth, mut back) = (Vec::new(), Vec::new());
     let page = TraceQuery {
         limit: 2,
@@ -138,25 +153,26 @@ async fn walked(store: &Store, p: &ProjectId, query: &TraceQuery) -> (Vec<TraceI
     loop {
         let found = store
             .telemetry
-            .traces_from(p, &page, from.as_ref(), 1_000)
+            .traces_from(p, &page, from.as_ref(), bounds)
             .await
             .unwrap();
         if let Some(n_before) = found.places.n_before {
             assert_eq!(n_before, forth.len() as u64, "{from:?}");
         }
-        forth.extend(found.found.items.into_iter().map(|stored| stored.trace.id));
+        forth.extend(found.traces.into_iter().map(|stored| stored.trace.id));
         match found.places.last {
             Some(last) => from = Some(TracesFrom::After(last)),
             None => break,
         }
     }
+    from = Some(TracesFrom::End);
     loop {
         let found = store
             .telemetry
-            .traces_from(p, &page, from.as_ref(), 1_000)
+            .traces_from(p, &page, from.as_ref(), bounds)
             .await
             .unwrap();
-        let ids = found.found.items.into_iter().map(|stored| stored.trace.id);
+        let ids = found.traces.into_iter().map(|stored| stored.trace.id);
         back.splice(..0, ids);
         match found.places.first {
             Some(first) => from = Some(TracesFrom::Before(first)),
@@ -205,8 +221,10 @@ async fn by_a_score_traces_stand_where_their_best_number_does_and_those_without_
             };
             let expected = expected.map(trace_id).to_vec();
             assert_eq!(ids(&store, &p, &query).await, expected, "{ascending}");
-            let (forth, back) = walked(&store, &p, &query).await;
-            assert_eq!((&forth, &back), (&expected, &expected), "{ascending}");
+            for bounds in [BOUNDS, FEW_COUNTED] {
+                let (forth, back) = walked(&store, &p, &query, bounds).await;
+                assert_eq!((&forth, &back), (&expected, &expected), "{ascending}");
+            }
             assert_beside(&store, &p, &query, &expected).await;
             // A part of the filter narrows both halves.
             let narrowed = TraceQuery {
@@ -237,8 +255,10 @@ async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
                     ..TraceQuery::default()
                 };
                 let all = ids(&store, &p, &query).await;
-                let (forth, back) = walked(&store, &p, &query).await;
-                assert_eq!((&forth, &back), (&all, &all), "{order:?} {ascending} {raw}");
+                for bounds in [BOUNDS, FEW_COUNTED] {
+                    let (forth, back) = walked(&store, &p, &query, bounds).await;
+                    assert_eq!((&forth, &back), (&all, &all), "{order:?} {ascending} {raw}");
+                }
                 assert_beside(&store, &p, &query, &all).await;
             }
         }
@@ -247,9 +267,9 @@ async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
             ..TraceQuery::default()
         };
         let page = async |from: Option<TracesFrom>| {
-            let found = store.telemetry.traces_from(&p, &first, from.as_ref(), 1_000);
+            let found = store.telemetry.traces_from(&p, &first, from.as_ref(), BOUNDS);
             let found = found.await.unwrap();
-            let ids = found.found.items.into_iter().map(|stored| stored.trace.id);
+            let ids = found.traces.into_iter().map(|stored| stored.trace.id);
             (ids.collect::<Vec<_>>(), found.places)
         };
         let (_, places) = page(None).await;
@@ -274,11 +294,89 @@ async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
                 tie: trace_id(14).to_string(),
             };
             let before = TracesFrom::Before(cursor.clone());
-            let found = store.telemetry.traces_from(&p, &asked, Some(&before), 1_000);
+            let found = store.telemetry.traces_from(&p, &asked, Some(&before), BOUNDS);
             let found = found.await.unwrap();
-            let ids = found.found.items.into_iter().map(|stored| stored.trace.id);
+            let ids = found.traces.into_iter().map(|stored| stored.trace.id);
             assert_eq!(ids.collect::<Vec<_>>(), [15, 14, 13].map(trace_id));
             assert_eq!((found.places.n_before, found.places.first), (Some(0), None));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_list_is_counted_and_read_as_far_as_its_bounds_and_says_so() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let steps = (1..=9).map(|n| span(n, n, None)).collect();
+        let write = store.telemetry.write_batch(&p, batch(steps), at(0));
+        write.await.unwrap();
+        let tested = json!([{"type": "arrayOptions", "column": "tags", "operator": "none of", "value": ["x", "y"]}]);
+        let page = async |raw: Value, bounds: Bounds, from: Option<TracesFrom>| {
+            let query = TraceQuery {
+                filter: filter(raw),
+                limit: 2,
+                ..TraceQuery::default()
+            };
+            let found = store.telemetry.traces_from(&p, &query, from.as_ref(), bounds);
+            let found = found.await.unwrap();
+            let total = found.total.map(|total| (total.n, total.is_more));
+            let ids: Vec<_> = found.traces.into_iter().map(|stored| stored.trace.id).collect();
+            (ids, total, found.n_left, found.places.last.is_some())
+        };
+        let first = [9, 8].map(trace_id).to_vec();
+        let last = [2, 1].map(trace_id).to_vec();
+        assert_eq!(page(json!([]), BOUNDS, None).await, (first.clone(), Some((9, false)), 0, true));
+        assert_eq!(page(json!([]), FEW_COUNTED, None).await, (first.clone(), Some((3, true)), 0, true));
+        assert_eq!(page(tested.clone(), BOUNDS, None).await, (first.clone(), Some((9, false)), 0, true));
+        assert_eq!(page(tested.clone(), FEW_COUNTED, None).await, (first, None, 0, true));
+        for bounds in [BOUNDS, FEW_COUNTED] {
+            let (ids, .., has_behind) = page(json!([]), bounds, Some(TracesFrom::End)).await;
+            assert_eq!((&ids, has_behind), (&last, false));
+        }
+        let none = json!([{"type": "arrayOptions", "column": "tags", "operator": "any of", "value": ["x"]},
+            {"type": "arrayOptions", "column": "tags", "operator": "none of", "value": ["y"]},
+            {"type": "string", "column": "version", "operator": "=", "value": "1.0"}]);
+        let few = Bounds { max_tested: 4, ..FEW_COUNTED };
+        let (ids, total, n_left, _) = page(none, few, None).await;
+        assert!(ids.is_empty() && total == Some((0, 0 < n_left)), "{total:?} {n_left}");
+        let any = json!([{"type": "string", "column": "text", "operator": "matches", "value": "no step says this"}]);
+        let (ids, total, n_left, _) = page(any, few, None).await;
+        assert_eq!((ids.len(), total, n_left), (0, Some((0, true)), 5));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_filter_on_a_score_holds_for_the_mean_of_its_numbers_as_memory_adds_them() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let steps = (1..=4).map(|n| span(n, n, None)).collect();
+        let write = store.telemetry.write_batch(&p, batch(steps), at(0));
+        write.await.unwrap();
+        let mut scores = vec![
+            score("a", Subject::Trace(trace_id(1)), "q", 0.0),
+            score("b", Subject::Trace(trace_id(1)), "q", 1.0),
+            score("c", Subject::Trace(trace_id(2)), "q", 0.25),
+            score("d", Subject::Observation(trace_id(4), span_id(4)), "q", 0.0),
+        ];
+        // Ten times 0.1 is a little less than 1.
+        scores.extend((0..10).map(|n| score(&format!("t{n}"), Subject::Trace(trace_id(3)), "q", 0.1)));
+        store.telemetry.put_scores(&p, &scores, at(0)).await.unwrap();
+        for (operator, value, expected) in [
+            ("<", 0.5, vec![3, 2]),
+            ("<=", 0.5, vec![3, 2, 1]),
+            (">", 0.3, vec![1]),
+            ("<", 0.1, vec![3]),
+            (">=", 0.1, vec![2, 1]),
+            ("=", 0.25, vec![2]),
+        ] {
+            let query = TraceQuery {
+                filter: filter(json!([{"type": "numberObject", "column": "scores_avg", "key": "q", "operator": operator, "value": value}])),
+                ..TraceQuery::default()
+            };
+            let expected: Vec<_> = expected.into_iter().map(trace_id).collect();
+            assert_eq!(ids(&store, &p, &query).await, expected, "{operator} {value}");
         }
     })
     .await;
