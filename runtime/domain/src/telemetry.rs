@@ -348,6 +348,10 @@ pub struct GroupQuery {
     pub by: GroupedBy,
     /// Sessions of this user, or users of this session; sums are over the traces that have both.
     pub of: Option<String>,
+    /// Traces that began in this time alone, its end left out.
+    pub started: (Option<Timestamp>, Option<Timestamp>),
+    /// Traces of these environments alone; of all when empty.
+    pub environments: Vec<String>,
     /// Behind this one, or before it.
     pub after: Option<Cursor>,
     /// Before `after`, the nearest ones; the page is in the same order.
@@ -363,6 +367,8 @@ impl GroupQuery {
         Self {
             by,
             of: None,
+            started: (None, None),
+            environments: Vec::new(),
             after: None,
             is_backwards: false,
             limit,

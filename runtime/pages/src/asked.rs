@@ -1,7 +1,9 @@
 //! What an address asks of the list of traces.
 
 use perpend_telemetry::{TraceCursor, TracesFrom};
-use perpend_ui::{Columns, END, ListPage, MAX_COLUMNS, ROWS, Sort, Text, TracesQuery, count};
+use perpend_ui::{
+    Columns, END, Focus, ListPage, MAX_COLUMNS, ROWS, Sort, Text, TracesQuery, count,
+};
 
 /// A list has no page behind this one.
 const MAX_PAGE: u32 = 1_000_000;
@@ -29,6 +31,7 @@ impl Asked {
     pub(super) fn new(raw: Option<&str>) -> Self {
         let (mut q, mut sort, mut page, mut n) = Default::default();
         let mut columns: Vec<String> = Vec::new();
+        let mut focus = Focus::default();
         let mut peek = None;
         let [mut after, mut before] = [const { String::new() }; 2];
         let [mut has_facets, mut counts_all] = [false; 2];
@@ -46,12 +49,14 @@ impl Asked {
                 "peek" => peek = Some(value).filter(|id| !id.is_empty()),
                 // Each box of the form has one, and what is typed beside them.
                 "cols" => columns.push(value),
-                _ => {}
+                // What is wrong with it is said by whoever reads the address for the frame of the page.
+                name => drop(focus.take(name, &value)),
             }
         }
         let mut notices = Vec::new();
         let query = TracesQuery {
             q: str::trim(&q).to_owned(),
+            focus,
             sort: order(&sort, &mut notices),
             columns: shown(&columns.join(","), &mut notices),
             n: rows(&n, &mut notices),

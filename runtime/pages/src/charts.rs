@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use perpend_domain::filter::{Filter, OBSERVATIONS};
 use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Bar, Chart, encode};
+use perpend_ui::{Bar, Chart, TracesQuery};
 use perpend_web::problem::Problem;
 
-use crate::read;
+use crate::overview;
 use crate::state::App;
 use crate::viewer::Viewer;
 
@@ -47,7 +47,7 @@ pub(super) async fn sums(
         dimensions: view.dimension("level").into_iter().collect(),
         metrics: metrics.into_iter().flatten().collect(),
         filter: Filter {
-            conditions: vec![read::without_own(OBSERVATIONS)],
+            conditions: vec![overview::environments(viewer, OBSERVATIONS)],
         },
         from,
         to,
@@ -88,6 +88,7 @@ pub(super) async fn of(
     // The first bar begins with the range, so that all of them add up to the figures.
     let mut at = from;
     let base = viewer.base();
+    let focus = viewer.focus.without_time();
     let mut buckets = Vec::new();
     while at < to {
         let start = granularity.start(at);
@@ -98,7 +99,11 @@ pub(super) async fn of(
             at,
             sums,
             now < next,
-            format!("{base}/traces?q={}", encode(&q)),
+            TracesQuery {
+                focus: focus.clone(),
+                ..TracesQuery::of(q)
+            }
+            .first(&base),
         ));
         at = next;
     }

@@ -1,30 +1,48 @@
 //! The filter of a list of traces, with what is left out unless it is asked about.
 
-use perpend_domain::filter::{Condition, TRACES, Test};
+use perpend_domain::filter::{Condition, Filter, TRACES, Test};
+use perpend_domain::time::Timestamp;
 use perpend_query::{Parsed, parse};
+use perpend_ui::TracesQuery;
 
 use crate::read;
 
 /// A filter as it was read.
 #[derive(Debug)]
 pub(super) struct Conditions {
+    /// What was written.
     pub(super) parsed: Parsed,
-    /// The last condition excludes the environments of evaluations and experiments.
+    /// What holds beside it: the focus, and that the environments of evaluations and experiments are left out.
+    pub(super) others: Vec<Condition>,
+    /// The last of these leaves them out.
     pub(super) hides_own: bool,
 }
 
 impl Conditions {
-    pub(super) fn new(q: &str) -> Self {
-        let mut parsed = parse(q, TRACES);
+    pub(super) fn new(query: &TracesQuery, now: Timestamp) -> Self {
+        let parsed = parse(&query.q, TRACES);
+        let mut others = query.focus.conditions(TRACES, now);
         // A condition on environments shows all that fit it, unless it only excludes some.
         let asks = |condition: &Condition| {
             let is_of = condition.column.is_some_and(|own| own.id == "environment");
             is_of && !matches!(condition.test, Test::NoneOf(_))
         };
-        let hides_own = !parsed.filter.conditions.iter().any(asks);
+        let hides_own = !parsed.filter.conditions.iter().chain(&others).any(asks);
         if hides_own {
-            parsed.filter.conditions.push(read::without_own(TRACES));
+            others.push(read::without_own(TRACES));
         }
-        Self { parsed, hides_own }
+        Self {
+            parsed,
+            others,
+            hides_own,
+        }
+    }
+
+    /// All of them.
+    pub(super) fn filter(&self) -> Filter {
+        let all = self.parsed.filter.conditions.iter().chain(&self.others);
+        Filter {
+            conditions: all.cloned().collect(),
+        }
     }
 }

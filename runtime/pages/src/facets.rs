@@ -22,13 +22,12 @@ pub(super) async fn of(
     viewer: &Viewer,
     query: &TracesQuery,
 ) -> Result<FacetsView, Problem> {
-    let asked = Conditions::new(&query.q);
+    let asked = Conditions::new(query, app.web.clock.now());
     let is_range =
         |condition: &Condition| condition.column.is_some_and(|own| own.id == "timestamp");
     let mut conditions = asked.parsed.filter.conditions;
-    let hidden = asked.hides_own.then(|| conditions.pop()).flatten();
     conditions.retain(is_range);
-    conditions.extend(hidden);
+    conditions.extend(asked.others);
     let telemetry = &app.store.telemetry;
     let filter = Filter { conditions };
     let found = telemetry.trace_facets(&viewer.project, &filter, NEWEST);

@@ -8,7 +8,8 @@ use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
 use perpend_domain::time::Timestamp;
 use perpend_ui::{
-    GroupLine, GroupsPage, Section, Text, UserPage, Ways, encode, href, list_href, of_segment,
+    FocusView, GroupLine, GroupsPage, Section, Text, UserPage, Ways, encode, href, list_href,
+    of_segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -52,7 +53,8 @@ fn place(name: &'static str, raw: &str) -> Result<Option<Cursor>, Problem> {
 
 fn address(path: &str, name: &str, cursor: &Cursor) -> String {
     let (at, id) = (cursor.at.as_micros(), encode(&cursor.id));
-    format!("{path}?{name}={at}.{id}")
+    let sign = if path.contains('?') { '&' } else { '?' };
+    format!("{path}{sign}{name}={at}.{id}")
 }
 
 /// Where the list goes on before and behind a page of it.
@@ -102,6 +104,8 @@ async fn list(
         }
     }
     let mut query = GroupQuery::new(by, PER_PAGE);
+    query.started = viewer.focus.range(app.web.clock.now());
+    query.environments.clone_from(&viewer.focus.environments);
     query.is_backwards = !asked.before.is_empty();
     query.after = match query.is_backwards {
         true => place("before", &asked.before)?,
@@ -110,8 +114,14 @@ async fn list(
     let found = telemetry.trace_groups(&viewer.project, &query).await?;
     let view = GroupsPage {
         shell: viewer.shell(section),
+        focus: FocusView::new(
+            &viewer.focus,
+            (path.clone(), Vec::new()),
+            ("All time", true),
+        ),
+        notices: viewer.faults.clone(),
         by,
-        ways: ways(&path, &query, &found),
+        ways: ways(&format!("{path}{}", viewer.focus.query()), &query, &found),
         lines: lines_of(by, found.items),
         is_later: query.after.is_some(),
         unknown,

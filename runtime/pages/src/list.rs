@@ -5,10 +5,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::filter::{Condition, Filter, TRACES};
+use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_query::Parsed;
 use perpend_telemetry::{Bounds, TestedTraces, TracesFrom};
-use perpend_ui::{ListPage, Pager, Section, TermChip, Text, TracesPage, Ways};
+use perpend_ui::{
+    FocusView, ListPage, Pager, Section, TermChip, Text, TracesPage, TracesQuery, Ways,
+};
 use perpend_web::problem::Problem;
 
 use crate::answer::page;
@@ -40,32 +43,48 @@ pub(super) async fn show(
         counts_all,
         notices,
     } = Asked::new(raw.as_deref());
-    let Conditions { parsed, hides_own } = Conditions::new(&query.q);
+    let conditions = Conditions::new(&query, app.web.clock.now());
+    let parsed = &conditions.parsed;
+    let notices = notices.into_iter().chain(viewer.faults.clone());
     let mut view = TracesPage {
         shell: viewer.shell(Section::Traces),
-        terms: terms(&query.q, &parsed),
+        terms: terms(&query.q, parsed),
+        focus: FocusView::new(
+            &query.focus,
+            (
+                format!("{}/traces", viewer.base()),
+                query.kept(&["from", "to", "env"]),
+            ),
+            ("All time", true),
+        ),
         columns: TRACES.iter().map(|column| column.id).collect(),
         origin: setup::origin(&app, &headers),
         page: which,
         query,
-        notices,
+        notices: notices.collect(),
         ..TracesPage::default()
     };
-    if hides_own {
+    if conditions.hides_own {
         let all = format!("{} environment:set", view.query.q);
         let all = view.query.with(all.trim());
         view.with_own = Some(all.first(view.shell.base()));
     }
-    view.json = json(&parsed);
+    view.json = json(&conditions);
     let bounds = Bounds {
         max_tested: read::MAX_TESTED,
         max_counted: (!counts_all && !view.terms.is_empty()).then_some(MAX_COUNTED),
     };
-    let filter = parsed.filter.clone();
-    fill(&app, &viewer, (filter, bounds), from, &mut view).await?;
+    fill(
+        &app,
+        &viewer,
+        (conditions.filter(), bounds),
+        from,
+        &mut view,
+    )
+    .await?;
     if view.lines.is_empty() && view.pager.is_first() {
-        let hidden = parsed.filter.conditions.last().filter(|_| hides_own);
-        count_alone(&app, &viewer, (&parsed, hidden), &mut view).await?;
+        count_alone(&app, &viewer, &conditions, &mut view).await?;
+        view.elsewhere = elsewhere(&app, &viewer, &view.query).await?;
     }
     let is_bare = view.lines.is_empty() && view.terms.is_empty();
     if is_bare
@@ -102,19 +121,45 @@ fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {
     parsed.terms.iter().map(chip).collect()
 }
 
-/// Says of each of the first terms how many traces it alone leaves. `hidden`: what nobody asked for and holds all the same.
+/// When the first and the last of the traces began that fit in other times, where a time is chosen and has none.
+async fn elsewhere(
+    app: &App,
+    viewer: &Viewer,
+    query: &TracesQuery,
+) -> Result<Option<(Timestamp, Timestamp)>, Problem> {
+    if !query.focus.has_time() {
+        return Ok(None);
+    }
+    let anytime = TracesQuery {
+        focus: query.focus.without_time(),
+        ..query.clone()
+    };
+    let filter = Conditions::new(&anytime, app.web.clock.now()).filter();
+    let end = async |ascending| {
+        let found = read::first(app, &viewer.project, filter.clone(), (ascending, 1)).await?;
+        Ok::<_, Problem>(found.first().map(|trace| trace.timestamp))
+    };
+    Ok(end(true).await?.zip(end(false).await?))
+}
+
+/// Says of each of the first terms how many traces it alone leaves, beside what holds all the same.
 async fn count_alone(
     app: &App,
     viewer: &Viewer,
-    (parsed, hidden): (&Parsed, Option<&Condition>),
+    asked: &Conditions,
     view: &mut TracesPage,
 ) -> Result<(), Problem> {
     let telemetry = &app.store.telemetry;
-    for (chip, term) in view.terms.iter_mut().zip(&parsed.terms).take(MAX_ALONE) {
+    for (chip, term) in view
+        .terms
+        .iter_mut()
+        .zip(&asked.parsed.terms)
+        .take(MAX_ALONE)
+    {
         let Ok(conditions) = &term.outcome else {
             continue;
         };
-        let conditions = conditions.iter().chain(hidden).cloned();
+        let conditions = conditions.iter().chain(&asked.others).cloned();
         let filter = Filter {
             conditions: conditions.collect(),
         };
@@ -124,8 +169,9 @@ async fn count_alone(
     Ok(())
 }
 
-fn json(parsed: &Parsed) -> String {
-    let conditions = parsed.filter.conditions.iter();
+fn json(asked: &Conditions) -> String {
+    let filter = asked.filter();
+    let conditions = filter.conditions.iter();
     let conditions: Vec<String> = conditions
         .filter_map(Condition::to_json)
         .map(|condition| condition.to_string())

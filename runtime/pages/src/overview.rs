@@ -1,13 +1,17 @@
 //! `GET P`: what was recorded lately, which rules and evaluators are paused or failing, and the latest errors.
 
+use std::collections::BTreeSet;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::evaluation::ExecutionState;
-use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
+use perpend_domain::filter::{Column, Condition, Filter, Order, TRACES, Test, find};
 use perpend_domain::observation::Level;
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Figure, OverviewPage, RangeLink, Section, Text, Waiting, change, encode};
+use perpend_ui::{
+    Figure, Focus, FocusView, Moment, OverviewPage, Section, Text, TracesQuery, Waiting, change,
+};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -25,55 +29,25 @@ const FAILED: u32 = 5;
 
 /// Milliseconds.
 const MINUTE: i64 = 60_000;
+/// What is shown when no time is asked for.
+const USUAL: Moment = Moment::Ago(7 * 24 * 60);
+const USUAL_LABEL: &str = "Last 7 days";
 
-/// How long a range is, as the address and the page name it.
-struct Range {
-    from: &'static str,
-    label: &'static str,
-    minutes: i64,
-}
-
-const RANGES: [Range; 5] = [
-    Range {
-        from: "-1h",
-        label: "1 hour",
-        minutes: 60,
-    },
-    Range {
-        from: "-24h",
-        label: "24 hours",
-        minutes: 24 * 60,
-    },
-    Range {
-        from: "-7d",
-        label: "7 days",
-        minutes: 7 * 24 * 60,
-    },
-    Range {
-        from: "-30d",
-        label: "30 days",
-        minutes: 30 * 24 * 60,
-    },
-    Range {
-        from: "-90d",
-        label: "90 days",
-        minutes: 90 * 24 * 60,
-    },
-];
-/// Which of them is shown when none is asked for.
-const USUAL: usize = 2;
-
+/// Parameters that are given once at most; the viewer has read them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
+#[expect(dead_code, reason = "only that none is given twice is asked here")]
 pub(super) struct Asked {
     from: String,
+    to: String,
+    env: String,
 }
 
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
-    Query(asked): Query<Asked>,
+    Query(_): Query<Asked>,
 ) -> Result<Response, Problem> {
     let any = Filter {
         conditions: vec![read::without_own(TRACES)],
@@ -81,7 +55,12 @@ pub(super) async fn show(
     let any = read::newest(&app, &viewer.project, any, 1).await?;
     let mut view = OverviewPage {
         shell: viewer.shell(Section::Overview),
-        ranges: Vec::new(),
+        focus: FocusView::new(
+            &viewer.focus,
+            (viewer.base(), Vec::new()),
+            (USUAL_LABEL, false),
+        ),
+        notices: viewer.faults.clone(),
         figures: Vec::new(),
         charts: Vec::new(),
         waiting: Vec::new(),
@@ -93,25 +72,23 @@ pub(super) async fn show(
         view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
         return page(StatusCode::OK, &view);
     }
-    let place = RANGES.iter().position(|range| range.from == asked.from);
-    let shown = &RANGES[place.unwrap_or(USUAL)];
-    view.ranges = RANGES
-        .iter()
-        .map(|range| RangeLink {
-            label: range.label,
-            from: range.from,
-            is_shown: range.from == shown.from,
-        })
-        .collect();
     // To the end of the minute: the page that is asked for again within it is the same one.
     let now = app.web.clock.now().as_millis();
-    let to = Timestamp::from_millis(now.div_euclid(MINUTE) * MINUTE + MINUTE);
-    let range = (to.plus_millis(-shown.minutes * MINUTE), to);
+    let now = Timestamp::from_millis(now.div_euclid(MINUTE) * MINUTE + MINUTE);
+    let (from, to) = viewer.focus.range(now);
+    let to = to.unwrap_or(now);
+    let from = from.unwrap_or_else(|| USUAL.at(to));
+    if to <= from {
+        let fault = "to: the end of a range comes after its start, so there is nothing to show.";
+        view.notices.push(Text::from(fault));
+        return page(StatusCode::OK, &view);
+    }
+    let range = (from, to);
     view.figures = figures(&app, &viewer, range).await?;
     view.charts = charts::of(&app, &viewer, range).await?;
     view.waiting = waiting(&app, &viewer).await?;
     let mut errors = passing("level", Test::AnyOf(vec![Level::Error.as_str().to_owned()]));
-    errors.conditions.push(read::without_own(TRACES));
+    errors.conditions.push(environments(&viewer, TRACES));
     let failed = read::newest(&app, &viewer.project, errors, FAILED).await?;
     view.failed = lines::of(&app, &viewer.project, &failed).await?;
     page(StatusCode::OK, &view)
@@ -121,6 +98,17 @@ fn passing(column: &str, test: Test) -> Filter {
     let column = find(TRACES, column);
     Filter {
         conditions: vec![Condition { column, test }],
+    }
+}
+
+/// The environments that are shown: those that are chosen, or all but those of evaluations and experiments.
+pub(super) fn environments(viewer: &Viewer, columns: &'static [Column]) -> Condition {
+    match viewer.focus.environments.as_slice() {
+        [] => read::without_own(columns),
+        chosen => Condition {
+            column: find(columns, "environment"),
+            test: Test::AnyOf(chosen.to_vec()),
+        },
     }
 }
 
@@ -147,11 +135,19 @@ async fn sums(
         counted.await.map(|counted| counted.n)
     };
     // Each of these is told by an index alone; that an environment is none of some is not.
-    let mut n_own = 0;
-    for environment in read::OWN {
-        n_own += count(Some(environment)).await?;
+    let mut n_of_some = 0;
+    let chosen: Vec<&str> = match viewer.focus.environments.as_slice() {
+        [] => read::OWN.to_vec(),
+        chosen => chosen.iter().map(String::as_str).collect(),
+    };
+    let different: BTreeSet<&str> = chosen.into_iter().collect();
+    for environment in different {
+        n_of_some += count(Some(environment)).await?;
     }
-    let n_traces = count(None).await?.saturating_sub(n_own);
+    let n_traces = match viewer.focus.environments.is_empty() {
+        true => count(None).await?.saturating_sub(n_of_some),
+        false => n_of_some,
+    };
     Ok((sums, n_traces as f64))
 }
 
@@ -171,8 +167,17 @@ async fn figures(
     };
     let count = |value: f64| perpend_ui::count(value as u64);
     let since = |more: &str| {
-        let q = format!("timestamp:>=\"{from}\"{more}");
-        Some(format!("/traces?q={}", encode(&q)))
+        let until = viewer.focus.to.map(|_| format!(" timestamp:<\"{to}\""));
+        let q = format!("timestamp:>=\"{from}\"{}{more}", until.unwrap_or_default());
+        let kept = Focus {
+            environments: viewer.focus.environments.clone(),
+            ..Focus::default()
+        };
+        let query = TracesQuery {
+            focus: kept,
+            ..TracesQuery::of(q)
+        };
+        Some(query.first(""))
     };
     Ok(vec![
         Figure {

@@ -42,9 +42,20 @@ pub(super) async fn newest(
     filter: Filter,
     limit: u32,
 ) -> Result<Vec<Trace>, Problem> {
+    first(app, project, filter, (false, limit)).await
+}
+
+/// The latest traces that fit, or with `ascending` the earliest.
+pub(super) async fn first(
+    app: &App,
+    project: &ProjectId,
+    filter: Filter,
+    (ascending, limit): (bool, u32),
+) -> Result<Vec<Trace>, Problem> {
     let query = TraceQuery {
         filter,
         limit,
+        ascending,
         ..TraceQuery::default()
     };
     let bounds = Bounds {

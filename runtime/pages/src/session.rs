@@ -6,9 +6,10 @@ use axum::response::Response;
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::SessionId;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy};
-use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_ui::{GroupLine, Section, SessionPage, TURNS, Text, Turn, Ways, href, of_segment};
+use perpend_ui::{
+    GroupLine, Moment, Section, SessionPage, TURNS, Text, Turn, Ways, href, of_segment,
+};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -42,7 +43,7 @@ async fn wanted(
     asked: &Asked,
 ) -> Result<(Option<u64>, Option<&'static str>), Problem> {
     if !asked.at.trim().is_empty() {
-        let Some(at) = time(asked.at.trim()) else {
+        let Some(Moment::At(at)) = Moment::read(&asked.at) else {
             let fault = "The time is not understood: write it as 2026-03-01 10:00, in UTC.";
             return Ok((None, Some(fault)));
         };
@@ -57,18 +58,6 @@ async fn wanted(
             Err(_) => Ok((None, Some("The turn is not understood: it is a number."))),
         },
     }
-}
-
-/// An instant as an address has it, or a day and a time of day as people write them.
-fn time(text: &str) -> Option<Timestamp> {
-    let written = text.replacen(' ', "T", 1);
-    let forms = [
-        written.clone(),
-        format!("{written}Z"),
-        format!("{written}:00Z"),
-        format!("{written}T00:00:00Z"),
-    ];
-    forms.iter().find_map(|form| Timestamp::parse(form).ok())
 }
 
 pub(super) async fn show(
@@ -138,24 +127,4 @@ pub(super) async fn show(
         },
     };
     page(StatusCode::OK, &view)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_is_read_as_people_write_it() {
-        let at = Timestamp::parse("2026-03-01T10:00:00Z").unwrap();
-        for text in [
-            "2026-03-01 10:00",
-            "2026-03-01T10:00",
-            "2026-03-01 10:00:00",
-            "2026-03-01T10:00:00Z",
-        ] {
-            assert_eq!(time(text), Some(at), "{text}");
-        }
-        assert_eq!(time("2026-03-01"), Some(at.plus_millis(-36_000_000)));
-        assert_eq!(time("last tuesday"), None);
-    }
 }

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use perpend_domain::access::{Permission, Scope};
 use perpend_domain::ids::ProjectId;
-use perpend_ui::{FormKit, Opened, Preferences, Section, Shell};
+use perpend_ui::{Focus, FormKit, Opened, Preferences, Section, Shell, Text};
 use perpend_web::auth::{Act, FormToken, session_of};
 use perpend_web::problem::Problem;
 
@@ -24,6 +24,10 @@ pub(super) struct Viewer {
     name: String,
     preferences: Preferences,
     kit: FormKit,
+    /// The time and the environments of the page, or of the list that it was opened from.
+    pub(super) focus: Focus,
+    /// What of it cannot be read.
+    pub(super) faults: Vec<Text>,
 }
 
 impl Viewer {
@@ -55,7 +59,37 @@ impl Viewer {
             section,
             preferences: self.preferences,
             forms: self.kit.clone(),
+            focus: self.focus.clone(),
         }
+    }
+}
+
+/// The focus of an address, or else of the list in it, and what of it cannot be read.
+fn focus_of(query: &str) -> (Focus, Vec<Text>) {
+    let mut focus = Focus::default();
+    let mut faults = Vec::new();
+    let mut list = None;
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        match focus.take(&name, &value) {
+            Some(Err(may_be)) => {
+                let said: String = value.chars().take(100).collect();
+                let fault = format!("{name}: {said} is not {may_be}.");
+                faults.push(Text::from(fault));
+            }
+            Some(Ok(())) => {}
+            None if name == "in" => list = Some(value),
+            None => {}
+        }
+    }
+    let within = list.as_deref().and_then(|list| list.split_once('?'));
+    match within {
+        Some((_, query)) if focus == Focus::default() => {
+            for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+                focus.take(&name, &value);
+            }
+            (focus, Vec::new())
+        }
+        _ => (focus, faults),
     }
 }
 
@@ -72,7 +106,10 @@ pub(super) async fn viewer(
     let here = address
         .path_and_query()
         .map_or("", |address| address.as_str());
+    let (focus, faults) = focus_of(address.query().unwrap_or_default());
     Ok(found.map(|found| Viewer {
+        focus,
+        faults,
         project: act.project,
         scope: act.scope,
         token,

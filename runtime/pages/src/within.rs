@@ -31,7 +31,7 @@ pub(super) async fn neighbours(
     let query = list.split_once('?').map(|(_, query)| query);
     let asked = Asked::new(query);
     let query = TraceQuery {
-        filter: Conditions::new(&asked.query.q).parsed.filter,
+        filter: Conditions::new(&asked.query, app.web.clock.now()).filter(),
         order: asked.query.sort.order,
         ascending: asked.query.sort.ascending,
         ..TraceQuery::default()

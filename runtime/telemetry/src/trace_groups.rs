@@ -9,7 +9,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
 use perpend_domain::time::Timestamp;
-use perpend_sql::{Arg, Sql, value_list};
+use perpend_sql::Sql;
 
 use crate::{Error, Telemetry};
 
@@ -138,7 +138,9 @@ impl Telemetry {
             return Ok(HashMap::new());
         }
         let (column, other) = columns(query.by);
-        let mut text = format!(
+        let mut sql = Sql::default();
+        let tenant = sql.bind(tenant.into());
+        sql.push(&format!(
             "SELECT t.{column} AS id, MIN(t.started_at) AS first_at, MAX(t.started_at) AS last_at, \
                     MAX(t.started_at + t.latency_us) AS ended_at, \
                     MIN(t.environment) AS environment, COUNT(*) AS n_traces, \
@@ -148,17 +150,16 @@ impl Telemetry {
                     CAST(SUM(t.n_error) AS BIGINT) AS n_errors, \
                     SUM(CAST(COALESCE(t.total_tokens, 0) AS DOUBLE PRECISION)) AS total_tokens, \
                     CAST(SUM(t.total_cost) AS DOUBLE PRECISION) AS total_cost \
-               FROM traces t WHERE t.tenant = $1 AND t.{column} IN ({})",
-            value_list(ids.len(), 2)
-        );
-        let mut args: Vec<Arg<'_>> = vec![tenant.into()];
-        args.extend(ids.iter().map(|id| Arg::from(*id)));
-        if let Some(of) = &query.of {
-            args.push(Arg::from(of.as_str()));
-            text.push_str(&format!(" AND t.{other} = ${}", args.len()));
+               FROM traces t WHERE t.tenant = {tenant} AND t.{column} IN ("
+        ));
+        for (at, id) in ids.iter().enumerate() {
+            let id = sql.bind_text(id);
+            sql.push(&format!("{}{id}", if at == 0 { "" } else { ", " }));
         }
-        text.push_str(&format!(" GROUP BY t.{column}"));
-        let rows: Vec<Sums> = self.pool.select(&text, &args).await?;
+        sql.push(")");
+        Narrowed::new(query, &mut sql).push("t", &mut sql);
+        sql.push(&format!(" GROUP BY t.{column}"));
+        let rows: Vec<Sums> = self.pool.select(&sql.text, &sql.args).await?;
         let groups = rows.into_iter().map(TraceGroup::from);
         Ok(groups.map(|group| (group.id.clone(), group)).collect())
     }
@@ -166,7 +167,7 @@ impl Telemetry {
 
 /// The newest trace of each group, from a place on.
 pub(super) fn newest(tenant: i64, query: &GroupQuery, is_postgres: bool) -> Sql {
-    let (column, other) = columns(query.by);
+    let (column, _) = columns(query.by);
     // SQLite has no statistics: by the index of the column it would read and sort all traces that have one.
     let by_time = match is_postgres || query.of.is_some() {
         true => "",
@@ -178,12 +179,8 @@ pub(super) fn newest(tenant: i64, query: &GroupQuery, is_postgres: bool) -> Sql 
         "SELECT t.{column} AS id, t.started_at AS last_at FROM traces t{by_time} \
           WHERE t.tenant = {tenant} AND t.{column} IS NOT NULL AND t.{column} <> ''"
     ));
-    let mut of_same = String::new();
-    if let Some(of) = &query.of {
-        let of = sql.bind_text(of);
-        sql.push(&format!(" AND t.{other} = {of}"));
-        of_same = format!(" AND n.{other} = {of}");
-    }
+    let narrowed = Narrowed::new(query, &mut sql);
+    narrowed.push("t", &mut sql);
     if let Some(after) = &query.after {
         let at = sql.bind(after.at.as_micros().into());
         let id = sql.bind_text(&after.id);
@@ -201,10 +198,45 @@ pub(super) fn newest(tenant: i64, query: &GroupQuery, is_postgres: bool) -> Sql 
         false => ["DESC", "ASC"],
     };
     sql.push(&format!(
-        " AND NOT EXISTS (SELECT 1 FROM traces n WHERE n.tenant = t.tenant AND n.{column} = t.{column}{of_same} \
+        " AND NOT EXISTS (SELECT 1 FROM traces n WHERE n.tenant = t.tenant AND n.{column} = t.{column}{} \
            AND (n.started_at, n.number) > (t.started_at, t.number)) \
           ORDER BY t.started_at {of_time}, t.{column} {of_ids} LIMIT {}",
+        narrowed.conditions("n"),
         query.limit + 1
     ));
     sql
+}
+
+/// The traces that a question is about, as conditions with their values bound.
+struct Narrowed(Vec<String>);
+
+impl Narrowed {
+    fn new(query: &GroupQuery, sql: &mut Sql) -> Self {
+        let (_, other) = columns(query.by);
+        let mut all = Vec::new();
+        if let Some(of) = &query.of {
+            all.push(format!("{other} = {}", sql.bind_text(of)));
+        }
+        let (from, to) = query.started;
+        for (sign, at) in [(">=", from), ("<", to)] {
+            let at = at.map(|at| sql.bind(at.as_micros().into()));
+            all.extend(at.map(|at| format!("started_at {sign} {at}")));
+        }
+        if !query.environments.is_empty() {
+            let names = query.environments.iter().map(|name| sql.bind_text(name));
+            let names: Vec<String> = names.collect();
+            all.push(format!("environment IN ({})", names.join(", ")));
+        }
+        Self(all)
+    }
+
+    fn conditions(&self, table: &str) -> String {
+        let all = self.0.iter();
+        all.map(|condition| format!(" AND {table}.{condition}"))
+            .collect()
+    }
+
+    fn push(&self, table: &str, sql: &mut Sql) {
+        sql.push(&self.conditions(table));
+    }
 }

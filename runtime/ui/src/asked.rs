@@ -4,6 +4,7 @@ use perpend_domain::filter::{Condition, SetOp, TRACES, Test, TextOp, find};
 use perpend_query::print_condition;
 
 use crate::columns::Columns;
+use crate::focus::Focus;
 use crate::shell::encode;
 use crate::sort::Sort;
 
@@ -46,6 +47,8 @@ impl ListPage {
 pub struct TracesQuery {
     /// The filter as text.
     pub q: String,
+    /// The time and the environments.
+    pub focus: Focus,
     /// What comes first.
     pub sort: Sort,
     /// What is shown of each trace.
@@ -58,6 +61,7 @@ impl Default for TracesQuery {
     fn default() -> Self {
         Self {
             q: String::new(),
+            focus: Focus::default(),
             sort: Sort::default(),
             columns: Columns::default(),
             n: ROWS[0],
@@ -98,11 +102,13 @@ impl TracesQuery {
             ("n", self.n.to_string(), self.n != usual.n),
         ];
         let other = all.into_iter().filter(|(.., differs)| *differs);
-        other.map(|(name, value, _)| (name, value)).collect()
+        let other = other.map(|(name, value, _)| (name, value));
+        other.chain(self.focus.pairs()).collect()
     }
 
     /// What a form says besides its own fields, so that they are all that it changes.
-    pub(crate) fn kept(&self, own: &[&str]) -> Vec<(&'static str, String)> {
+    #[must_use]
+    pub fn kept(&self, own: &[&str]) -> Vec<(&'static str, String)> {
         let mut kept = self.parameters();
         kept.retain(|(name, _)| !own.contains(name));
         kept

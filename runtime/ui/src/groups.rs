@@ -3,6 +3,7 @@
 use askama::Template;
 use perpend_domain::telemetry::{GroupedBy, TraceGroup};
 
+use crate::focus::{Focus, FocusView};
 use crate::format::{clock, count, duration, known_dollars};
 use crate::shell::href;
 use crate::ways::Ways;
@@ -14,6 +15,10 @@ use crate::{Shell, Text};
 pub struct GroupsPage {
     /// Around the page.
     pub shell: Shell,
+    /// The choice of time and environments.
+    pub focus: FocusView,
+    /// What in the address cannot be read.
+    pub notices: Vec<Text>,
     /// What it lists.
     pub by: GroupedBy,
     /// The lines of this page.
@@ -108,6 +113,11 @@ impl GroupLine {
 impl GroupsPage {
     pub(crate) fn is_of_sessions(&self) -> bool {
         self.by == GroupedBy::Session
+    }
+
+    /// Whether a time or environments are chosen.
+    pub(crate) fn is_narrowed(&self) -> bool {
+        self.shell.focus != Focus::default()
     }
 
     pub(crate) fn title(&self) -> &'static str {

@@ -3,6 +3,7 @@
 use askama::Template;
 use perpend_domain::time::Timestamp;
 
+use crate::focus::FocusView;
 use crate::line::TraceLine;
 use crate::setup::Setup;
 use crate::{Chart, Shell, Text};
@@ -13,8 +14,10 @@ use crate::{Chart, Shell, Text};
 pub struct OverviewPage {
     /// Around the page.
     pub shell: Shell,
-    /// The ranges to choose from; the one that is shown is marked.
-    pub ranges: Vec<RangeLink>,
+    /// The choice of time and environments.
+    pub focus: FocusView,
+    /// What in the address cannot be read.
+    pub notices: Vec<Text>,
     /// What was recorded in the range.
     pub figures: Vec<Figure>,
     /// The same over time.
@@ -27,17 +30,6 @@ pub struct OverviewPage {
     pub newest: Option<Timestamp>,
     /// Nothing was recorded yet: how to change that.
     pub setup: Option<Setup>,
-}
-
-/// A choice of the time that figures are about.
-#[derive(Clone, Debug)]
-pub struct RangeLink {
-    /// `7 days`.
-    pub label: &'static str,
-    /// As the address has it: `-7d`.
-    pub from: &'static str,
-    /// It is the one that is shown.
-    pub is_shown: bool,
 }
 
 /// A number with what it was before.

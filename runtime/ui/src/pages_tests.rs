@@ -25,6 +25,20 @@ fn text(raw: &str) -> Text {
     Text::from(raw)
 }
 
+/// A choice of time and environments with hostile ones.
+fn focus() -> FocusView {
+    let focus = Focus {
+        from: Moment::read("-7d"),
+        to: None,
+        environments: vec![HOSTILE.to_owned()],
+    };
+    FocusView::new(
+        &focus,
+        ("/p".to_owned(), vec![("q", HOSTILE.to_owned())]),
+        ("All time", true),
+    )
+}
+
 pub(crate) fn forms() -> FormKit {
     FormKit {
         token: format!("{}.0123456789abcdef", "A".repeat(86)),
@@ -46,6 +60,7 @@ pub(crate) fn shell() -> Shell {
         section: Section::Traces,
         preferences: Preferences::of_cookie("off.dark.compact.browser"),
         forms: forms(),
+        focus: Focus::default(),
     }
 }
 
@@ -387,6 +402,7 @@ fn hostile_text_is_inert_in_the_list() {
     let next = Some(query.address("/project/p", &ListPage::Number(2)));
     let html = checked(&TracesPage {
         shell: shell(),
+        focus: focus(),
         terms: vec![TermChip {
             text: text(HOSTILE),
             problem: Some(text(HOSTILE)),
@@ -492,6 +508,8 @@ fn sessions_and_users_are_inert() {
     for by in [GroupedBy::Session, GroupedBy::User] {
         let html = checked(&GroupsPage {
             shell: shell(),
+            focus: focus(),
+            notices: vec![text(HOSTILE)],
             by,
             lines: vec![hostile_group(by)],
             ways: Ways {
@@ -565,7 +583,8 @@ fn the_overview_and_datasets_are_inert() {
     let overview = checked(&OverviewPage {
         shell: shell(),
         newest: Some(Timestamp::from_millis(0)),
-        ranges: Vec::new(),
+        focus: focus(),
+        notices: vec![Text::from(HOSTILE)],
         figures: vec![Figure {
             label: "Traces",
             value: "41".to_owned(),

@@ -5,6 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use perpend_domain::telemetry::GroupedBy;
 
 use crate::Text;
+use crate::focus::Focus;
 use crate::forms::FormKit;
 use crate::preferences::Preferences;
 
@@ -19,6 +20,8 @@ pub struct Shell {
     pub preferences: Preferences,
     /// What its forms carry.
     pub forms: FormKit,
+    /// What the sections of the rail show.
+    pub focus: Focus,
 }
 
 /// The project that is looked at.
@@ -179,7 +182,13 @@ impl Shell {
     }
 
     pub(crate) fn href(&self, entry: &Entry) -> String {
-        format!("{}{}", self.base(), entry.path)
+        let focus = match entry.section {
+            Section::Overview | Section::Traces | Section::Sessions | Section::Users => {
+                self.focus.query()
+            }
+            _ => String::new(),
+        };
+        format!("{}{}{focus}", self.base(), entry.path)
     }
 
     pub(crate) fn marks(&self, entry: &Entry) -> bool {

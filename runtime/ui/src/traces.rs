@@ -2,11 +2,13 @@
 
 use askama::Template;
 use perpend_domain::facets::Counted;
+use perpend_domain::time::Timestamp;
 
 use crate::asked::{ListPage, ROWS, TracesQuery};
 use crate::columns::{Column, Head, Table};
 use crate::facets::FacetsView;
-use crate::format::count;
+use crate::focus::FocusView;
+use crate::format::{clock, count};
 use crate::line::TraceLine;
 use crate::menu;
 use crate::peek::Peek;
@@ -26,6 +28,10 @@ const MAX_LIST: usize = 1024;
 pub struct TracesPage {
     /// Around the page.
     pub shell: Shell,
+    /// The choice of time and environments.
+    pub focus: FocusView,
+    /// Where matching traces are in other times, where there is none in this one.
+    pub elsewhere: Option<(Timestamp, Timestamp)>,
     /// What was asked for.
     pub query: TracesQuery,
     /// What the filter was read as, term by term.
@@ -218,9 +224,23 @@ impl TracesPage {
 
     /// The list with its usual columns and rows.
     fn usual_columns(&self) -> String {
-        let usual = TracesQuery::of(self.query.q.clone());
-        let sort = self.query.sort.clone();
-        TracesQuery { sort, ..usual }.first(self.shell.base())
+        let usual = TracesQuery::default();
+        let query = TracesQuery {
+            columns: usual.columns,
+            n: usual.n,
+            ..self.query.clone()
+        };
+        query.first(self.shell.base())
+    }
+
+    /// When the traces that fit in other times began, and the list with them.
+    fn in_any_time(&self) -> Option<(String, String, String)> {
+        let (first, last) = self.elsewhere?;
+        let query = TracesQuery {
+            focus: self.query.focus.without_time(),
+            ..self.query.clone()
+        };
+        Some((clock(first), clock(last), query.first(self.shell.base())))
     }
 
     /// The same question over the API.
