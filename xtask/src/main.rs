@@ -1,4 +1,4 @@
-//! One command for people and CI: `cargo xtask demo`, `check`, `house`, `package`, `generate`, `bench`.
+//! One command for people and CI: `cargo xtask demo`, `check`, `house`, `package`, `generate`, `pictures`, `bench`.
 
 mod check;
 mod contract;
@@ -6,6 +6,7 @@ mod demo;
 mod generate;
 mod house;
 mod package;
+mod pictures;
 mod plugins;
 mod program;
 mod progress;
@@ -41,6 +42,8 @@ enum Command {
     Generate,
     /// Builds the plug-ins that need toolchains of other languages, into `target/share/perpend/components`.
     Plugins(plugins::Args),
+    /// Walks through the pages in a browser, writes a picture of each into `target/pictures`, and those of the docs anew.
+    Pictures,
     /// Measures the release build and prints a table; `--json FILE` also writes the figures.
     Bench {
         /// Passed on to the benchmark program; `--help` lists them.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Package(args) => package::run(&args),
         Command::Generate => generate::write(),
         Command::Plugins(args) => plugins::run(&args),
+        Command::Pictures => pictures::run(),
         Command::Bench { args } => bench(&args),
     };
     match outcome {

@@ -63,6 +63,20 @@ struct Built {
     perpend: Option<PathBuf>,
 }
 
+/// Builds all of them and runs the walk through the pages alone; `true` when it passed.
+pub(crate) fn walk(variables: &Variables) -> anyhow::Result<bool> {
+    let Some(built) = build()? else {
+        return Ok(false);
+    };
+    let perpend = built.perpend.context("no program perpend was built")?;
+    let mut programs = built.tests.iter();
+    let walk = programs.find(|program| program.name == "tests/browser walk");
+    let walk = walk.context("no program tests/browser walk was built")?;
+    let logs = shell::target_dir()?.join("test-logs");
+    std::fs::create_dir_all(&logs)?;
+    perform(walk, &perpend, &logs, variables)
+}
+
 /// Builds and runs all of them; `true` when all passed. What they need besides is waited for in between.
 pub(crate) fn run(variables: impl FnOnce() -> anyhow::Result<Variables>) -> anyhow::Result<bool> {
     let Some(mut built) = build()? else {

@@ -1,5 +1,6 @@
 //! `perpend demo`: the main job from end to end, on this machine, with nothing to set up.
 
+mod large;
 mod more;
 mod rules;
 mod sample;
@@ -53,6 +54,9 @@ pub(super) struct DemoArgs {
     /// Exit after the scores; the status says whether all of them came
     #[arg(long)]
     once: bool,
+    /// Send a trace of 50,000 steps, one 1,000 levels deep and a session of 20,000 turns too
+    #[arg(long)]
+    large: bool,
     /// Keep the data here, instead of a temporary directory
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -127,6 +131,12 @@ pub(super) fn demo(args: DemoArgs, bundle: Bundle) -> anyhow::Result<ExitCode> {
         } else {
             say("Sending a conversation of 30 turns and an agent of 401 steps, to look at ...");
             send(&client, more::requests(&RandomIds, SystemClock.now())).await?;
+            if args.large {
+                for (what, requests) in large::all(&RandomIds, SystemClock.now()) {
+                    say(&format!("Sending {what} ..."));
+                    send(&client, requests).await?;
+                }
+            }
             invite(&origin, &login_url, &pair);
             say(&farewell(kept.as_deref()));
         }
@@ -209,7 +219,10 @@ async fn show(client: &Client, origin: &str, data: &Path) -> anyhow::Result<bool
 }
 
 /// Sends these requests, one after the other.
-async fn send(client: &Client, requests: Vec<ExportRequest>) -> anyhow::Result<()> {
+async fn send(
+    client: &Client,
+    requests: impl IntoIterator<Item = ExportRequest>,
+) -> anyhow::Result<()> {
     for request in requests {
         let headers = [("content-type", "application/x-protobuf")];
         let answer = client

@@ -53,7 +53,8 @@ fn draft(ids: &dyn IdSource, begun: u64) -> Draft<'_> {
     }
 }
 
-fn model(name: &str, input: &Value, output: &str, tokens: (i64, i64)) -> Vec<KeyValue> {
+/// What is recorded of a call of a model.
+pub(super) fn model(name: &str, input: &Value, output: &str, tokens: (i64, i64)) -> Vec<KeyValue> {
     vec![
         text("gen_ai.operation.name", "chat"),
         text("gen_ai.system", "openai"),
