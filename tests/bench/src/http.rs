@@ -109,6 +109,7 @@ impl Connection {
         let form = format!("token={token}");
         let request = hyper::Request::post("/login")
             .header("host", &self.host)
+            .header("sec-fetch-site", "same-origin")
             .header("content-type", "application/x-www-form-urlencoded")
             .body(Full::new(form.into()))?;
         self.sender.ready().await?;

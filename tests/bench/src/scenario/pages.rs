@@ -94,6 +94,10 @@ impl Opening {
     async fn lists(&mut self) -> anyhow::Result<()> {
         let base = self.base.clone();
         self.page("overview", PAGE, |_| base.clone()).await?;
+        self.page("overview of a day in an environment", PAGE, |_| {
+            format!("{base}?from=-1d&env=staging")
+        })
+        .await?;
         let list = |q: &str| format!("{base}/traces?q={q}");
         self.page("traces", PAGE, |_| list("")).await?;
         for (what, q) in [
@@ -128,6 +132,12 @@ impl Opening {
             format!("{base}/_/traces/facets?")
         })
         .await?;
+        self.page("scores", PAGE, |_| format!("{base}/scores"))
+            .await?;
+        self.page("scores of a name", PAGE, |_| {
+            format!("{base}/scores?name=quality")
+        })
+        .await?;
         self.page("palette", SUGGESTIONS, |at| {
             format!("{base}/_/search?q=user-{}", at % 10)
         })
@@ -140,6 +150,14 @@ impl Opening {
         let trace = |at: u64| trace_id(at * 97 % filled.n_traces);
         self.page("a trace", PAGE, |at| format!("{base}/traces/{}", trace(at)))
             .await?;
+        self.page("a trace opened from a list", PAGE, |at| {
+            format!("{base}/traces/{}?in=%2Ftraces%3Fsort%3D-latency", trace(at))
+        })
+        .await?;
+        self.page("two traces compared", PAGE, |at| {
+            format!("{base}/traces/compare?a={}&b={}", trace(at), trace(at + 1))
+        })
+        .await?;
         for view in ["time", "thread", "log"] {
             let what = format!("a trace as {view}");
             self.page(&what, PAGE, |at| {
@@ -149,6 +167,10 @@ impl Opening {
         }
         self.page("pane of a trace", FRAGMENT, |at| {
             format!("{base}/_/traces/{}/detail", trace(at))
+        })
+        .await?;
+        self.page("tree of a value", FRAGMENT, |at| {
+            format!("{base}/_/value?trace={}&part=metadata&as=tree", trace(at))
         })
         .await?;
         self.page("sessions", PAGE, |_| format!("{base}/sessions"))
