@@ -39,7 +39,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("perpend-workers", &["perpend-domain", "perpend-protocol"]),
     ("perpend-query", &["perpend-domain"]),
-    ("perpend-ui", &["perpend-domain", "perpend-query"]),
+    ("perpend-diff", &["perpend-domain"]),
+    ("perpend-outline", &["perpend-domain"]),
+    (
+        "perpend-ui",
+        &[
+            "perpend-diff",
+            "perpend-domain",
+            "perpend-outline",
+            "perpend-query",
+        ],
+    ),
     (
         "perpend-scheduler",
         &[
@@ -193,6 +203,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "perpend-catalog",
             "perpend-domain",
+            "perpend-outline",
             "perpend-query",
             "perpend-scheduler",
             "perpend-store",
@@ -260,6 +271,8 @@ const PURE_ROOMS: &[&str] = &[
     "perpend-template",
     "perpend-domain",
     "perpend-stats",
+    "perpend-diff",
+    "perpend-outline",
     "perpend-query",
     "perpend-choices",
     "perpend-otlp",

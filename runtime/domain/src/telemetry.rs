@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::batch::Media;
+use crate::evaluation::Fingerprint;
 use crate::filter::{Filter, Order, TextOp};
 use crate::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, SessionId, TraceId};
 use crate::list::Cursor;
@@ -420,6 +421,8 @@ pub struct ScoreQuery {
     pub experiment_ids: Vec<String>,
     /// Made by one of these executions.
     pub execution_ids: Vec<ExecutionId>,
+    /// Made by exactly what this is the digest of.
+    pub fingerprint: Option<Fingerprint>,
     /// One of these values.
     pub values: ScoreValues,
     /// Conditions on the number of numeric and boolean scores (false is 0, true is 1).

@@ -67,6 +67,8 @@ pub enum TraceOrder {
     Version,
     /// `public`
     Public,
+    /// `bookmarked`
+    Bookmarked,
     /// `latency`
     Latency,
     /// `totalCost`

@@ -15,6 +15,18 @@ pub(super) fn page(
     Ok((status, Html(html)).into_response())
 }
 
+/// Lays something out on a thread of its own: recorded contents may be large, and other requests do not wait for them.
+pub(super) async fn laid_out<T: Send + 'static>(
+    make: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    let made = tokio::task::spawn_blocking(make).await;
+    made.map_err(|error| {
+        let error: &dyn std::error::Error = &error;
+        tracing::error!(error, "page not laid out");
+        Problem::internal()
+    })
+}
+
 /// Rendering fails only on a fault in a template.
 pub(super) fn unrendered(error: &perpend_ui::Error) -> Problem {
     let error: &dyn std::error::Error = error;

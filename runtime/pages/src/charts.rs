@@ -8,7 +8,6 @@ use perpend_domain::time::Timestamp;
 use perpend_ui::{Bar, Chart, TracesQuery};
 use perpend_web::problem::Problem;
 
-use crate::overview;
 use crate::state::App;
 use crate::viewer::Viewer;
 
@@ -47,7 +46,7 @@ pub(super) async fn sums(
         dimensions: view.dimension("level").into_iter().collect(),
         metrics: metrics.into_iter().flatten().collect(),
         filter: Filter {
-            conditions: vec![overview::environments(viewer, OBSERVATIONS)],
+            conditions: vec![viewer.environments(OBSERVATIONS)],
         },
         from,
         to,

@@ -8,15 +8,15 @@ use axum::response::{IntoResponse, Redirect, Response};
 use percent_encoding::percent_decode_str;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::observation::Observation;
-use perpend_domain::outline::Outline;
 use perpend_domain::score::{Score, Subject};
+use perpend_outline::Outline;
 use perpend_ui::{
     CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, PickPage, Scored, Section, Text,
     align,
 };
 use perpend_web::problem::Problem;
 
-use crate::answer::page;
+use crate::answer::{laid_out, page};
 use crate::state::App;
 use crate::trace::{self, OfTrace};
 use crate::viewer::Viewer;
@@ -76,7 +76,7 @@ impl Asked {
                 "in" => query.list = within::list(&value),
                 _ => {}
             }
-            asked.is_of_page |= matches!(name.as_ref(), "a" | "b" | "trace" | "choose");
+            asked.is_of_page |= matches!(name.as_ref(), "a" | "b" | "choose");
         }
         asked
     }
@@ -182,15 +182,7 @@ async fn compared(
         steps,
         notices,
     };
-    // Comparing contents takes longer than other requests should wait for this thread.
-    let made = tokio::task::spawn_blocking(move || ComparePage::new(input)).await;
-    let view = made.map_err(|error| {
-        tracing::error!(
-            error = &error as &dyn std::error::Error,
-            "comparison not made"
-        );
-        Problem::internal()
-    })?;
+    let view = laid_out(move || ComparePage::new(input)).await?;
     page(StatusCode::OK, &view)
 }
 

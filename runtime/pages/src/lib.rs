@@ -40,6 +40,7 @@ mod read;
 mod reference;
 mod requeue;
 mod rules;
+mod scores;
 mod search;
 mod sent;
 mod session;
@@ -54,14 +55,14 @@ mod within;
 
 use axum::Router;
 use axum::extract::OriginalUri;
-use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
 use percent_encoding::percent_decode_str;
 use perpend_domain::access::Permission::{
-    self, DatasetRead, EvaluatorRead, EvaluatorWrite, TraceMark, TraceRead,
+    self, DatasetRead, EvaluatorRead, EvaluatorWrite, ScoreRead, TraceMark, TraceRead,
 };
 use perpend_ui::{Section, assets};
 use perpend_web::Web;
@@ -181,6 +182,8 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, run, datasets::run);
     let search = Page::get("/project/{project}/search", TraceRead);
     routes.page(BySession, search, search::show);
+    let scores = Page::get("/project/{project}/scores", ScoreRead);
+    routes.page(BySession, scores, scores::show);
     let rules = Page::get("/project/{project}/rules", EvaluatorRead);
     routes.page(BySession, rules, rules::show);
     for short in [
@@ -248,7 +251,15 @@ impl Way<App> for BySession {
                 parts.extensions.insert(viewer);
                 Ok(())
             }
-            Ok(None) => Err(Redirect::to(&login::address(address)).into_response()),
+            Ok(None) => {
+                // A form is not sent again behind the login: it leads back to the page that it stood on.
+                let here = || address.path_and_query().map(|here| here.as_str());
+                let wanted = match parts.method {
+                    Method::GET | Method::HEAD => here().unwrap_or_default(),
+                    _ => sent::referring_page(&parts.headers).unwrap_or_default(),
+                };
+                Err(Redirect::to(&login::address(wanted)).into_response())
+            }
             Err(problem) => Err(problem.into_response()),
         }
     }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::Level;
-use perpend_domain::outline::{Folds, Mark, Outline, View};
+use perpend_outline::{Folds, Mark, Outline, View};
 use perpend_ui::{Aspect, Kept, Looking, Neighbours, WINDOW};
 
 use crate::within;

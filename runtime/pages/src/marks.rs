@@ -6,7 +6,7 @@ use axum::response::Response;
 use percent_encoding::percent_decode_str;
 use perpend_domain::fold::MAX_TAGS;
 use perpend_domain::ids::TraceId;
-use perpend_domain::patch::TraceMarks;
+use perpend_domain::marks::{MAX_TAG_CHARS, TraceMarks};
 use perpend_ui::{Text, Tried, Undo, encode, segment};
 use perpend_web::problem::{Code, Problem};
 
@@ -51,6 +51,13 @@ pub(super) async fn bookmark(State(app): State<App>, sent: Sent) -> Result<Respo
     let trace = TraceId::new(&id).map_err(|_| read::unknown())?;
     let viewer = &sent.viewer;
     let act = async {
+        let known = read::narrow(&app, &viewer.project, &trace).await?;
+        if known.ok_or_else(read::unknown)?.bookmarked == is_set {
+            return Ok(Done::new(match is_set {
+                true => "The trace is already bookmarked.",
+                false => "The trace is not bookmarked.",
+            }));
+        }
         mark(&app, viewer, &trace, &TraceMarks::bookmark(is_set)).await?;
         let (words, back) = match is_set {
             true => ("Bookmark set.", "clear"),
@@ -64,7 +71,7 @@ pub(super) async fn bookmark(State(app): State<App>, sent: Sent) -> Result<Respo
             }),
         })
     };
-    sent.once(&app, act).await
+    Box::pin(sent.once(&app, act)).await
 }
 
 /// `POST P/traces/{trace}`: `add` is a tag as it is typed; `remove`, and `again` for one that was removed, are escaped.
@@ -76,7 +83,9 @@ pub(super) async fn tag(
     let trace = of.id()?;
     let viewer = &sent.viewer;
     let typed = sent.fields.raw("add").unwrap_or_default().trim();
-    let (is_added, tag) = match (decoded(&sent, "remove"), decoded(&sent, "again")) {
+    let (removed, again) = (decoded(&sent, "remove"), decoded(&sent, "again"));
+    let is_again = again.is_some();
+    let (is_added, tag) = match (removed, again) {
         (Some(tag), _) => (false, tag),
         (None, Some(tag)) => (true, tag),
         (None, None) => (true, typed.to_owned()),
@@ -88,7 +97,8 @@ pub(super) async fn tag(
         true if !has_it && MAX_TAGS <= known.len() => Some(format!(
             "a trace has at most {MAX_TAGS} tags: remove one first"
         )),
-        true if !has_it => TraceMarks::fault_of_tag(&tag),
+        // A tag that was removed may have been sent with what people cannot type.
+        true if !has_it && !is_again => TraceMarks::fault_of_tag(&tag),
         _ => None,
     };
     if let Some(fault) = fault {
@@ -105,6 +115,7 @@ pub(super) async fn tag(
             } else {
                 "does not have"
             };
+            let tag: String = tag.chars().take(MAX_TAG_CHARS).collect();
             return Ok(Done::new(format!("The trace {state} the tag {tag}.")));
         }
         mark(&app, viewer, &trace, &TraceMarks::tag(&tag, is_added)).await?;
@@ -120,5 +131,5 @@ pub(super) async fn tag(
             }),
         })
     };
-    sent.once(&app, act).await
+    Box::pin(sent.once(&app, act)).await
 }

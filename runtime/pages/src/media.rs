@@ -14,7 +14,7 @@ use axum::http::header::{
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use perpend_domain::payload::Payload;
-use perpend_ui::{InlineMedium, inline_type};
+use perpend_ui::{InlineMedium, inline_type, of_segment};
 use perpend_web::problem::Problem;
 
 use crate::query::Query;
@@ -37,9 +37,10 @@ pub(super) async fn stored(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let telemetry = &app.store.telemetry;
-    let medium = telemetry.medium(&viewer.project, &id).await?;
+    let id = of_segment(&id);
+    let medium = telemetry.medium(&viewer.project, id).await?;
     let content_type = medium.ok_or_else(unknown)?.content_type;
-    let bytes = telemetry.media_bytes(&viewer.project, &id).await?;
+    let bytes = telemetry.media_bytes(&viewer.project, id).await?;
     let mut response = answer(&content_type, bytes.ok_or_else(unknown)?);
     let kept = HeaderValue::from_static(KEPT);
     response.headers_mut().insert(CACHE_CONTROL, kept);

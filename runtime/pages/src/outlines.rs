@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hashlink::LruCache;
 use perpend_domain::ids::{ProjectId, TraceId};
-use perpend_domain::outline::Outline;
 use perpend_domain::telemetry::TraceVersion;
+use perpend_outline::Outline;
 
 /// Memory of all outlines together.
 const MAX_BYTES: usize = 64 << 20;

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::evaluation::ExecutionState;
-use perpend_domain::filter::{Column, Condition, Filter, Order, TRACES, Test, find};
+use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
 use perpend_domain::observation::Level;
 use perpend_domain::time::Timestamp;
 use perpend_ui::{
@@ -36,7 +36,6 @@ const USUAL_LABEL: &str = "Last 7 days";
 /// Parameters that are given once at most; the viewer has read them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(dead_code, reason = "only that none is given twice is asked here")]
 pub(super) struct Asked {
     from: String,
     to: String,
@@ -88,7 +87,7 @@ pub(super) async fn show(
     view.charts = charts::of(&app, &viewer, range).await?;
     view.waiting = waiting(&app, &viewer).await?;
     let mut errors = passing("level", Test::AnyOf(vec![Level::Error.as_str().to_owned()]));
-    errors.conditions.push(environments(&viewer, TRACES));
+    errors.conditions.push(viewer.environments(TRACES));
     let failed = read::newest(&app, &viewer.project, errors, FAILED).await?;
     view.failed = lines::of(&app, &viewer.project, &failed).await?;
     page(StatusCode::OK, &view)
@@ -98,17 +97,6 @@ fn passing(column: &str, test: Test) -> Filter {
     let column = find(TRACES, column);
     Filter {
         conditions: vec![Condition { column, test }],
-    }
-}
-
-/// The environments that are shown: those that are chosen, or all but those of evaluations and experiments.
-pub(super) fn environments(viewer: &Viewer, columns: &'static [Column]) -> Condition {
-    match viewer.focus.environments.as_slice() {
-        [] => read::without_own(columns),
-        chosen => Condition {
-            column: find(columns, "environment"),
-            test: Test::AnyOf(chosen.to_vec()),
-        },
     }
 }
 

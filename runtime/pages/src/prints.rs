@@ -4,8 +4,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::observation::Observation;
-use perpend_domain::outline::Outline;
 use perpend_domain::payload::Payload;
+use perpend_outline::Outline;
 use perpend_ui::Prints;
 use perpend_web::problem::Problem;
 

@@ -5,11 +5,11 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_DISPOSITION;
 use axum::response::Response;
 use perpend_domain::ids::{ObservationId, TraceId};
-use perpend_domain::mapping::NodePath;
+use perpend_domain::mapping::{InvalidNodePath, NodePath};
 use perpend_domain::observation::Content;
 use perpend_domain::payload::Payload;
 use perpend_domain::trace::Trace;
-use perpend_ui::of_segment;
+use perpend_ui::{MAX_PATH, of_segment};
 use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
@@ -46,8 +46,12 @@ impl OfValue {
 /// The node in an address; the whole value when absent.
 pub(super) fn path_of(path: Option<&str>) -> Result<NodePath, Problem> {
     let path = path.filter(|path| !path.is_empty()).unwrap_or("$");
+    let wrong = |message: String| Problem::new(Code::InvalidJsonPath, format!("path: {message}"));
+    if MAX_PATH < path.len() {
+        return Err(wrong(format!("it has at most {MAX_PATH} bytes")));
+    }
     path.parse()
-        .map_err(|error| Problem::new(Code::InvalidJsonPath, format!("path: {error}")))
+        .map_err(|error: InvalidNodePath| wrong(error.to_string()))
 }
 
 /// `GET P/traces/{trace}/raw/{part}`

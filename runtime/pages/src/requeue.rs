@@ -42,7 +42,7 @@ pub(super) async fn submit(
             Err(problem) => return Err(problem),
         }
         Ok(Done::new(
-            "Requeued: the execution waits for a worker. This cannot be undone.",
+            "Requeued. It waits for a worker; this cannot be undone.",
         ))
     };
     sent.once(&app, act).await

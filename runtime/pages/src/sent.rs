@@ -1,7 +1,7 @@
 //! What a browser says beside its question: where a form was sent from, and what its reader prefers.
 
 use axum::http::HeaderMap;
-use axum::http::header::{COOKIE, HOST, ORIGIN};
+use axum::http::header::{COOKIE, HOST, ORIGIN, REFERER};
 use perpend_ui::{Preferences, Shell};
 use perpend_web::problem::{Code, Problem};
 
@@ -13,8 +13,8 @@ pub(super) fn same_site(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
         true => Ok(()),
         false => Err(Problem::new(
             Code::AccessDenied,
-            "this form was sent from another site, or does not say from where; a proxy in front of this server has to \
-             pass the headers Host and Origin on",
+            "this form came from another site, or without an Origin header; a proxy in front of this server must \
+             forward the headers Host and Origin",
         )),
     }
 }
@@ -42,6 +42,13 @@ pub(super) fn local(address: &str) -> Option<&str> {
         && !matches!(bytes.get(1), Some(b'/' | b'\\'))
         && bytes.iter().all(|byte| (0x21..0x7f).contains(byte));
     is_local.then_some(address)
+}
+
+/// The page of this server that a request came from, as the browser says it.
+pub(super) fn referring_page(headers: &HeaderMap) -> Option<&str> {
+    let from = headers.get(REFERER)?.to_str().ok()?;
+    let (_, rest) = from.split_once("://")?;
+    rest.find('/').and_then(|at| local(&rest[at..]))
 }
 
 /// The value of a cookie.

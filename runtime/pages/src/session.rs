@@ -13,7 +13,7 @@ use perpend_ui::{
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
-use crate::answer::page;
+use crate::answer::{laid_out, page};
 use crate::lines;
 use crate::query::Query;
 use crate::state::App;
@@ -82,9 +82,14 @@ pub(super) async fn show(
         .await?;
     let traces: Vec<Trace> = found.into_iter().map(|stored| stored.trace).collect();
     let lines = lines::of(&app, project, &traces).await?;
-    let turns = traces.iter().zip(lines).zip(skip + 1..);
     let base = viewer.base();
-    let turns = turns.map(|((own, line), number)| Turn::new(number, line, own, &base));
+    let address = base.clone();
+    let make = move || {
+        let turns = traces.iter().zip(lines).zip(skip + 1..);
+        let turn = |((own, line), number)| Turn::new(number, line, own, &address);
+        turns.map(turn).collect::<Vec<_>>()
+    };
+    let turns = laid_out(make).await?;
     let mut query = GroupQuery::new(GroupedBy::User, USERS);
     query.of = Some(session.clone());
     let users = telemetry.trace_groups(project, &query).await?;
@@ -110,7 +115,7 @@ pub(super) async fn show(
             .collect(),
         scores: said.scores,
         verdicts: said.verdicts,
-        turns: turns.collect(),
+        turns,
         n_turns,
         wanted: turn,
         is_jump,

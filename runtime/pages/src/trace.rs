@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Response};
 use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, RuleId, TraceId};
-use perpend_domain::outline::Outline;
 use perpend_domain::score::{Score, ScoreOrigin};
+use perpend_outline::Outline;
 use perpend_ui::{
     Aspect, DetailInput, DetailPage, Forms, HeadInput, Kept, Looking, Origin, RowsInput, RowsPage,
     ScoreView, Section, Text, TraceInput, TracePage, Tried, of_segment,
@@ -18,7 +18,7 @@ use perpend_ui::{
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
-use crate::answer::page;
+use crate::answer::{laid_out, page};
 use crate::look::{Look, Looked};
 use crate::read::unknown;
 use crate::state::App;
@@ -121,10 +121,18 @@ async fn whole(
     let observation = step.as_ref().map(|step| step.id.as_str());
     let kept = Kept::new(observation, &looked.folds);
     in_forms(&mut detail, &kept, &looked.looking);
+    let make = move || {
+        let pane = match &step {
+            Some(step) => DetailPage::of_observation(step, detail),
+            None => DetailPage::of_trace(&trace, detail),
+        };
+        (trace, step.is_none(), pane)
+    };
+    let (trace, trace_selected, detail) = laid_out(make).await?;
     let view = TracePage::new(TraceInput {
         shell: viewer.shell(Section::Traces),
         trace,
-        step,
+        trace_selected,
         detail,
         rows: rows_of(&looked, &n_scores, true),
         head,
@@ -148,11 +156,13 @@ pub(super) async fn detail(
     let view = match target.observation() {
         Some(observation) => {
             let step = read::step(&app, &viewer.project, &id, observation).await?;
-            DetailPage::of_observation(&step.ok_or_else(unknown)?, input)
+            let step = step.ok_or_else(unknown)?;
+            laid_out(move || DetailPage::of_observation(&step, input)).await?
         }
         None => {
             let whole = read::whole(&app, &viewer.project, &id).await?;
-            DetailPage::of_trace(&whole.ok_or_else(unknown)?, input)
+            let whole = whole.ok_or_else(unknown)?;
+            laid_out(move || DetailPage::of_trace(&whole, input)).await?
         }
     };
     page(StatusCode::OK, &view)
@@ -293,7 +303,7 @@ pub(super) async fn said(
 
 /// Names behind the ids of origins. What was deleted since is shown by its id.
 #[derive(Default)]
-struct Names {
+pub(super) struct Names {
     rules: HashMap<RuleId, String>,
     versions: HashMap<EvaluatorVersionId, Version>,
 }
@@ -305,7 +315,7 @@ struct Version {
 }
 
 impl Names {
-    async fn read(
+    pub(super) async fn read(
         app: &App,
         viewer: &Viewer,
         origins: impl Iterator<Item = &ScoreOrigin>,
@@ -345,7 +355,7 @@ impl Names {
         Ok(names)
     }
 
-    fn origin(&self, origin: &ScoreOrigin) -> Origin {
+    pub(super) fn origin(&self, origin: &ScoreOrigin) -> Origin {
         let version = self.versions.get(&origin.evaluator_version_id);
         let rule = self
             .rules

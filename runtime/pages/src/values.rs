@@ -11,7 +11,7 @@ use perpend_ui::{Asked, Form, Section, Text, ValueInput, ValuePage, ValueView};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
-use crate::answer::page;
+use crate::answer::{laid_out, page};
 use crate::query::Query;
 use crate::raw;
 use crate::read;
@@ -97,11 +97,6 @@ async fn view(app: &App, viewer: &Viewer, which: Which) -> Result<ValueView, Pro
         asked,
         find,
     };
-    // A large value takes longer than other requests should wait for this thread.
-    let made = tokio::task::spawn_blocking(move || ValueView::new(input)).await;
-    let view = made.map_err(|error| {
-        tracing::error!(error = &error as &dyn std::error::Error, "value not shown");
-        Problem::internal()
-    })?;
+    let view = laid_out(move || ValueView::new(input)).await?;
     view.ok_or_else(raw::unknown)
 }

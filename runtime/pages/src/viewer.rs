@@ -4,6 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use perpend_domain::access::{Permission, Scope};
+use perpend_domain::filter::{Column, Condition, Test, find};
 use perpend_domain::ids::ProjectId;
 use perpend_ui::{Focus, FormKit, Opened, Preferences, Section, Shell, Text};
 use perpend_web::auth::{Act, FormToken, session_of};
@@ -11,7 +12,7 @@ use perpend_web::problem::Problem;
 
 use crate::acted::TOLD_COOKIE;
 use crate::state::App;
-use crate::{fragment, sent};
+use crate::{fragment, read, sent};
 
 /// Who looks at a page, and the project that it shows.
 #[derive(Clone, Debug)]
@@ -46,6 +47,17 @@ impl Viewer {
         let mut viewer = self.clone();
         viewer.kit.back = back.to_owned();
         viewer
+    }
+
+    /// The environments that are shown: those that are chosen, or all but those of evaluations and experiments.
+    pub(super) fn environments(&self, columns: &'static [Column]) -> Condition {
+        match self.focus.environments.as_slice() {
+            [] => read::without_own(columns),
+            chosen => Condition {
+                column: find(columns, "environment"),
+                test: Test::AnyOf(chosen.to_vec()),
+            },
+        }
     }
 
     /// What forms in a fragment carry.
@@ -116,7 +128,12 @@ pub(super) async fn viewer(
         name: found.name,
         preferences: sent::preferences(headers),
         kit: FormKit {
-            token: format!("{}.{}", token.masked(&*app.web.ids), acted.last(token, now)),
+            token: format!(
+                "{}.{}.{}",
+                token.masked(&*app.web.ids),
+                token.session_tag(),
+                acted.last(token, now)
+            ),
             back: fragment::page_of(here).unwrap_or_else(|| here.to_owned()),
             told,
         },

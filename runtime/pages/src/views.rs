@@ -6,13 +6,13 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
-use perpend_domain::outline::Outline;
+use perpend_outline::Outline;
 use perpend_ui::{
     CALLS, Call, HeadInput, LOG, LogInput, LogPage, Section, ThreadInput, ThreadPage,
 };
 use perpend_web::problem::Problem;
 
-use crate::answer::page;
+use crate::answer::{laid_out, page};
 use crate::lines::beginning;
 use crate::look::Look;
 use crate::read::{self, unknown};
@@ -83,12 +83,7 @@ pub(super) async fn thread(
             .await?
             .ok_or_else(unknown)?,
     };
-    // Taking conversations apart takes longer than other requests should wait for this thread.
-    let made = tokio::task::spawn_blocking(move || ThreadPage::new(input)).await;
-    let view = made.map_err(|error| {
-        tracing::error!(error = &error as &dyn std::error::Error, "thread not made");
-        Problem::internal()
-    })?;
+    let view = laid_out(move || ThreadPage::new(input)).await?;
     page(StatusCode::OK, &view)
 }
 

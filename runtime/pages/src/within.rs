@@ -7,12 +7,13 @@ use perpend_web::problem::Problem;
 
 use crate::asked::Asked;
 use crate::conditions::Conditions;
-use crate::read;
 use crate::state::App;
 use crate::viewer::Viewer;
 
 /// A longer address of a list is not kept.
 const MAX_BYTES: usize = 1024;
+/// Traces on either side that are tested for what no index can tell: a trace does not wait for its list.
+const MAX_TESTED: u64 = 500;
 
 /// The address of a list of traces below that of the project; nothing where it is none.
 pub(super) fn list(raw: &str) -> Option<String> {
@@ -37,7 +38,7 @@ pub(super) async fn neighbours(
         ..TraceQuery::default()
     };
     let telemetry = &app.store.telemetry;
-    let beside = telemetry.traces_beside(&viewer.project, &query, id, read::MAX_TESTED);
+    let beside = telemetry.traces_beside(&viewer.project, &query, id, MAX_TESTED);
     let base = viewer.base();
     let to = |id: TraceId| {
         let trace = segment(id.as_str());

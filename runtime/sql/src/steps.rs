@@ -51,6 +51,7 @@ pub const STEPS: &[Step] = &[
     step!("trace orders", "0035_trace_orders.sql"),
     step!("orders of figures", "0036_orders_of_figures.sql"),
     step!("scores by number", "0037_scores_by_number.sql"),
+    step!("scores by fingerprint", "0038_scores_by_fingerprint.sql"),
 ];
 
 /// The version of a database that has all steps.

@@ -66,8 +66,7 @@ const DELETE_ROW: &str = "DELETE FROM observations WHERE seq = $1";
 const DELETE_PAYLOAD: &str = "
     DELETE FROM payloads WHERE seq = $1
        AND NOT EXISTS (SELECT 1 FROM observations WHERE trace = $2 AND payload = $1)";
-const TOUCH: &str =
-    "UPDATE traces SET revision = revision + 1, stale = 1, last_seen = $2 WHERE number = $1";
+const TOUCH: &str = "UPDATE traces SET revision = revision + 1, stale = 1, last_seen = CASE WHEN $2 > last_seen THEN $2 ELSE last_seen END WHERE number = $1";
 const DELETE_EMPTY: &str = "
     DELETE FROM traces WHERE number = $1
        AND NOT EXISTS (SELECT 1 FROM observations WHERE trace = $1)";

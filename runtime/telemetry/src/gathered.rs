@@ -37,7 +37,8 @@ static FIND_TRACES: Sized = Sized::new(|n| {
 const STANDING: &str = "SELECT number FROM traces WHERE number >= $1 AND number <= $2";
 const TOUCH_TRACE: &str = "
     UPDATE traces
-       SET revision = revision + 1, stale = 1, last_seen = $2,
+       SET revision = revision + 1, stale = 1,
+           last_seen = CASE WHEN $2 > last_seen THEN $2 ELSE last_seen END,
            root_ended_at = COALESCE(root_ended_at, $3),
            n_open = n_open + $5,
            has_marker = CASE WHEN $4 = 1 THEN 1 ELSE has_marker END

@@ -26,6 +26,14 @@ const OUTPUT_RATE: &str = "CAST(o.output_tokens AS DOUBLE PRECISION) \
     / NULLIF(CAST((o.ended_at - o.started_at) / 1000000.0 AS DOUBLE PRECISION), 0)";
 const FIRST_TOKEN: &str = "(o.first_token_at - o.started_at) / 1000000.0";
 
+/// Numbers of one trace itself, as the index of scores by number has them.
+pub(crate) const OWN_NUMBERS: &str =
+    "s.trace_id IS NOT NULL AND s.observation_id IS NULL AND s.number IS NOT NULL";
+
+/// Of a trace: the first member of its detail, so nothing in it can look like it.
+pub(crate) const BOOKMARKED: &str =
+    "CASE WHEN t.detail LIKE '{\"bookmarked\":true%' THEN 1 ELSE 0 END";
+
 pub(crate) fn trace_column(id: &str) -> Option<Expr> {
     Some(match id {
         "id" => Expr::Text("t.trace_id"),
@@ -47,10 +55,7 @@ pub(crate) fn trace_column(id: &str) -> Option<Expr> {
         "defaultCount" => Expr::Number("t.n_default"),
         "debugCount" => Expr::Number("t.n_debug"),
         "observationCount" => Expr::Number("t.n_observations"),
-        // The first member of the detail, so nothing in it can look like it.
-        "bookmarked" => {
-            Expr::Bool("CASE WHEN t.detail LIKE '{\"bookmarked\":true%' THEN 1 ELSE 0 END")
-        }
+        "bookmarked" => Expr::Bool(BOOKMARKED),
         "tags" | "metadata" | "scores_avg" | "score_categories" | "score_booleans" => Expr::Present,
         _ => return None,
     })

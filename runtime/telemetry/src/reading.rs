@@ -99,7 +99,8 @@ impl Telemetry {
         let id = sql.bind_text(trace.as_str());
         sql.push(&format!(
             "SELECT {READ_BONE} FROM traces t JOIN observations o ON o.trace = t.number \
-             WHERE t.tenant = {number} AND t.trace_id = {id} ORDER BY o.started_at, o.id LIMIT {limit}"
+             WHERE t.tenant = {number} AND t.trace_id = {id} AND {IS_STEP} \
+             ORDER BY o.started_at, o.id LIMIT {limit}"
         ));
         let rows: Vec<BoneRow> = self.pool.select(&sql.text, &sql.args).await?;
         rows.into_iter().map(BoneRow::bone).collect()

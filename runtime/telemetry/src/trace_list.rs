@@ -24,7 +24,7 @@ use super::trace_shape::Shape;
 use crate::{Error, Telemetry};
 use perpend_domain::telemetry::StoredTrace;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
-use perpend_sql::{Arg, Sql, query_scalar, value_list};
+use perpend_sql::{Arg, query_scalar, value_list};
 
 /// Traces looked at in one go where a part of the filter is tested in memory.
 const SCAN: usize = 500;

@@ -10,6 +10,7 @@ use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 use perpend_sql::{Arg, Sql, query_scalar};
 
 use super::places::{Figure, TraceCursor};
+use super::read::{BOOKMARKED, OWN_NUMBERS};
 use super::trace_shape::Shape;
 use crate::{Error, Telemetry};
 
@@ -108,6 +109,7 @@ const fn column_of(order: &TraceOrder) -> &'static str {
         TraceOrder::Release => "COALESCE(t.release, '')",
         TraceOrder::Version => "COALESCE(t.version, '')",
         TraceOrder::Public => "t.is_public",
+        TraceOrder::Bookmarked => BOOKMARKED,
         TraceOrder::Latency => "t.latency_us",
         TraceOrder::TotalCost => "t.total_cost",
         TraceOrder::TotalTokens => TOKENS,
@@ -115,10 +117,6 @@ const fn column_of(order: &TraceOrder) -> &'static str {
         TraceOrder::Score(_) => "s.number",
     }
 }
-
-/// Numbers of one trace itself, as the index of scores by number has them.
-pub(super) const OWN_NUMBERS: &str =
-    "s.trace_id IS NOT NULL AND s.observation_id IS NULL AND s.number IS NOT NULL";
 
 /// The list of traces in its order.
 pub(super) struct Ordered {
@@ -162,6 +160,12 @@ impl Ordered {
                 Key::new(column, ascends),
                 Key::new("t.started_at", ascends),
                 Key::new(NUMBER, ascends),
+            ],
+            // Most are equal in that.
+            false if query.order == TraceOrder::Bookmarked => vec![
+                Key::new(column, ascends),
+                Key::new(shape.start, ascends),
+                Key::new("t.trace_id", true),
             ],
             false => vec![Key::new(column, ascends), Key::new("t.trace_id", true)],
         };

@@ -7,9 +7,8 @@ use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 use perpend_sql::{Arg, Expr, Sql};
 
 use super::cells::SCORE_COLUMNS;
-use super::read::{Rest, trace_column};
+use super::read::{OWN_NUMBERS, Rest, trace_column};
 use super::trace_marks::{Marked, push_prefilter};
-use super::trace_order::OWN_NUMBERS;
 
 /// Columns with an index of their own in the order of time, the one that leaves least first.
 const LEADS: [&str; 7] = [

@@ -2,27 +2,26 @@
 // place. Without this script they lead to the same page. Markup comes from the server alone.
 "use strict";
 
-const FOCUSABLE = "a[href], button:not([disabled]), input:not([type=hidden])";
-
-/** The place of the keyboard in a part of the page: a name, or a number among what can have it; -1 outside. */
-function placeOf(part) {
-  const on = document.activeElement;
-  if (!part.contains(on)) return -1;
-  return on.id || Array.from(part.querySelectorAll(FOCUSABLE)).indexOf(on);
-}
-
-function focusAt(part, place) {
-  const all = Array.from(part.querySelectorAll(FOCUSABLE));
-  const again = all.find((one) => one.id === place) ?? all[Math.min(place, all.length - 1)];
-  again?.focus({ preventScroll: true });
+/** The parts of both pages with this name; of a list its rows, because others may have come meanwhile. */
+function pairs(page, name) {
+  if (name !== "rows") return [[document.getElementById(name), page.getElementById(name)]];
+  const rows = Array.from(document.querySelectorAll("#rows > tr"), (row) => [row, page.getElementById(row.id)]);
+  return rows.filter(([, there]) => there);
 }
 
 /** Puts parts of another page in the place of those here; false when one of them is not there. */
-function swap(page, names) {
-  const parts = names.map((name) => [document.getElementById(name), page.getElementById(name)]);
-  if (parts.some(([here, there]) => !here || !there)) return false;
+function swap(page, names, changed) {
+  const parts = names.flatMap((name) => pairs(page, name));
+  if (parts.some(([here, there]) => !here || !there) || (changed && !page.getElementById(changed))) return false;
   for (const [here, there] of parts) {
+    // Another step may be shown meanwhile.
+    if (here.dataset.from !== there.dataset.from || here.isEqualNode(there)) continue;
     const place = placeOf(here);
+    for (const box of here.querySelectorAll("input[type=checkbox]:checked")) {
+      const again = there.querySelector(`input[value="${CSS.escape(box.value)}"]`);
+      if (again) again.checked = true;
+    }
+    if (here.matches("tr[aria-current]")) there.setAttribute("aria-current", "true");
     here.replaceWith(there);
     if (place !== -1) focusAt(there, place);
   }
@@ -41,20 +40,20 @@ function say(text) {
   document.dispatchEvent(new CustomEvent("say", { detail: { text, stays: true } }));
 }
 
+/** `button`: name and value of the one that was pressed, and the row that it stands in. */
 async function send(form, button) {
-  const action = button?.getAttribute("formaction") ?? form.action;
-  const body = new URLSearchParams(new FormData(form, button));
-  form.dataset.isSent = "";
+  const body = new URLSearchParams(new FormData(form));
+  if (button?.name) body.append(button.name, button.value);
+  const action = form.action;
   const answer = await fetch(action, { method: "POST", body, headers: { accept: "text/html" } }).catch(() => null);
   const html = await answer?.text().catch(() => null);
-  delete form.dataset.isSent;
   if (!answer || html === null) {
     say("Not sent: the server cannot be reached. Try again.");
     return;
   }
   const page = new DOMParser().parseFromString(html, "text/html");
   for (const older of document.querySelectorAll("main > .problems")) older.remove();
-  if (swap(page, form.dataset.swaps.split(" "))) {
+  if (swap(page, form.dataset.swaps.split(" "), button?.row)) {
     const problems = page.querySelector(".problems");
     bring(page.getElementById("told"));
     document.dispatchEvent(new Event("tell"));
@@ -65,9 +64,11 @@ async function send(form, button) {
   } else if (answer.ok) {
     location.href = answer.url;
   } else {
-    say(page.querySelector(".lead")?.textContent ?? "This was not done.");
+    say(page.querySelector(".lead")?.textContent ?? "Not saved.");
   }
 }
+
+let sending = Promise.resolve();
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
@@ -75,9 +76,16 @@ document.addEventListener("submit", (event) => {
   if (form.elements.back) form.elements.back.value = location.pathname + location.search;
   if (!form.dataset.swaps && !form.matches("[data-undo]")) return;
   event.preventDefault();
-  if (form.dataset.isSent !== undefined) return;
   if (form.matches("[data-undo]")) form.dataset.swaps ??= undoes();
-  send(form, event.submitter);
+  const by = event.submitter;
+  const button = by && { name: by.name, value: by.value, row: by.closest("tr")?.id };
+  const what = `${button?.name}=${button?.value}`;
+  // One after the other, each with the token of the answer before; the same one that is under way is not sent twice.
+  if (form.dataset.sends === what) return;
+  form.dataset.sends = what;
+  sending = sending.then(() => send(form, button)).finally(() => {
+    if (form.dataset.sends === what) delete form.dataset.sends;
+  });
 });
 
 /** The parts of this page that undoing something can change. */

@@ -14,6 +14,68 @@ let waiting = 0;
 // The hits are those of an older text: no key opens one of them.
 let isStale = false;
 
+// Of this browser: what can be done on this page, and what was looked at before.
+
+const RECENT = 20;
+const SHOWN = 8;
+const base = dialog.dataset.from.replace(/_\/search$/, "");
+const commands = new WeakMap();
+
+/** What was looked at in this project, the last one first. */
+function recent() {
+  try {
+    const all = JSON.parse(localStorage.getItem("recent") ?? "[]");
+    return Array.isArray(all) ? all.filter((one) => typeof one?.href === "string" && one.href.startsWith(base)) : [];
+  } catch {
+    return [];
+  }
+}
+
+function remember() {
+  const rest = location.pathname.startsWith(base) ? location.pathname.slice(base.length) : "";
+  if (!/^(traces|sessions|users|datasets)\/./.test(rest)) return;
+  const title = document.title.split(" · ")[0];
+  const own = { href: location.pathname, title };
+  const all = [own, ...recent().filter((one) => one.href !== own.href)].slice(0, RECENT);
+  try {
+    localStorage.setItem("recent", JSON.stringify(all));
+  } catch {
+    // Without room, or where the browser keeps nothing, nothing is remembered.
+  }
+}
+
+/** A group of options as the server would make it. */
+function group(label, ones) {
+  const [box, option] = document.getElementById("local-hits").content.children;
+  const made = box.cloneNode(true);
+  made.querySelector("p").textContent = label;
+  made.setAttribute("aria-label", label);
+  for (const [at, { title, href, run }] of ones.entries()) {
+    const one = option.cloneNode(true);
+    one.id = `local-${label.replaceAll(" ", "-")}-${at}`;
+    one.querySelector("bdi").textContent = title;
+    one.setAttribute("href", href ?? "#");
+    if (run) commands.set(one, run);
+    made.append(one);
+  }
+  return made;
+}
+
+/** The groups that fit what was typed; none when it asks for something else. */
+function local() {
+  const text = field.value.trim().toLowerCase();
+  if (/^[>#?]/.test(text)) return [];
+  const fits = ({ title }) => title.toLowerCase().includes(text);
+  const onPage = Array.from(document.querySelectorAll("main [data-command]"), (element) => ({
+    title: element.dataset.command || element.textContent.trim(),
+    href: element.getAttribute("href"),
+    run: element.matches("a") ? null : () => element.click(),
+  }));
+  const before = recent().filter((one) => one.href !== location.pathname);
+  const groups = [["On this page", onPage.filter(fits)], ["Recent", before.filter(fits)]];
+  return groups.filter(([, ones]) => ones.length > 0).map(([label, ones]) => group(label, ones.slice(0, SHOWN)));
+}
+
 const options = () => Array.from(list.querySelectorAll("[role=option]"));
 const marked = () => list.querySelector("[aria-selected=true]");
 
@@ -41,7 +103,7 @@ async function ask() {
   isStale = false;
   const part = document.createElement("template");
   part.innerHTML = html;
-  list.replaceChildren(...part.content.querySelectorAll("[role=group]"));
+  list.replaceChildren(...part.content.querySelectorAll("[role=group]"), ...local());
   notes.replaceChildren(...part.content.querySelectorAll("[data-notes] > *"));
   const words = notes.querySelector("[data-said]")?.textContent ?? notes.textContent;
   // The same words again would not be read out.
@@ -82,8 +144,7 @@ field.addEventListener("keydown", (event) => {
       const option = marked();
       // Nothing marked: the form is sent, and the server leads to the one thing with this id.
       if (!option) return;
-      location.href = option.href;
-      dialog.close();
+      go(option);
       break;
     }
     default: return;
@@ -91,9 +152,22 @@ field.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+function go(option) {
+  const run = commands.get(option);
+  dialog.close();
+  if (run) run();
+  else location.href = option.href;
+}
+
 dialog.addEventListener("click", (event) => {
+  const option = event.target.closest("a");
+  if (option && commands.has(option)) {
+    event.preventDefault();
+    go(option);
+    return;
+  }
   // Beside the palette, or on a link that may lead to a place on this very page.
-  if (event.target === dialog || event.target.closest("a")) dialog.close();
+  if (event.target === dialog || option) dialog.close();
 });
 
 dialog.addEventListener("close", () => {
@@ -110,3 +184,5 @@ addEventListener("keydown", (event) => {
   if (dialog.open) dialog.close();
   else if (!document.querySelector("dialog[open]")) open();
 });
+
+remember();

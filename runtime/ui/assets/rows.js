@@ -104,6 +104,7 @@ function put(html, how) {
   template.innerHTML = html;
   const part = template.content.querySelector(".window");
   if (!part) return false;
+  steps.querySelector(":scope > .failed")?.remove();
   const at = Number(part.dataset.at);
   const rows = Array.from(part.children);
   prepare(rows);
@@ -138,7 +139,7 @@ async function fetchRows(at, n, how, more = "") {
   if (html === undefined) return false;
   asked = null;
   if (html === null) {
-    noteFailure(steps, () => fetchRows(at, n, how, more).then((came) => came && fill()));
+    noteFailure(steps, fill);
     return false;
   }
   return Boolean(put(html, how));
@@ -223,9 +224,17 @@ async function load() {
     noteFailure(pane, load);
     return;
   }
+  // Who chose another form of a value stays there.
+  const on = document.activeElement.closest("#detail a[data-form]");
+  const chosen = on && [on.closest(".value").ariaLabel, on.textContent];
+  const top = chosen ? pane.scrollTop : 0;
   pane.innerHTML = html;
-  pane.scrollTop = 0;
+  pane.scrollTop = top;
   pane.removeAttribute("aria-busy");
+  if (!chosen) return;
+  const links = Array.from(pane.querySelectorAll("a[data-form]"));
+  const same = links.find((link) => link.closest(".value").ariaLabel === chosen[0] && link.textContent === chosen[1]);
+  same?.focus({ preventScroll: true });
 }
 
 // Opening and closing

@@ -9,6 +9,7 @@ let pause = SOON;
 let next = 0;
 let of = null;
 let watched = null;
+let said = {};
 
 async function ask() {
   const part = document.getElementById("pane-scores");
@@ -19,10 +20,15 @@ async function ask() {
   if (part !== document.getElementById("pane-scores")) return plan();
   const page = html === null ? null : new DOMParser().parseFromString(html, "text/html");
   const now = page?.getElementById("pane-scores");
-  // Tokens differ in each answer.
-  if (now && now.textContent !== part.textContent && !part.contains(document.activeElement)) {
+  // What the server said, because times may be shown in another zone, and tokens differ in each answer.
+  const text = now?.textContent;
+  const isNew = text !== undefined && text !== (from === said.from ? said.text : part.textContent);
+  if (now) said = { from, text };
+  if (isNew) {
     const more = now.querySelectorAll(".card-score").length - part.querySelectorAll(".card-score").length;
+    const place = placeOf(part);
     part.replaceWith(now);
+    if (place !== -1) focusAt(now, place);
     pause = SOON;
     if (more > 0) document.dispatchEvent(new CustomEvent("say", { detail: { text: more === 1 ? "1 new score" : `${more} new scores` } }));
   } else {

@@ -9,7 +9,7 @@ function isTyping(event) {
   const on = event.target;
   return event.ctrlKey || event.metaKey || event.altKey
     || document.querySelector("dialog[open]") !== null
-    || (on instanceof Element && on.closest("input, textarea, select, [contenteditable]") !== null);
+    || (on instanceof Element && on.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null);
 }
 
 function go(selector) {
@@ -26,7 +26,8 @@ function step(by) {
   const links = rowLinks();
   if (links.length === 0) return false;
   const on = document.activeElement;
-  const at = links.findIndex((link) => link === on || on.closest(".turn")?.contains(link));
+  const row = on.closest("main [data-rows] :is(tr, li, .turn)");
+  const at = links.findIndex((link) => link === on || row?.contains(link));
   // Turns are played over the end of the page.
   if (by > 0 && at === links.length - 1 && document.querySelector("[data-plays]") && go("a[rel=next]")) return true;
   const next = at < 0 ? (by > 0 ? 0 : links.length - 1) : at + by;
@@ -66,7 +67,14 @@ document.addEventListener("say", (event) => say(event.detail.text, event.detail.
 function tell() {
   const told = document.querySelector("main > #told");
   if (!told) return;
-  document.querySelector("#toast > .told")?.remove();
+  const older = document.querySelector("#toast > .told");
+  // What takes its place is reached from the beginning of the page.
+  const main = document.getElementById("main");
+  if (older?.contains(document.activeElement)) {
+    main.tabIndex = -1;
+    main.focus();
+  }
+  older?.remove();
   const isNew = sessionStorage.getItem("told") !== told.dataset.told;
   sessionStorage.setItem("told", told.dataset.told);
   told.removeAttribute("id");
@@ -104,6 +112,21 @@ async function askPart(slot, path) {
   return slot.abort === mine ? text : undefined;
 }
 
+const FOCUSABLE = "a[href], button:not([disabled]), input:not([type=hidden])";
+
+/** The place of the keyboard in a part of the page: a name, or a number among what can have it; -1 outside. */
+function placeOf(part) {
+  const on = document.activeElement;
+  if (!part.contains(on)) return -1;
+  return on.id || Array.from(part.querySelectorAll(FOCUSABLE)).indexOf(on);
+}
+
+function focusAt(part, place) {
+  const all = Array.from(part.querySelectorAll(FOCUSABLE));
+  const again = all.find((one) => one.id === place) ?? all[Math.min(place, all.length - 1)];
+  again?.focus({ preventScroll: true });
+}
+
 /** Says in a part of the page that it could not be loaded; the rest of the page works on. */
 function noteFailure(part, retry) {
   part.querySelector(":scope > .failed")?.remove();
@@ -135,7 +158,7 @@ function onClick(event) {
 let isAfterG = false;
 
 function onShellKey(event) {
-  if (isTyping(event)) return;
+  if (event.defaultPrevented || isTyping(event)) return;
   const key = event.key;
   if (isAfterG) {
     isAfterG = false;
@@ -148,9 +171,10 @@ function onShellKey(event) {
     case "j": isDone = step(1); break;
     case "k": isDone = step(-1); break;
     case "o": {
-      const link = document.activeElement;
-      isDone = rowLinks().includes(link);
-      if (isDone) open(link.href, "_blank", "noopener");
+      const row = document.activeElement.closest("main [data-rows] :is(tr, li, .turn)");
+      const link = rowLinks().find((link) => link === document.activeElement || row?.contains(link));
+      isDone = Boolean(link);
+      if (link) open(link.href, "_blank", "noopener");
       break;
     }
     case "n": {

@@ -74,14 +74,6 @@ function close() {
   if (hadFocus) row?.querySelector(".name").focus();
 }
 
-/** A key means nothing special while somebody types, or with a modifier. */
-function isTyping(event) {
-  const on = event.target;
-  return event.ctrlKey || event.metaKey || event.altKey
-    || document.querySelector("dialog[open]") !== null
-    || (on instanceof Element && on.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null);
-}
-
 // Keys that walk begin at the row that is shown: the frame's own listener, which comes after this one, moves the focus.
 function beforeKey(event) {
   const walks = event.key === "j" || event.key === "k";

@@ -57,6 +57,7 @@ async function onOpen(event) {
   const part = document.createElement("div");
   part.className = "detail-in-place";
   part.innerHTML = html;
+  details.querySelector(":scope > .failed")?.remove();
   details.append(part);
 }
 

@@ -62,6 +62,7 @@ async function more(link) {
   const first = nodes[0];
   place.replaceWith(...nodes);
   const next = first?.querySelector("summary, a, button") ?? first;
+  if (next === first && first) first.tabIndex = -1;
   next?.focus();
 }
 
@@ -82,6 +83,17 @@ async function levels(link) {
 function form(link) {
   history.pushState(null, "", new URL(link.href).search);
   dispatchEvent(new PopStateEvent("popstate"));
+}
+
+/** A step of the log shows its values in other forms where it stands. */
+async function again(place, link) {
+  const from = new URL(place.parentElement.dataset.from, location.href);
+  for (const [name, value] of new URL(link.href).searchParams) {
+    if (name.startsWith("as.")) from.searchParams.set(name, value);
+  }
+  const html = await text(from.href);
+  if (html === null) location.href = link.href;
+  else place.innerHTML = html;
 }
 
 // Find
@@ -117,6 +129,8 @@ async function onSubmit(event) {
     return;
   }
   places.tabIndex = -1;
+  // In the pane of a trace the rows are those of the tree.
+  if (asked.closest("#detail")) places.querySelector("[data-rows]")?.removeAttribute("data-rows");
   asked.parentElement.querySelector(".found-here").replaceChildren(places);
   places.focus();
   const wanted = query.get("find").trim().toLowerCase();
@@ -147,10 +161,13 @@ async function act(button) {
     copied("Path", path ?? new URLSearchParams(location.search).get("path") ?? "$");
     return;
   }
-  const address = new URL(button.closest(".value").dataset.raw, location.href);
+  const raw = button.closest("[data-raw]")?.dataset.raw;
+  if (!raw) return;
+  const address = new URL(raw, location.href);
   if (path) address.searchParams.set("path", path);
   const answer = await fetch(address).catch(() => null);
   if (answer?.ok && !answer.redirected) copied("Value", await answer.text());
+  else document.dispatchEvent(new CustomEvent("say", { detail: { text: "Value not copied: the server did not answer", stays: true } }));
 }
 
 function onClick(event) {
@@ -160,8 +177,14 @@ function onClick(event) {
     act(button);
     return;
   }
-  const link = on?.closest("a[data-more], a[data-levels], #detail a[data-form]");
+  const link = on?.closest("a[data-more], a[data-levels], #detail a[data-form], .detail-in-place a[data-form]");
   if (!link || !isPlain(event)) return;
+  const inPlace = link.closest(".detail-in-place");
+  if (inPlace && "form" in link.dataset) {
+    event.preventDefault();
+    again(inPlace, link);
+    return;
+  }
   if ("form" in link.dataset) {
     // Only the page with rows can follow.
     if (!document.querySelector("[role=treegrid]")) return;

@@ -3,16 +3,17 @@
 
 use std::path::Path;
 
+use perpend_domain::facets::Counted;
 use perpend_domain::fold::fold;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::observation::{Level, Observation, ObservationKind};
-use perpend_domain::outline::{Folds, Outline};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::telemetry::Bone;
 use perpend_domain::time::Timestamp;
+use perpend_outline::{Folds, Outline};
 use perpend_ui::{
-    Chip, DetailInput, ErrorPage, EvaluatorRow, FormKit, HeadInput, InlineMedium, ListPage,
+    Chip, DetailInput, DetailPage, ErrorPage, EvaluatorRow, HeadInput, InlineMedium, ListPage,
     LoginPage, Looking, Opened, Origin, Pager, RowsInput, RuleRow, RulesPage, ScoreView, Section,
     Setup, Shell, Text, Tone, TraceInput, TraceLine, TracePage, TracesPage, TracesQuery, Verdict,
     WINDOW, Ways, assets, render, total_tokens,
@@ -326,6 +327,17 @@ fn large() -> Result<Vec<Observation>, Box<dyn std::error::Error>> {
         .collect()
 }
 
+fn pane(
+    step: Option<&Observation>,
+    trace: &perpend_domain::trace::Trace,
+    input: DetailInput,
+) -> DetailPage {
+    match step {
+        Some(step) => DetailPage::of_observation(step, input),
+        None => DetailPage::of_trace(trace, input),
+    }
+}
+
 fn trace(
     steps: Result<Vec<Observation>, Box<dyn std::error::Error>>,
     selected: Option<&str>,
@@ -383,16 +395,17 @@ fn trace(
     let view = outline.view(&folds, row);
     let around = row.and_then(|row| view.index_of(row)).unwrap_or_default();
     trace.id = TraceId::new("0af7651916cd43dd8448eb211c80319c")?;
+    let input = DetailInput {
+        base: "/project/support-bot".to_owned(),
+        scores,
+        verdicts,
+        ..DetailInput::default()
+    };
     Ok(TracePage::new(TraceInput {
         shell: shell(Section::Traces),
+        trace_selected: step.is_none(),
+        detail: pane(step.as_ref(), &trace, input),
         trace,
-        step,
-        detail: DetailInput {
-            base: "/project/support-bot".to_owned(),
-            scores,
-            verdicts,
-            ..DetailInput::default()
-        },
         rows: RowsInput {
             view: &view,
             folds: &folds,

@@ -3,13 +3,16 @@
 use perpend_domain::filter::{Condition, SetOp, TRACES, Test, TextOp, find};
 use perpend_query::print_condition;
 
+use crate::address::encode;
 use crate::columns::Columns;
 use crate::focus::Focus;
-use crate::shell::encode;
 use crate::sort::Sort;
 
 /// How many rows a page may have; the first is the usual number.
 pub const ROWS: [u32; 3] = [50, 25, 100];
+
+/// What is opened from a list with a longer address does not know of it.
+pub(crate) const MAX_LIST: usize = 1024;
 
 /// Where an address has a cursor: the end of the list.
 pub const END: &str = "end";

@@ -3,17 +3,18 @@
 use std::fmt::Write as _;
 
 use perpend_domain::observation::Level;
-use perpend_domain::outline::{Folds, Mark};
 use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::trace::Trace;
+use perpend_outline::{Folds, Mark};
 
 use crate::Text;
+use crate::address::{encode, segment};
 use crate::asked::{only, tagged};
 use crate::content::Forms;
 use crate::facts::{Fact, fact, total_tokens};
 use crate::format::{clock, count, duration, known_dollars};
 use crate::forms::Tried;
-use crate::shell::{encode, href, segment};
+use crate::shell::href;
 use crate::words::many;
 
 /// A way of looking at a trace.
@@ -82,6 +83,15 @@ pub struct Neighbours {
 }
 
 impl Looking {
+    /// The same in the tree, of the whole time: where a step is opened from another view.
+    pub(crate) fn in_tree(&self) -> Self {
+        Self {
+            aspect: Aspect::Tree,
+            zoom: None,
+            ..self.clone()
+        }
+    }
+
     /// What of it the address says, each parameter with an `&` before it.
     pub(crate) fn query(&self) -> String {
         let mut query = String::new();

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use perpend_domain::outline::{Entry, Outline};
 use perpend_domain::time::Timestamp;
+use perpend_outline::{Entry, Outline};
 
 /// Rows on the path by position, each with the microseconds of the path in which none of the rows below it was waited for.
 pub(crate) type Path = BTreeMap<usize, i64>;

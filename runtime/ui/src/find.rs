@@ -3,9 +3,9 @@
 use askama::Template;
 use perpend_domain::observation::Observation;
 
+use crate::address::{encode, segment};
 use crate::around::{Around, first};
 use crate::format::{clock, count};
-use crate::shell::{encode, segment};
 use crate::{Shell, Text};
 
 /// The steps of a trace that contain a text.

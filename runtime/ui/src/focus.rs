@@ -6,7 +6,7 @@ use perpend_domain::filter::{Column, Condition, Order, Test, find};
 use perpend_domain::time::Timestamp;
 
 use crate::Text;
-use crate::shell::encode;
+use crate::address::encode;
 
 /// A point in time, as addresses have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl fmt::Display for Moment {
                 write!(f, "-{}h", minutes / HOUR)
             }
             Self::Ago(minutes) => write!(f, "-{minutes}m"),
-            Self::At(at) => write!(f, "{at}"),
+            Self::At(at) => f.write_str(&at.to_string().replace(".000Z", "Z")),
         }
     }
 }

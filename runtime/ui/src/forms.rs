@@ -1,9 +1,11 @@
 //! What every form of a page needs: the fields that show where it was sent from, what was wrong with it, and what it did.
 
+use std::fmt;
+
 use crate::Text;
 
 /// The fields that each form of a page carries, and what the last one did.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct FormKit {
     /// Masked: another text in every answer. Empty where there is no session.
     pub token: String,
@@ -11,6 +13,16 @@ pub struct FormKit {
     pub back: String,
     /// What the last form did, while it can be undone.
     pub told: Option<Told>,
+}
+
+/// Without the token.
+impl fmt::Debug for FormKit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FormKit")
+            .field("back", &self.back)
+            .field("told", &self.told)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a form did, in words, and the way to undo it.

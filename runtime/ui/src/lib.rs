@@ -13,6 +13,7 @@
 //! - **Bounded.** A page holds at most [`WINDOW`] rows of a trace, however many there are, and no HTML of the rest is
 //!   made. Trees are walked without recursion.
 
+mod address;
 mod around;
 mod asked;
 mod aspect;
@@ -32,6 +33,8 @@ mod format;
 mod forms;
 mod groups;
 mod line;
+#[cfg(test)]
+mod lists_tests;
 mod log;
 mod markup;
 mod menu;
@@ -44,6 +47,7 @@ mod preferences;
 mod reference;
 mod rows;
 mod rules;
+mod score_list;
 mod scores;
 mod search;
 mod session;
@@ -64,6 +68,7 @@ mod words;
 
 pub use askama::{Error, Template};
 
+pub use address::{encode, of_segment, segment};
 pub use asked::{END, ListPage, ROWS, TracesQuery};
 pub use aspect::{Aspect, HeadInput, Kept, Looking, Neighbours};
 pub use charts::{Bar, Chart};
@@ -72,7 +77,9 @@ pub use compare::{
     COMPARED_ROWS, CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, Pair, PickPage,
     Prints, Scored, align,
 };
-pub use content::{Addresses, Asked, Block, Form, Forms, InlineMedium, inline_type, node};
+pub use content::{
+    Addresses, Asked, Block, Form, Forms, InlineMedium, MAX_PATH, inline_type, node,
+};
 pub use datasets::DatasetPage;
 pub use diff::{Diff, DiffChoice};
 pub use facets::{FacetsPage, FacetsView};
@@ -92,11 +99,12 @@ pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, When};
 pub use rows::{RowsInput, RowsPage, WINDOW};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
+pub use score_list::{ScoreLine, ScoresPage};
 pub use scores::{Chip, Origin, ScoreView, Tone, Verdict, together};
 pub use search::{Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage};
 pub use session::{SessionPage, TURNS, Turn};
 pub use setup::{Refused, Setup};
-pub use shell::{Opened, Section, Shell, base, encode, href, list_href, of_segment, segment};
+pub use shell::{Opened, Section, Shell, base, href, list_href};
 pub use simple::{ErrorPage, LoginPage};
 pub use sort::Sort;
 pub use thread::{CALLS, Call, ThreadInput, ThreadPage};

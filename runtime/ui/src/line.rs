@@ -6,11 +6,12 @@ use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::time::Timestamp;
 
 use crate::Text;
+use crate::address::{encode, segment};
 use crate::asked::only;
 use crate::columns::{Column, Known};
 use crate::format::{NONE, clock, count, duration, known_dollars};
 use crate::scores::Chip;
-use crate::shell::{encode, href, segment};
+use crate::shell::href;
 
 /// Chips shown on a line; the rest is counted.
 const CHIPS: usize = 5;

@@ -5,9 +5,9 @@ use perpend_domain::observation::{Level, Observation};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
+use crate::address::{encode, segment};
 use crate::aspect::{Head, HeadInput, Kept, Looking, hidden};
 use crate::format::{count, duration};
-use crate::shell::{encode, segment};
 use crate::ways::Ways;
 use crate::words::kind_word;
 use crate::{Shell, Text};
@@ -73,10 +73,11 @@ impl LogPage {
     pub fn new(input: LogInput) -> Self {
         let base = input.shell.base();
         let trace = segment(input.trace.id.as_str());
+        let to_tree = input.looking.in_tree().query();
         let entries = input.steps.into_iter().map(|(step, [asked, answered])| {
             let id = encode(step.id.as_str());
             Entry {
-                href: format!("{base}/traces/{trace}?observation={id}"),
+                href: format!("{base}/traces/{trace}?observation={id}{to_tree}"),
                 detail: format!("{base}/_/traces/{trace}/detail?observation={id}"),
                 at: format!("+{}", duration(step.start.micros_since(input.start))),
                 kind: kind_word(step.kind),

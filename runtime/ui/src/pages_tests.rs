@@ -2,17 +2,16 @@
 
 use std::collections::HashMap;
 
-use perpend_domain::facets::Counted;
 use perpend_domain::ids::TraceId;
 use perpend_domain::metrics::Granularity;
 use perpend_domain::observation::{Level, Observation, ObservationKind};
-use perpend_domain::outline::{Folds, Mark, Outline};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::telemetry::Bone;
-use perpend_domain::telemetry::{GroupedBy, TraceGroup};
+
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
+use perpend_outline::{Folds, Mark, Outline};
 use serde_json::json;
 
 use crate::timeline::tests::observation;
@@ -21,12 +20,12 @@ use crate::*;
 /// Everything that has broken a page somewhere: markup, quotes, direction and control characters.
 pub(crate) const HOSTILE: &str = "</pre><script>alert(1)</script><img src=x onerror=\"alert(2)\">' \" & \u{202e}txt\u{1}\u{7f} ﷽ שלום";
 
-fn text(raw: &str) -> Text {
+pub(crate) fn text(raw: &str) -> Text {
     Text::from(raw)
 }
 
 /// A choice of time and environments with hostile ones.
-fn focus() -> FocusView {
+pub(crate) fn focus() -> FocusView {
     let focus = Focus {
         from: Moment::read("-7d"),
         to: None,
@@ -34,7 +33,7 @@ fn focus() -> FocusView {
     };
     FocusView::new(
         &focus,
-        ("/p".to_owned(), vec![("q", HOSTILE.to_owned())]),
+        ("/p".to_owned(), vec![("q", "a b".to_owned())]),
         ("All time", true),
     )
 }
@@ -96,7 +95,7 @@ pub(crate) fn trace(name: &str) -> Trace {
     }
 }
 
-fn verdict(name: &str) -> Verdict {
+pub(crate) fn verdict(name: &str) -> Verdict {
     Verdict {
         rule: text(name),
         evaluator: Some(text(name)),
@@ -108,7 +107,7 @@ fn verdict(name: &str) -> Verdict {
     }
 }
 
-fn score(name: &str) -> ScoreView {
+pub(crate) fn score(name: &str) -> ScoreView {
     let at = Timestamp::from_millis(0);
     let origin = Origin {
         evaluator: text(name),
@@ -190,16 +189,20 @@ pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
     let selected = selected.and_then(|step| outline.find(step.id.as_str()));
     let of_step = selected.map(|row| (Some(outline.rows()[row].id().to_owned()), 2));
     let view = outline.view(&shown.folds, selected);
+    let input = DetailInput {
+        base: "/project/p".to_owned(),
+        kit: forms(),
+        scores: vec![score(HOSTILE)],
+        verdicts: vec![verdict(HOSTILE)],
+        ..DetailInput::default()
+    };
     TracePage::new(TraceInput {
         shell: shell(),
         trace: trace(HOSTILE),
-        step: shown.selected,
-        detail: DetailInput {
-            base: "/project/p".to_owned(),
-            kit: forms(),
-            scores: vec![score(HOSTILE)],
-            verdicts: vec![verdict(HOSTILE)],
-            ..DetailInput::default()
+        trace_selected: shown.selected.is_none(),
+        detail: match &shown.selected {
+            Some(step) => DetailPage::of_observation(step, input),
+            None => DetailPage::of_trace(&trace(HOSTILE), input),
         },
         rows: RowsInput {
             view: &view,
@@ -220,6 +223,40 @@ pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
             },
         },
     })
+}
+
+pub(crate) fn hostile_line() -> TraceLine {
+    TraceLine {
+        id: HOSTILE.to_owned(),
+        name: Some(text(HOSTILE)),
+        at: Timestamp::from_millis(0),
+        environment: text(HOSTILE),
+        user: Some(text(HOSTILE)),
+        session: Some(text(HOSTILE)),
+        bookmarked: true,
+        is_markable: true,
+        tags: vec![text(HOSTILE); 5],
+        latency_us: 1_000,
+        tokens: 12,
+        cost: 0.5,
+        n_observations: 3,
+        n_errors: 1,
+        n_warnings: 2,
+        scores: vec![Chip::new(HOSTILE, &ScoreValue::Text(HOSTILE.to_owned())); 6],
+        input: Some(text(HOSTILE)),
+        output: Some(text(HOSTILE)),
+        release: Some(text(HOSTILE)),
+        version: Some(text(HOSTILE)),
+        parts: [9, 3],
+        metadata: [(HOSTILE.to_owned(), text(HOSTILE))].into(),
+        by_name: [(HOSTILE.to_owned(), text(HOSTILE))].into(),
+    }
+}
+
+/// As somebody can type it.
+pub(crate) fn typed() -> String {
+    let is_typed = |c: &char| !c.is_control() && *c != '\u{202e}';
+    HOSTILE.chars().filter(is_typed).collect()
 }
 
 /// Panics when the page holds active content, or an attribute or tag that came out of trace text.
@@ -333,223 +370,6 @@ fn pictures_of_a_step_are_below_its_raw_value() {
     assert!(html.contains(&address), "{html}");
     assert!(html.contains("on <bdi>a.example</bdi> <a href=\"https://a.example/b.png\" rel=\"noreferrer noopener nofollow\""));
     assert!(html.contains("2 tools offered, 1 called") && !html.contains("data:"));
-}
-
-fn hostile_line() -> TraceLine {
-    TraceLine {
-        id: HOSTILE.to_owned(),
-        name: Some(text(HOSTILE)),
-        at: Timestamp::from_millis(0),
-        environment: text(HOSTILE),
-        user: Some(text(HOSTILE)),
-        session: Some(text(HOSTILE)),
-        bookmarked: true,
-        is_markable: true,
-        tags: vec![text(HOSTILE); 5],
-        latency_us: 1_000,
-        tokens: 12,
-        cost: 0.5,
-        n_observations: 3,
-        n_errors: 1,
-        n_warnings: 2,
-        scores: vec![Chip::new(HOSTILE, &ScoreValue::Text(HOSTILE.to_owned())); 6],
-        input: Some(text(HOSTILE)),
-        output: Some(text(HOSTILE)),
-        release: Some(text(HOSTILE)),
-        version: Some(text(HOSTILE)),
-        parts: [9, 3],
-        metadata: [(HOSTILE.to_owned(), text(HOSTILE))].into(),
-        by_name: [(HOSTILE.to_owned(), text(HOSTILE))].into(),
-    }
-}
-
-/// As somebody can type it.
-fn typed() -> String {
-    let is_typed = |c: &char| !c.is_control() && *c != '\u{202e}';
-    HOSTILE.chars().filter(is_typed).collect()
-}
-
-fn hostile_group(by: GroupedBy) -> GroupLine {
-    let group = TraceGroup {
-        id: HOSTILE.to_owned(),
-        first: Timestamp::from_millis(0),
-        last: Timestamp::from_millis(60_000),
-        end: Timestamp::from_millis(61_000),
-        environment: HOSTILE.to_owned(),
-        n_traces: 12,
-        n_others: 3,
-        other: Some(HOSTILE.to_owned()),
-        n_observations: 40,
-        n_errors: 2,
-        total_tokens: 12_345,
-        total_cost: 1.15,
-    };
-    GroupLine::new(by, group)
-}
-
-#[test]
-fn hostile_text_is_inert_in_the_list() {
-    let line = hostile_line();
-    // Every column, and two with a hostile name.
-    let key = serde_json::Value::from(HOSTILE);
-    let all = Columns::names().replace("KEY", &key.to_string());
-    let all = Columns::read(&all.replace("NAME", &key.to_string()));
-    assert!(all.unknown.is_empty(), "{:?}", all.unknown);
-    let query = TracesQuery {
-        columns: all.columns,
-        ..TracesQuery::of(typed())
-    };
-    let next = Some(query.address("/project/p", &ListPage::Number(2)));
-    let html = checked(&TracesPage {
-        shell: shell(),
-        focus: focus(),
-        terms: vec![TermChip {
-            text: text(HOSTILE),
-            problem: Some(text(HOSTILE)),
-            without: typed(),
-            alone: None,
-        }],
-        json: typed(),
-        origin: typed(),
-        lines: vec![line],
-        pager: Pager {
-            n_before: Some(0),
-            n: 1,
-            total: Some(Counted {
-                n: 1_000,
-                is_more: true,
-            }),
-            exact: Some("/p?count=exact".to_owned()),
-            ways: Ways {
-                behind: next.map(|next| ("Next", next)),
-                ..Ways::default()
-            },
-        },
-        query,
-        ..TracesPage::default()
-    });
-    assert!(html.contains("1–1 of 1,000") && html.contains("+1"));
-    let n_cells = html.split("<tr>").nth(2).unwrap().matches("<td").count();
-    assert_eq!(n_cells, 25, "a cell for each column, and the box");
-    assert!(html.contains("cols=") && html.contains("Move Output one place forward"));
-}
-
-#[test]
-fn hostile_text_is_inert_in_the_peek() {
-    let peek = Peek::new(PeekInput {
-        base: "/project/p".to_owned(),
-        close: "/project/p/traces?q=a".to_owned(),
-        line: hostile_line(),
-        trace: &trace(HOSTILE),
-        scores: vec![score(HOSTILE)],
-        n_of_steps: 2,
-    });
-    let alone = checked(&PeekPage { peek: peek.clone() });
-    assert!(alone.contains("Open the trace") && alone.contains("2 scores of its steps"));
-    let line = hostile_line();
-    let html = checked(&TracesPage {
-        shell: shell(),
-        lines: vec![line],
-        peek: Some(peek),
-        ..TracesPage::default()
-    });
-    assert!(html.contains("aria-current=\"true\"") && html.contains("Open the trace"));
-    let unknown = Peek::unknown("/project/p".to_owned(), "/project/p/traces".to_owned());
-    assert!(checked(&PeekPage { peek: unknown }).contains("no trace with this id"));
-}
-
-#[test]
-fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
-    let page = |query| TracesPage {
-        shell: shell(),
-        query,
-        pager: Pager {
-            n_before: Some(0),
-            ..Pager::default()
-        },
-        setup: Some(Setup {
-            refused: Some(Refused {
-                at: "2026-03-01 10:00:00".to_owned(),
-                status: 401,
-                why: "wrong secret",
-            }),
-            origin: "http://127.0.0.1:4717".to_owned(),
-            public_key: "pk-<1>".to_owned(),
-        }),
-        ..TracesPage::default()
-    };
-    let html = checked(&page(TracesQuery::default()));
-    assert!(html.contains("OTEL_EXPORTER_OTLP_ENDPOINT=\"http://127.0.0.1:4717/api/public/otel\""));
-    let chip = TermChip {
-        text: text("userId:x"),
-        problem: None,
-        without: String::new(),
-        alone: Some(Counted {
-            n: 10_000,
-            is_more: true,
-        }),
-    };
-    let filtered = checked(&TracesPage {
-        terms: vec![chip],
-        setup: None,
-        ..page(TracesQuery::of("userId:x"))
-    });
-    assert!(filtered.contains("No trace fits") && filtered.contains("alone leaves 10,000+ traces"));
-    let behind = checked(&TracesPage {
-        setup: None,
-        pager: Pager::default(),
-        ..page(TracesQuery::of("userId:x"))
-    });
-    assert!(behind.contains("The list ends before this page") && !behind.contains("No trace fits"));
-}
-
-#[test]
-fn sessions_and_users_are_inert() {
-    for by in [GroupedBy::Session, GroupedBy::User] {
-        let html = checked(&GroupsPage {
-            shell: shell(),
-            focus: focus(),
-            notices: vec![text(HOSTILE)],
-            by,
-            lines: vec![hostile_group(by)],
-            ways: Ways {
-                before: Some(("Newer", "/p?before=1.a".to_owned())),
-                behind: Some(("Older", "/p?after=1.a".to_owned())),
-                ..Ways::default()
-            },
-            is_later: false,
-            unknown: Some(text(HOSTILE)),
-        });
-        assert!(
-            html.contains("and 2 more") && html.contains("$1.15"),
-            "{html}"
-        );
-    }
-    let user = checked(&UserPage {
-        shell: shell(),
-        line: hostile_group(GroupedBy::User),
-        sessions: vec![hostile_group(GroupedBy::Session)],
-        has_more_sessions: true,
-        traces: vec![hostile_line()],
-    });
-    assert!(user.contains("All traces of this user"));
-    let mut turn = trace(HOSTILE);
-    turn.input = Some(Payload::Text(HOSTILE.to_owned()));
-    let session = checked(&SessionPage {
-        shell: shell(),
-        line: hostile_group(GroupedBy::Session),
-        users: vec![text(HOSTILE)],
-        scores: Vec::new(),
-        verdicts: Vec::new(),
-        turns: vec![Turn::new(1, hostile_line(), &turn, "/project/p")],
-        n_turns: 30,
-        wanted: 1,
-        is_jump: true,
-        at: typed(),
-        fault: Some("The turn is not understood: it is a number."),
-        ways: Ways::default(),
-    });
-    assert!(session.contains("Turns 1–1 of 30"));
 }
 
 #[test]

@@ -4,12 +4,12 @@ use askama::Template;
 use perpend_domain::trace::Trace;
 
 use crate::Text;
-use crate::asked::{only, tagged};
+use crate::address::encode;
+use crate::asked::{MAX_LIST, only, tagged};
 use crate::content::{Addresses, Block};
 use crate::format::count;
 use crate::line::TraceLine;
 use crate::scores::{ScoreView, Verdict};
-use crate::shell::encode;
 use crate::words::many;
 
 /// What the peek is made from.
@@ -109,7 +109,11 @@ impl Peek {
     /// The address of the trace, opened from this list.
     pub(crate) fn href(&self, found: &Found) -> String {
         let list = self.close.strip_prefix(&self.base).unwrap_or_default();
-        format!("{}?in={}", found.line.href(&self.base), encode(list))
+        let href = found.line.href(&self.base);
+        match list.len() <= MAX_LIST {
+            true => format!("{href}?in={}", encode(list)),
+            false => href,
+        }
     }
 }
 

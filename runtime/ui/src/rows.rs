@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use askama::Template;
 use perpend_domain::observation::Level;
-use perpend_domain::outline::{Entry, Folds, Line, Oddity, Run, View};
+use perpend_outline::{Entry, Folds, Line, Oddity, Run, View};
 
 use crate::Text;
+use crate::address::encode;
 use crate::aspect::{Aspect, Kept, Looking, hidden};
 use crate::critical::{Path, path};
 use crate::format::{count, dollars, duration};
-use crate::shell::encode;
 use crate::timeline::{Axis, Bar};
 use crate::words::{kind_word, many};
 

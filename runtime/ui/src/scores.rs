@@ -3,6 +3,7 @@
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Timestamp;
 
+use crate::address::encode;
 use crate::format::{clock, number};
 use crate::markup::Text;
 
@@ -52,7 +53,7 @@ impl Chip {
 }
 
 /// The value as text, cut to `max` characters.
-fn shown(value: &ScoreValue, max: usize) -> (Text, Tone) {
+pub(crate) fn shown(value: &ScoreValue, max: usize) -> (Text, Tone) {
     let cut = |text: &str| {
         let mut out: String = text.chars().take(max).collect();
         if out.len() < text.len() {
@@ -138,6 +139,11 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// The list of the scores that were made by exactly the same.
+    pub(crate) fn same_href(&self, base: &str) -> String {
+        format!("{base}/scores?fingerprint={}", encode(&self.fingerprint))
+    }
+
     pub(crate) fn sampling_text(&self) -> String {
         format!("{} %", number(self.sampling * 100.0))
     }

@@ -1,10 +1,9 @@
 //! What stands around the content of every page: the bar with the project, and the rail with its sections.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
 use perpend_domain::telemetry::GroupedBy;
 
 use crate::Text;
+use crate::address::{encode, segment};
 use crate::focus::Focus;
 use crate::forms::FormKit;
 use crate::preferences::Preferences;
@@ -48,38 +47,6 @@ pub fn base(project: &str) -> String {
     format!("/project/{}", encode(project))
 }
 
-/// What stays as it is in an address (RFC 3986, 2.3), beside letters and digits.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
-/// As a part of an address: a segment of its path, or a value of its query.
-#[must_use]
-pub fn encode(raw: &str) -> String {
-    utf8_percent_encode(raw, ESCAPED).to_string()
-}
-
-/// An id as a segment of a path. Browsers take the segments `.` and `..` for steps in the path, escaped too: these two ids
-/// are written behind a tilde, and so is what looks like an id written in this way.
-#[must_use]
-pub fn segment(id: &str) -> String {
-    match id.trim_start_matches('~') {
-        "." | ".." => format!("~{id}"),
-        _ => encode(id),
-    }
-}
-
-/// The id of what [`segment`] wrote, once its escapes are read.
-#[must_use]
-pub fn of_segment(segment: &str) -> &str {
-    match segment.trim_start_matches('~') {
-        "." | ".." => segment.strip_prefix('~').unwrap_or(segment),
-        _ => segment,
-    }
-}
-
 /// The address of the list of sessions, or of users, in the project at `base`.
 #[must_use]
 pub fn list_href(base: &str, by: GroupedBy) -> String {
@@ -110,6 +77,8 @@ pub enum Section {
     Sessions,
     /// End users of the application.
     Users,
+    /// What was measured.
+    Scores,
     /// Rules and evaluators.
     Rules,
     /// The reference of the API.
@@ -162,7 +131,10 @@ static GROUPS: [Group; 2] = [
     },
     Group {
         label: "Evaluate",
-        entries: &[entry(Section::Rules, "Rules", "/rules", "r")],
+        entries: &[
+            entry(Section::Scores, "Scores", "/scores", "c"),
+            entry(Section::Rules, "Rules", "/rules", "r"),
+        ],
     },
 ];
 
@@ -228,18 +200,6 @@ mod tests {
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), n);
-    }
-
-    #[test]
-    fn each_id_has_a_segment_of_its_own_that_no_browser_takes_for_a_step() {
-        let ids = [".", "..", "~.", "~..", "~~.", "...", "~", "~a", "a/b"];
-        let segments = ids.map(segment);
-        for (id, written) in ids.iter().zip(&segments) {
-            assert!(written != "." && written != "..", "{id}");
-            assert_eq!(of_segment(&written.replace("%2F", "/")), *id);
-        }
-        let different: std::collections::BTreeSet<_> = segments.iter().collect();
-        assert_eq!(different.len(), ids.len());
     }
 
     #[test]

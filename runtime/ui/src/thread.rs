@@ -4,12 +4,12 @@ use askama::Template;
 use perpend_domain::observation::{Level, Observation};
 use perpend_domain::trace::Trace;
 
+use crate::address::{encode, segment};
 use crate::aspect::{Head, HeadInput, Kept, Looking, hidden};
 use crate::content::{Addresses, Block, Spoken, Told, told};
 use crate::facts::total_tokens;
 use crate::format::{count, duration};
 use crate::rows::{nonzero, nonzero_dollars};
-use crate::shell::{encode, segment};
 use crate::ways::Ways;
 use crate::words::{kind_word, many};
 use crate::{Shell, Text};
@@ -91,9 +91,10 @@ impl ThreadPage {
     pub fn new(input: ThreadInput) -> Self {
         let base = input.shell.base();
         let trace = segment(input.trace.id.as_str());
+        let to_tree = input.looking.in_tree().query();
         let address = |step: &Observation| {
             format!(
-                "{base}/traces/{trace}?observation={}",
+                "{base}/traces/{trace}?observation={}{to_tree}",
                 encode(step.id.as_str())
             )
         };

@@ -5,6 +5,7 @@ use perpend_domain::observation::{Content, Cost, Level, Observation, Usage};
 use perpend_domain::trace::Trace;
 use serde_json::Value;
 
+use crate::address::{encode, segment};
 use crate::aspect::{Aspect, Head, HeadInput};
 use crate::content::{Addresses, Forms, Shown};
 use crate::facts::{Fact, fact, total_tokens};
@@ -12,7 +13,6 @@ use crate::format::{count, dollars, duration};
 use crate::forms::FormKit;
 use crate::rows::{RowsInput, Window, nonzero, nonzero_dollars};
 use crate::scores::{ScoreView, Tone, Verdict};
-use crate::shell::{encode, segment};
 use crate::time::TimePart;
 use crate::timeline::Tick;
 use crate::value::Part;
@@ -29,12 +29,12 @@ const METADATA: (&str, &str) = ("Metadata", "metadata");
 pub struct TraceInput<'a> {
     /// Around the page.
     pub shell: Shell,
-    /// The trace; with its content when no observation is selected.
+    /// The trace.
     pub trace: Trace,
-    /// The selected observation, with its content; the trace itself is looked at when absent.
-    pub step: Option<Observation>,
-    /// What is known about it.
-    pub detail: DetailInput,
+    /// The trace itself is looked at, and no step of it.
+    pub trace_selected: bool,
+    /// The pane of what is looked at.
+    pub detail: DetailPage,
     /// The rows to show.
     pub rows: RowsInput<'a>,
     /// What stands above the rows beside the trace.
@@ -140,7 +140,7 @@ impl TracePage {
         let TraceInput {
             shell,
             trace,
-            step,
+            trace_selected,
             detail,
             rows,
             head,
@@ -155,15 +155,12 @@ impl TracePage {
             ticks: rows.axis().ticks(),
             fragments: format!("{}/_/traces/{id}", shell.base()),
             window,
-            trace_selected: step.is_none(),
+            trace_selected,
             trace_scores: trace_scores.unwrap_or_default(),
             latency: duration(trace.latency_us),
             tokens: nonzero(Some(total_tokens(&trace.usage))),
             cost: nonzero_dollars(Some(trace.total_cost)),
-            detail: match &step {
-                Some(step) => Detail::of_observation(step, detail),
-                None => Detail::of_trace(&trace, detail),
-            },
+            detail: detail.detail,
             shell,
         }
     }

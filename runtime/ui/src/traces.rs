@@ -4,7 +4,8 @@ use askama::Template;
 use perpend_domain::facets::Counted;
 use perpend_domain::time::Timestamp;
 
-use crate::asked::{ListPage, ROWS, TracesQuery};
+use crate::address::encode;
+use crate::asked::{ListPage, MAX_LIST, ROWS, TracesQuery};
 use crate::columns::{Column, Head, Table};
 use crate::facets::FacetsView;
 use crate::focus::FocusView;
@@ -13,14 +14,10 @@ use crate::line::TraceLine;
 use crate::menu;
 use crate::peek::Peek;
 use crate::setup::Setup;
-use crate::shell::encode;
 use crate::sort::Sort;
 use crate::ways::Ways;
 use crate::words::many;
 use crate::{Shell, Text};
-
-/// What is opened from a list whose address is longer leads back to the list of all traces.
-const MAX_LIST: usize = 1024;
 
 /// Traces that fit a filter.
 #[derive(Clone, Debug, Default, Template)]
@@ -180,22 +177,19 @@ impl TracesPage {
         table.peek = Some(query.peeking(base, &self.page));
         table.choice = Some("choice");
         let list = self.list();
-        table.within = format!("?in={}", encode(&list));
+        table.within = list.map_or_else(String::new, |list| format!("?in={}", encode(&list)));
         let lines = self.lines.iter();
         let menus = lines.map(|line| (line.id.clone(), menu::of(line, query, base)));
         table.menus = menus.collect();
         table
     }
 
-    /// The address of this page below that of the project, for what is opened from it.
-    fn list(&self) -> String {
+    /// The address of this page below that of the project, for what is opened from it; none when it is too long for that.
+    fn list(&self) -> Option<String> {
         let base = self.shell.base();
         let list = self.query.address(base, &self.page);
         let list = list.strip_prefix(base).unwrap_or_default();
-        match list.len() <= MAX_LIST {
-            true => list.to_owned(),
-            false => "/traces".to_owned(),
-        }
+        (list.len() <= MAX_LIST).then(|| list.to_owned())
     }
 
     /// The columns to choose from, those that are shown first and in their order.

@@ -4,11 +4,13 @@ use askama::Template;
 use perpend_domain::mapping::NodePath;
 use perpend_domain::payload::Payload;
 
+use crate::address::{encode, segment};
 use crate::content::{Addresses, Asked, Block, Form, Forms, Places, Shown, places};
 use crate::format::{count, size};
-use crate::shell::{encode, segment};
 use crate::{Shell, Text};
 
+/// Nodes around one that are linked to, beside the root.
+const MAX_CRUMBS: usize = 20;
 /// Levels that a reader may open or close at once.
 const LEVELS: [usize; 3] = [1, 2, 3];
 
@@ -172,7 +174,10 @@ impl ValueView {
             href: at.page(&format!("&as={}", form.name())),
             is_current: Some(form) == shown.form,
         });
-        let around = (0..=path.0.len()).map(|n| {
+        // Of a deep node those around it that are nearest.
+        let first = path.0.len().saturating_sub(MAX_CRUMBS);
+        let nearest = (0..=path.0.len()).filter(|n| *n == 0 || first < *n);
+        let around = nearest.map(|n| {
             let of = NodePath(path.0[..n].to_vec()).to_string();
             let word = match n.checked_sub(1) {
                 None => "$".to_owned(),
@@ -203,8 +208,8 @@ impl ValueView {
             return String::new();
         };
         let n = count(places.list.len() as u64);
-        match (places.has_more, places.list.len()) {
-            (true, _) => format!("More than {n} places; the first of them"),
+        match (places.has_more || places.is_partial, places.list.len()) {
+            (true, _) => format!("More than {n} places; some of them"),
             (false, 1) => "1 place".to_owned(),
             (false, _) => format!("{n} places"),
         }

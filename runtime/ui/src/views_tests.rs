@@ -1,8 +1,8 @@
 //! The views of a trace beside the tree.
 
 use perpend_domain::observation::{Level, Observation, ObservationKind};
-use perpend_domain::outline::Folds;
 use perpend_domain::payload::Payload;
+use perpend_outline::Folds;
 use serde_json::json;
 
 use crate::pages_tests::{
@@ -87,7 +87,7 @@ fn a_call_with_more_than_is_shown_says_so() {
         0,
         1,
     ));
-    assert!(html.contains("Too much was said") && html.len() < 100_000);
+    assert!(html.contains("This call is too large") && html.len() < 100_000);
 }
 
 #[test]

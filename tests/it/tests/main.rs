@@ -42,6 +42,7 @@ mod otlp;
 mod pages;
 mod pages_compare;
 mod pages_forms;
+mod pages_places;
 mod pages_shell;
 mod pages_values;
 mod plugins;

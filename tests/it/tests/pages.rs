@@ -476,7 +476,7 @@ async fn a_trace_is_looked_at_beside_the_list_with_and_without_script() {
         page.contains("Two days &#60;b&#62;.") && page.contains("Open the trace"),
         "{page}"
     );
-    assert!(page.contains("<tr aria-current=\"true\">"), "{page}");
+    assert!(page.contains("\" aria-current=\"true\">"), "{page}");
     let close = format!("data-close href=\"{}/traces?sort=latency\"", visitor.base);
     assert!(page.contains(&close), "{page}");
     let part = visitor

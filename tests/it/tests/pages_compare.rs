@@ -4,7 +4,7 @@
 
 use axum::http::Method;
 use perpend_it::{TestApp, Trace, trace_id};
-use perpend_ui::encode;
+use perpend_ui::{encode, without_tokens};
 use serde_json::json;
 
 use crate::pages::Visitor;
@@ -30,6 +30,31 @@ fn related(page: &str, rel: &str) -> Option<String> {
     let (_, link) = page.split_once(&format!("rel=\"{rel}\" href=\""))?;
     let (address, _) = link.split_once('"')?;
     Some(address.replace("&#38;", "&"))
+}
+
+/// Another number of chosen rows than two asks for two, and keeps the list.
+async fn assert_asks_for_two(visitor: &Visitor, form: &str, id: &str) {
+    let base = &visitor.base;
+    for (chosen, said) in [
+        (String::new(), "None is chosen yet"),
+        (format!("&trace={id}"), "1 trace chosen"),
+        (format!("&trace={id}&trace=x&trace=y"), "3 traces chosen"),
+    ] {
+        let page = visitor
+            .client
+            .get(&format!("{form}{chosen}"))
+            .await
+            .unwrap()
+            .text();
+        assert!(
+            page.contains("Choose two traces") && page.contains(said),
+            "{page}"
+        );
+        assert!(
+            page.contains(&format!("href=\"{base}/traces?q=x\"")),
+            "{page}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -61,29 +86,7 @@ async fn two_rows_of_the_list_are_compared_by_rows_and_by_words() {
         first.id, second.id
     );
     assert_eq!(there, wanted);
-    for (chosen, said) in [
-        (String::new(), "None is chosen yet"),
-        (format!("&trace={}", first.id), "1 trace chosen"),
-        (
-            format!("&trace={}&trace=x&trace=y", first.id),
-            "3 traces chosen",
-        ),
-    ] {
-        let page = visitor
-            .client
-            .get(&format!("{form}{chosen}"))
-            .await
-            .unwrap()
-            .text();
-        assert!(
-            page.contains("Choose two traces") && page.contains(said),
-            "{page}"
-        );
-        assert!(
-            page.contains(&format!("href=\"{base}/traces?q=x\"")),
-            "{page}"
-        );
-    }
+    assert_asks_for_two(&visitor, &form, &first.id).await;
 
     let page = compared(&visitor, &first.id, &second.id, "").await;
     assert!(
@@ -200,10 +203,12 @@ async fn a_side_that_the_project_does_not_have_says_so_and_the_other_is_shown() 
     let unknown = trace_id(9);
     let of_foreign = compared(&visitor, &own.id, &foreign.id, "").await;
     let of_unknown = compared(&visitor, &own.id, &unknown, "").await;
-    assert_eq!(
-        of_foreign.replace(&foreign.id, "ID"),
-        of_unknown.replace(&unknown, "ID")
-    );
+    let bare = |page: &str, id: &str| {
+        let page = page.replace(id, "ID");
+        let parts: Vec<&[u8]> = without_tokens(page.as_bytes()).collect();
+        String::from_utf8(parts.concat()).unwrap()
+    };
+    assert_eq!(bare(&of_foreign, &foreign.id), bare(&of_unknown, &unknown));
     assert!(
         !of_foreign.contains("secret") && !of_foreign.contains("Not yours"),
         "{of_foreign}"
@@ -315,7 +320,7 @@ async fn a_trace_opened_from_a_list_leads_to_its_neighbours_over_the_ends_of_pag
     let (path, _) = within(&links[3]);
     let odd = page(format!("{path}?in=https%3A%2F%2Fa.example")).await;
     assert!(
-        !odd.contains("a.example") && related(&odd, "next").is_none(),
+        !odd.contains("href=\"https://a.example") && related(&odd, "next").is_none(),
         "{odd}"
     );
     app.stop().await.unwrap();

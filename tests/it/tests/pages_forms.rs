@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::time::Duration;
+
 use axum::http::Method;
 use perpend_it::{OTLP, TestApp, Trace, count};
 use perpend_server::client::Answer;
@@ -123,12 +125,49 @@ async fn no_two_answers_have_the_same_token_and_a_page_with_a_used_one_is_sent_a
         answer.await.unwrap().status.as_u16()
     };
     assert_eq!(again().await, 304, "the token alone is no other page");
+    // Sessions that begin in one second are one.
+    app.clock.advance(Duration::from_secs(2));
+    let another = Visitor::of(&app).await;
+    let known = [("if-none-match", tag.as_str())];
+    let of_another = another.client.send(Method::GET, &page, &known, "");
+    let status = of_another.await.unwrap().status;
+    assert_eq!(
+        status, 200,
+        "a session does not get the tokens of the one before"
+    );
     let tags = page.clone();
     // Does nothing: the trace has no such tag. The page is the same, and its token is used.
     let sent = visitor.send(&tags, format!("form={one}&remove=none")).await;
     assert_eq!(sent.status, 303);
     assert_eq!(again().await, 200);
     app.stop().await.unwrap();
+}
+
+/// A tag that cannot be is refused at its field, and what was typed stays.
+async fn assert_refused(visitor: &Visitor, (tags, page, token): (&str, &str, &str)) {
+    let long = "x".repeat(201);
+    for (typed, wrong) in [("%20", "must not be blank"), (long.as_str(), "at most 200")] {
+        let body = format!("form={token}&back={}&add={typed}", perpend_ui::encode(page));
+        let refused = visitor.send(tags, body).await;
+        let html = refused.text();
+        assert_eq!(refused.status, 422, "{html}");
+        assert!(
+            html.contains("aria-describedby=\"problem-add\"") && html.contains(wrong),
+            "{html}"
+        );
+        assert!(
+            html.contains("autofocus") && html.contains("<h1><bdi>ticket"),
+            "{html}"
+        );
+        assert!(
+            typed == "%20" || html.contains(&format!("value=\"{long}\"")),
+            "{html}"
+        );
+    }
+    for outside in ["https://evil.example/", "//evil.example", "x"] {
+        let body = format!("form={token}&back={outside}&add=y");
+        assert_eq!(location(&visitor.send(tags, body).await), visitor.base);
+    }
 }
 
 #[tokio::test]
@@ -197,33 +236,7 @@ async fn a_form_that_is_sent_twice_acts_once_and_can_be_undone() {
     let later = followed(&visitor, &undone).await;
     assert!(!later.contains("id=\"told\""), "{later}");
 
-    // A tag that cannot be is refused at its field, and what was typed stays.
-    let long = "x".repeat(201);
-    for (typed, wrong) in [("%20", "not blank"), (long.as_str(), "at most 200")] {
-        let body = format!(
-            "form={token}&back={}&add={typed}",
-            perpend_ui::encode(&page)
-        );
-        let refused = visitor.send(&tags, body).await;
-        let html = refused.text();
-        assert_eq!(refused.status, 422, "{html}");
-        assert!(
-            html.contains("aria-describedby=\"problem-add\"") && html.contains(wrong),
-            "{html}"
-        );
-        assert!(
-            html.contains("autofocus") && html.contains("<h1><bdi>ticket"),
-            "{html}"
-        );
-        assert!(
-            typed == "%20" || html.contains(&format!("value=\"{long}\"")),
-            "{html}"
-        );
-    }
-    for outside in ["https://evil.example/", "//evil.example", "x"] {
-        let body = format!("form={token}&back={outside}&add=y");
-        assert_eq!(location(&visitor.send(&tags, body).await), visitor.base);
-    }
+    assert_refused(&visitor, (&tags, &page, &token)).await;
     app.stop().await.unwrap();
 }
 

@@ -177,6 +177,7 @@ async fn a_body_below_the_minimum_rate_ends_with_an_answer_that_names_it() {
             ("authorization", pair),
             ("content-type", media_type),
             ("content-length", "16000"),
+            ("sec-fetch-site", "same-origin"),
         ];
         let request = RawRequest::open(&app.origin, line, &headers).await.unwrap();
         let answer = request.trickle(b" ", Duration::from_millis(5)).await;
@@ -265,7 +266,10 @@ async fn a_length_that_is_too_large_is_refused_at_once_by_every_operation_with_a
         }
     }
     assert!(50 < n_operations, "{n_operations}");
-    let headers = [("content-length", "99999999999")];
+    let headers = [
+        ("content-length", "99999999999"),
+        ("sec-fetch-site", "same-origin"),
+    ];
     let form = RawRequest::open(&app.origin, "POST /login", &headers).await;
     let answer = form.unwrap().answer().await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");

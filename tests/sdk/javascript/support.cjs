@@ -68,7 +68,8 @@ async function refuses(status, call) {
 async function page(address) {
   const [public_key, secret_key] = keys.split(":");
   const body = new URLSearchParams({ public_key, secret_key });
-  const login = await fetch(`${origin}/login`, { method: "POST", body, redirect: "manual" });
+  const headers = { origin };
+  const login = await fetch(`${origin}/login`, { method: "POST", body, headers, redirect: "manual" });
   const cookie = login.headers.get("set-cookie").split(";")[0];
   const answer = await fetch(address, { headers: { cookie } });
   assert.equal(answer.status, 200, address);

@@ -301,9 +301,10 @@ fn part_of(observation: &Observation, part: Part) -> Option<Value> {
 }
 
 fn chosen(observations: &[Observation], selector: &Selector, part: Part) -> Option<Value> {
+    // The record of a trace is no step of it.
     let mut fitting = observations
         .iter()
-        .filter(|observation| selector.fits(observation));
+        .filter(|observation| !observation.is_trace_record() && selector.fits(observation));
     let one = match selector.which {
         Which::First => fitting.next(),
         Which::Last => fitting.next_back(),

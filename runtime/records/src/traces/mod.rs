@@ -12,7 +12,8 @@ use perpend_domain::access::Permission::{TraceDelete, TraceMark, TraceRead};
 use perpend_domain::filter::TRACES;
 use perpend_domain::fold::MAX_TAGS;
 use perpend_domain::ids::TraceId;
-use perpend_domain::patch::{TraceMarks, record_id};
+use perpend_domain::marks::TraceMarks;
+use perpend_domain::patch::record_id;
 use perpend_domain::score::Score;
 use perpend_domain::telemetry::StoredTrace;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
@@ -136,8 +137,8 @@ fn order(params: &Params) -> Result<(TraceOrder, bool), Problem> {
     };
     let (field, direction) = text.rsplit_once('.').ok_or_else(bad)?;
     let order = match field {
-        // Traces are not bookmarked here: all are equal in that, and time decides.
-        "timestamp" | "bookmarked" => TraceOrder::Timestamp,
+        "timestamp" => TraceOrder::Timestamp,
+        "bookmarked" => TraceOrder::Bookmarked,
         "id" => TraceOrder::Id,
         "name" => TraceOrder::Name,
         "userId" => TraceOrder::UserId,
@@ -316,11 +317,18 @@ async fn mark_trace(
         let message = format!("a trace has at most {MAX_TAGS} tags");
         return Err(Problem::body("addTags", message));
     }
+    // What is as it is asked for is not written.
+    let has = |tag: &String| known.trace.tags.contains(tag);
     let marks = TraceMarks {
-        bookmarked: marks.bookmarked,
-        add_tags: marks.add_tags,
-        remove_tags: marks.remove_tags,
+        bookmarked: (marks.bookmarked).filter(|wanted| *wanted != known.trace.bookmarked),
+        add_tags: marks.add_tags.into_iter().filter(|tag| !has(tag)).collect(),
+        remove_tags: marks.remove_tags.into_iter().filter(has).collect(),
     };
+    if marks == TraceMarks::default() {
+        let stored = telemetry.trace(project, &id, true).await?;
+        let stored = stored.ok_or_else(missing)?;
+        return Ok(Answer(Trace::new(project, stored, Shown::ALL)));
+    }
     let change = (app.web.ids.uuid().to_string(), app.web.clock.now());
     match telemetry.mark_trace(project, &id, &marks, change).await {
         Ok(()) => app.scheduler.wake(),

@@ -136,6 +136,11 @@ impl Statement {
             "execution_id",
             query.execution_ids.iter().map(ExecutionId::as_str),
         );
+        if let Some(fingerprint) = &query.fingerprint {
+            self.push(" AND s.fingerprint = ");
+            let bytes = fingerprint.as_bytes().to_vec();
+            self.put(Arg::Blob(Some(bytes.into())));
+        }
         if query.is_in_trace {
             self.push(" AND s.trace_id IS NOT NULL");
         }

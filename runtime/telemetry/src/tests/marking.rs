@@ -1,8 +1,8 @@
 //! Bookmarks and tags that people set.
 
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
-use perpend_domain::patch::TraceMarks;
-use perpend_domain::telemetry::TraceQuery;
+use perpend_domain::marks::TraceMarks;
+use perpend_domain::trace_list::TraceQuery;
 
 use super::*;
 use crate::testing::Store;

@@ -165,7 +165,6 @@ async fn walked(
             None => break,
         }
     }
-    from = Some(TracesFrom::End);
     loop {
         let found = store
             .telemetry
@@ -242,12 +241,19 @@ async fn by_a_score_traces_stand_where_their_best_number_does_and_those_without_
 async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
     on_each_database(|store| async move {
         let p = project("p");
-        let steps = (1..=9).map(|n| with_figures(n, Some(u64::from(n % 3)))).collect();
+        let steps = (1..=9)
+            .map(|n| with_figures(n, Some(u64::from(n % 3))))
+            .collect();
         let write = store.telemetry.write_batch(&p, batch(steps), at(0));
         write.await.unwrap();
-        let tested = json!([{"type": "arrayOptions", "column": "tags", "operator": "none of", "value": ["x", "y"]}]);
+        let tested =
+            json!([{"type": "string", "column": "text", "operator": "matches", "value": "STEP"}]);
         for order in [TraceOrder::Timestamp].into_iter().chain(FIGURES) {
-            for (ascending, raw) in [(false, json!([])), (true, json!([])), (false, tested.clone())] {
+            for (ascending, raw) in [
+                (false, json!([])),
+                (true, json!([])),
+                (false, tested.clone()),
+            ] {
                 let query = TraceQuery {
                     order: order.clone(),
                     ascending,
@@ -267,7 +273,9 @@ async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
             ..TraceQuery::default()
         };
         let page = async |from: Option<TracesFrom>| {
-            let found = store.telemetry.traces_from(&p, &first, from.as_ref(), BOUNDS);
+            let found = store
+                .telemetry
+                .traces_from(&p, &first, from.as_ref(), BOUNDS);
             let found = found.await.unwrap();
             let ids = found.traces.into_iter().map(|stored| stored.trace.id);
             (ids.collect::<Vec<_>>(), found.places)
@@ -294,7 +302,9 @@ async fn pages_go_on_from_a_place_whatever_arrives_meanwhile() {
                 tie: trace_id(14).to_string(),
             };
             let before = TracesFrom::Before(cursor.clone());
-            let found = store.telemetry.traces_from(&p, &asked, Some(&before), BOUNDS);
+            let found = store
+                .telemetry
+                .traces_from(&p, &asked, Some(&before), BOUNDS);
             let found = found.await.unwrap();
             let ids = found.traces.into_iter().map(|stored| stored.trace.id);
             assert_eq!(ids.collect::<Vec<_>>(), [15, 14, 13].map(trace_id));
@@ -311,7 +321,7 @@ async fn a_list_is_counted_and_read_as_far_as_its_bounds_and_says_so() {
         let steps = (1..=9).map(|n| span(n, n, None)).collect();
         let write = store.telemetry.write_batch(&p, batch(steps), at(0));
         write.await.unwrap();
-        let tested = json!([{"type": "arrayOptions", "column": "tags", "operator": "none of", "value": ["x", "y"]}]);
+        let tested = json!([{"type": "string", "column": "text", "operator": "matches", "value": "STEP"}]);
         let page = async |raw: Value, bounds: Bounds, from: Option<TracesFrom>| {
             let query = TraceQuery {
                 filter: filter(raw),
@@ -334,12 +344,7 @@ async fn a_list_is_counted_and_read_as_far_as_its_bounds_and_says_so() {
             let (ids, .., has_behind) = page(json!([]), bounds, Some(TracesFrom::End)).await;
             assert_eq!((&ids, has_behind), (&last, false));
         }
-        let none = json!([{"type": "arrayOptions", "column": "tags", "operator": "any of", "value": ["x"]},
-            {"type": "arrayOptions", "column": "tags", "operator": "none of", "value": ["y"]},
-            {"type": "string", "column": "version", "operator": "=", "value": "1.0"}]);
         let few = Bounds { max_tested: 4, ..FEW_COUNTED };
-        let (ids, total, n_left, _) = page(none, few, None).await;
-        assert!(ids.is_empty() && total == Some((0, 0 < n_left)), "{total:?} {n_left}");
         let any = json!([{"type": "string", "column": "text", "operator": "matches", "value": "no step says this"}]);
         let (ids, total, n_left, _) = page(any, few, None).await;
         assert_eq!((ids.len(), total, n_left), (0, Some((0, true)), 5));

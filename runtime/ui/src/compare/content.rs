@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::query::{CompareQuery, OfSide};
 use super::side::CompareSide;
 use crate::Text;
+use crate::address::{encode, segment};
 use crate::diff::Diff;
-use crate::shell::{encode, segment};
 use crate::words::kind_word;
 
 /// Bytes of the differences of one value that a page shows.
@@ -49,11 +49,28 @@ pub(super) fn of_traces(
             base,
             traces.map(|trace| Some(format!("/{}", segment(trace?.id.as_str())))),
         ),
-        values: vec![
+        values: [
             ("Input", diff(|trace| trace.input.as_ref())),
             ("Output", diff(|trace| trace.output.as_ref())),
-        ],
+        ]
+        .into_iter()
+        .chain(metadata(traces, query))
+        .collect(),
         pair_when_swapped: None,
+    })
+}
+
+/// What the traces say of themselves, where one says anything.
+fn metadata(traces: [Option<&Trace>; 2], query: &CompareQuery) -> Option<(&'static str, Diff)> {
+    let payload = |trace: Option<&Trace>| {
+        let metadata = &trace.filter(|trace| !trace.metadata.is_empty())?.metadata;
+        Some(Payload::from_value(Value::Object(metadata.clone())))
+    };
+    let [a, b] = traces.map(payload);
+    let is_there = a.is_some() || b.is_some();
+    is_there.then(|| {
+        let diff = Diff::new(a.as_ref(), b.as_ref(), query.diff, SMALL_ROOM);
+        ("Metadata", diff)
     })
 }
 

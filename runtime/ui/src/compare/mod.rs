@@ -27,8 +27,8 @@ pub use self::query::{CompareQuery, OfSide};
 pub use self::rows::COMPARED_ROWS;
 use self::rows::{Compared, Shown, Window};
 pub use self::side::{CompareSide, Prints, Scored};
+use crate::address::segment;
 use crate::format::count;
-use crate::shell::segment;
 use crate::words::many;
 use crate::{Shell, Text};
 
@@ -106,10 +106,13 @@ impl ComparePage {
                 found: named,
             }
         };
-        let values_differ = steps.is_none()
-            && content
-                .as_ref()
-                .is_some_and(|content| content.values.iter().any(|(_, diff)| !diff.is_same()));
+        let values_differ = match present {
+            [Some(a), Some(b)] => {
+                let (a, b) = (&a.trace, &b.trace);
+                a.input != b.input || a.output != b.output || a.metadata != b.metadata
+            }
+            _ => false,
+        };
         let [only_a, only_b, changed, _] = counts;
         let has_both = present.iter().all(Option::is_some);
         let facts_differ = facts.iter().any(|(_, figure)| figure.differs);

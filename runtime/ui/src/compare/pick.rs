@@ -21,7 +21,7 @@ impl PickPage {
     fn said(&self) -> String {
         match self.given.len() {
             0 => "None is chosen yet.".to_owned(),
-            n => format!("{} chosen, and two are compared.", many(n as u64, "trace")),
+            n => format!("{} chosen: choose exactly two.", many(n as u64, "trace")),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What is compared and how, as an address says it.
 
+use crate::address::encode;
 use crate::diff::DiffChoice;
-use crate::shell::encode;
 
 /// A step of one of two compared traces; of a step that both have, that of the first trace.
 #[derive(Clone, Debug, PartialEq, Eq)]

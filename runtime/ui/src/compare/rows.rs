@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use perpend_domain::observation::Level;
-use perpend_domain::outline::{Entry, Outline};
+use perpend_outline::{Entry, Outline};
 
 use super::align::Pair;
 use super::figures::Figure;

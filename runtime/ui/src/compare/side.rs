@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use perpend_domain::outline::Outline;
 use perpend_domain::score::ScoreValue;
 use perpend_domain::trace::Trace;
+use perpend_outline::Outline;
 
 use super::figures::Figure;
 use crate::Text;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use perpend_domain::observation::{Level, ObservationKind};
-use perpend_domain::outline::Outline;
 use perpend_domain::payload::Payload;
 use perpend_domain::score::ScoreValue;
+use perpend_outline::Outline;
 use serde_json::json;
 
 use super::*;
@@ -130,7 +130,7 @@ fn hostile_text_is_inert_in_a_comparison() {
         given: vec![Text::from(HOSTILE); 3],
         list: Some("/traces?q=a".to_owned()),
     };
-    assert!(checked(&view).contains("3 traces chosen, and two are compared."));
+    assert!(checked(&view).contains("3 traces chosen: choose exactly two."));
 }
 
 #[test]

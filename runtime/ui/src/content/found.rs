@@ -5,19 +5,19 @@ use perpend_domain::mapping::{NodePath, Step, opens};
 use super::fold::SHOWN_BYTES;
 use super::form::Form;
 use super::json::{behind_spaces, behind_string, extent};
-use super::media::Addresses;
+use super::media::{Addresses, MAX_PATH};
 use super::node::{Node, unquoted};
 use super::source::without_media;
 use crate::Text;
 use crate::around::{Around, first};
 
+/// The shortest step is `[0]`: more of them make a path too long.
+const MAX_STEPS: usize = MAX_PATH / 3 + 1;
 /// Places that are listed, and of these in one text.
 const PLACES: usize = 100;
 const IN_TEXT: usize = 20;
 /// What is shown before a place far inside a text.
 const BEFORE: usize = 400;
-/// A longer path fits into no address: it leads as far as it can.
-const MAX_PATH: usize = 2_000;
 
 /// Where a text stands in a value.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,8 @@ pub(crate) struct Places {
     pub(crate) list: Vec<Place>,
     /// There are more.
     pub(crate) has_more: bool,
+    /// Of one text not all are listed.
+    pub(crate) is_partial: bool,
 }
 
 /// A place where it stands.
@@ -50,7 +52,7 @@ impl Places {
         }
         match (node.holds_others(), node.string()) {
             (false, Some(whole)) => search.value(&path.0, &whole),
-            _ => search.json(node.json(), &path.0, node.n_left()),
+            _ => search.json(node.json(), &|| path.0.clone(), node.n_left()),
         }
         search.places
     }
@@ -73,7 +75,7 @@ struct Frame<'t> {
 }
 
 impl Search<'_> {
-    fn json(&mut self, json: &str, base: &[Step], n_left: u32) {
+    fn json(&mut self, json: &str, base: &dyn Fn() -> Vec<Step>, n_left: u32) {
         let bytes = json.as_bytes();
         let mut frames: Vec<Frame<'_>> = Vec::new();
         let mut at = behind_spaces(bytes, 0);
@@ -109,7 +111,7 @@ impl Search<'_> {
                             self.key(&|| steps(base, &frames), &string);
                         }
                         None if opens(&string, n_left) => {
-                            self.json(&string, &steps(base, &frames), n_left - 1);
+                            self.json(&string, &|| steps(base, &frames), n_left - 1);
                         }
                         None if self.holds(&string) => self.value(&steps(base, &frames), &string),
                         None => {}
@@ -158,6 +160,8 @@ impl Search<'_> {
             self.push(place);
             from = found.1;
         }
+        let rest = whole.get(from..).unwrap_or_default();
+        self.places.is_partial |= first(rest, self.text).is_some();
     }
 
     fn place(&self, steps: &[Step], around: Around, form: &str) -> Place {
@@ -187,12 +191,16 @@ impl Search<'_> {
     }
 }
 
-fn steps(base: &[Step], frames: &[Frame<'_>]) -> Vec<Step> {
-    let own = frames.iter().map(|frame| match frame.is_object {
-        true => Step::Name(unquoted(frame.name)),
-        false => Step::Index(frame.index),
-    });
-    base.iter().cloned().chain(own).collect()
+/// The steps to what is being read, no more of them than an address holds.
+fn steps(base: &dyn Fn() -> Vec<Step>, frames: &[Frame<'_>]) -> Vec<Step> {
+    let own = frames
+        .iter()
+        .take(MAX_STEPS)
+        .map(|frame| match frame.is_object {
+            true => Step::Name(unquoted(frame.name)),
+            false => Step::Index(frame.index),
+        });
+    base().into_iter().chain(own).collect()
 }
 
 #[cfg(test)]

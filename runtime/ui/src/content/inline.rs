@@ -15,6 +15,8 @@ use super::spans::{plain_type, spans};
 
 /// Larger JSON is read as text: only its beginning is shown anyway.
 const PARSED_BYTES: usize = 32 << 20;
+/// JSON with more values is read as text too: each takes some 100 bytes once it is taken apart.
+const PARSED_VALUES: usize = 300_000;
 
 /// A medium that was taken out of a value.
 #[derive(Clone, Debug)]
@@ -65,13 +67,20 @@ impl InlineMedium {
 /// The value of a payload. Text that holds an object or a list as JSON is read as that.
 pub(super) fn read(payload: &Payload) -> Value {
     let text = payload.as_str();
-    let value = (text.len() <= PARSED_BYTES).then(|| match payload {
+    let is_small = text.len() <= PARSED_BYTES && n_values(text) <= PARSED_VALUES;
+    let value = is_small.then(|| match payload {
         Payload::Text(text) => parsed(text),
         Payload::Json(json) => serde_json::from_str(json).ok(),
     });
     value
         .flatten()
         .unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+/// Values in a JSON text, at most.
+fn n_values(json: &str) -> usize {
+    let begins = |byte: &u8| matches!(byte, b',' | b'[' | b'{');
+    json.bytes().filter(begins).count() + 1
 }
 
 /// Takes all media out of a value.

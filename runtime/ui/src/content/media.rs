@@ -4,9 +4,9 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use serde_json::Value;
 
 use super::inline::{Found, inline_type};
+use crate::address::{encode, segment};
 use crate::format::size;
 use crate::markup::Text;
-use crate::shell::{encode, segment};
 
 /// What the common APIs call a part of a message that is a medium.
 pub(super) const MEDIUM_TYPES: [&str; 22] = [
@@ -41,6 +41,9 @@ const UNSAFE: &AsciiSet = &CONTROLS
     .add(b'<')
     .add(b'>')
     .add(b'`');
+
+/// A longer path fits into no address: its node is in the raw value.
+pub const MAX_PATH: usize = 2_000;
 
 /// Where a browser finds a value, parts of it, and what it refers to.
 #[derive(Clone, Debug, Default)]
@@ -178,7 +181,7 @@ pub(crate) enum Place {
 impl Media {
     pub(super) fn own(found: &Found, number: usize, at: &Addresses) -> Self {
         let address = match &found.stored {
-            Some(id) => format!("{}/media/{}", at.base, encode(id)),
+            Some(id) => format!("{}/media/{}", at.base, segment(id)),
             None => at.below_raw(&format!("/media/{number}"), ""),
         };
         let shown = inline_type(&found.content_type);

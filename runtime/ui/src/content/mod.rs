@@ -59,7 +59,7 @@ pub(crate) use self::spoken::{Spoken, Told, told};
 pub use self::form::{Form, Forms};
 pub(crate) use self::found::Places;
 pub use self::inline::{InlineMedium, inline_type};
-pub use self::media::Addresses;
+pub use self::media::{Addresses, MAX_PATH};
 
 /// Conversations longer than this fold their middle.
 const WHOLE_CONVERSATION: usize = 24;

@@ -15,6 +15,8 @@ use crate::markup::Text;
 /// A call with a larger input or output is not taken apart here: its own page shows it.
 const MAX_BYTES: usize = 2 << 20;
 
+/// What is shown of one call, about.
+const CALL_BYTES: usize = 512 * 1024;
 /// What is shown of each text.
 const LONG_PART: usize = 8 * 1024;
 
@@ -56,9 +58,23 @@ impl Spoken {
         if too_large(asked.0) || too_large(answered.0) {
             return Self::unread(true);
         }
-        let asked = messages(asked, "input");
-        let answered = messages(answered, "assistant");
-        let keys = asked.iter().chain(&answered).map(key).collect();
+        let mut all = messages(asked, "input");
+        let n_asked = all.len();
+        all.extend(messages(answered, "assistant"));
+        let keys = all.iter().map(key).collect();
+        // From the end: what was said first is what calls before this one had, and not shown again.
+        let mut n_left = CALL_BYTES;
+        for (number, message) in all.iter_mut().enumerate().rev() {
+            let at = if number < n_asked {
+                asked.1
+            } else {
+                answered.1
+            };
+            message.cut(n_left, &at.page("&as=conversation"));
+            n_left = n_left.saturating_sub(message.weight());
+        }
+        let answered = all.split_off(n_asked);
+        let asked = all;
         Self {
             asked,
             answered,

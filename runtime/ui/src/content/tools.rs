@@ -15,6 +15,33 @@ use crate::markup::Text;
 pub struct Tools {
     pub(crate) list: Vec<Tool>,
     n_called: usize,
+    /// Further ones that are not listed, and where they are.
+    pub(crate) rest: Option<(usize, String)>,
+}
+
+/// Tools that are listed, and how much is said of them together, about.
+const MAX_TOOLS: usize = 200;
+const MAX_BYTES: usize = 256 * 1024;
+
+/// Tools as they are read, within the bounds.
+struct Reading<'s, 'a> {
+    source: &'s Source<'a>,
+    called: &'s HashSet<&'s str>,
+    list: Vec<Tool>,
+    n_left: usize,
+    n_more: usize,
+}
+
+impl Reading<'_, '_> {
+    fn push(&mut self, name: &str, tool: &Value) {
+        if MAX_TOOLS <= self.list.len() || self.n_left == 0 {
+            self.n_more += 1;
+            return;
+        }
+        let tool = Tool::new(self.source, name, tool, self.called);
+        self.n_left = self.n_left.saturating_sub(tool.body.body.as_str().len());
+        self.list.push(tool);
+    }
 }
 
 /// One tool.
@@ -30,26 +57,33 @@ impl Tools {
     /// The tools in a list or an object of one of the common APIs; none when it is neither.
     pub(super) fn of(source: &Source<'_>, value: &Value, called: &HashSet<&str>) -> Option<Self> {
         let held = value.as_str().and_then(parsed);
-        let mut list = Vec::new();
+        let mut reading = Reading {
+            source,
+            called,
+            list: Vec::new(),
+            n_left: MAX_BYTES,
+            n_more: 0,
+        };
         match held.as_ref().unwrap_or(value) {
-            Value::Array(items) => {
-                for item in items {
-                    add(source, item, called, &mut list);
-                }
-            }
+            Value::Array(items) => items.iter().for_each(|item| add(item, &mut reading)),
             Value::Object(members) => {
                 for (name, tool) in members {
-                    list.push(Tool::new(source, name, tool, called));
+                    reading.push(name, tool);
                 }
             }
             _ => return None,
         }
+        let Reading { list, n_more, .. } = reading;
         let n_called = list.iter().filter(|tool| tool.is_called).count();
-        (!list.is_empty()).then_some(Self { list, n_called })
+        (!list.is_empty()).then(|| Self {
+            rest: (0 < n_more).then(|| (n_more, source.page("&as=tree"))),
+            list,
+            n_called,
+        })
     }
 
     pub(crate) fn title(&self) -> String {
-        let n = self.list.len();
+        let n = self.list.len() + self.rest.as_ref().map_or(0, |(n, _)| *n);
         let tools = if n == 1 { "tool" } else { "tools" };
         format!(
             "{} {tools} offered, {} called",
@@ -60,7 +94,7 @@ impl Tools {
 }
 
 /// Adds a member of a list of tools: a tool, or Google's object with a list of them.
-fn add(source: &Source<'_>, item: &Value, called: &HashSet<&str>, list: &mut Vec<Tool>) {
+fn add(item: &Value, reading: &mut Reading<'_, '_>) {
     let held = item.as_str().and_then(parsed);
     let item = held.as_ref().unwrap_or(item);
     let declared = ["functionDeclarations", "function_declarations"];
@@ -70,13 +104,12 @@ fn add(source: &Source<'_>, item: &Value, called: &HashSet<&str>, list: &mut Vec
         declared?.as_array()
     });
     if let Some(declared) = declared {
-        let tools = declared
+        declared
             .iter()
-            .map(|tool| Tool::new(source, name_of(tool), tool, called));
-        list.extend(tools);
+            .for_each(|tool| reading.push(name_of(tool), tool));
         return;
     }
-    list.push(Tool::new(source, name_of(item), item, called));
+    reading.push(name_of(item), item);
 }
 
 fn name_of(tool: &Value) -> &str {

@@ -9,7 +9,7 @@ use perpend_domain::payload::Payload;
 
 use super::fields::beginning;
 use super::fold::Fold;
-use super::media::Addresses;
+use super::media::{Addresses, MAX_PATH};
 use super::node::{Kind, Node};
 use super::source::without_media;
 use crate::Text;
@@ -25,8 +25,6 @@ const LEVELS: usize = 10;
 const IN_ROW: usize = 280;
 /// Bytes that are looked at to open nodes. Each level of a value is read once, and once more for its members.
 const WORK: usize = 96 << 20;
-/// A longer path fits into no address: its node is in the raw value.
-const MAX_PATH: usize = 2_000;
 /// A longer value of a key is not filtered by.
 const MAX_FILTERED: usize = 200;
 
@@ -78,7 +76,8 @@ pub(crate) struct Line {
 struct Shown {
     line: Line,
     node: Node,
-    path: NodePath,
+    /// None when it is too long for an address, as that of each node below then is.
+    path: Option<String>,
     below: Vec<usize>,
     /// Further ones in it that are not shown.
     is_cut: bool,
@@ -98,7 +97,9 @@ impl Tree {
         let levels = levels.unwrap_or(LEVELS).clamp(1, LEVELS);
         let mut all: Vec<Shown> = Vec::new();
         let mut work = WORK;
-        let top = below(node, path, at, (from, max));
+        let own_path = path.to_string();
+        let is_root = path.0.is_empty();
+        let top = below(node, Some(&own_path), (at, is_root), (from, max));
         let mut waiting: VecDeque<(usize, usize)> = (0..top.len()).map(|at| (at, 1)).collect();
         let n_top = top.len();
         all.extend(top);
@@ -110,7 +111,7 @@ impl Tree {
                 continue;
             }
             work -= cost;
-            let new = below(&open.node, &open.path, at, (0, n_left));
+            let new = below(&open.node, open.path.as_deref(), (at, false), (0, n_left));
             let first = all.len();
             let own: Vec<usize> = (first..first + new.len()).collect();
             waiting.extend(own.iter().map(|number| (*number, level + 1)));
@@ -121,7 +122,7 @@ impl Tree {
         let mut items = in_order(&all, n_top, at);
         let to = from + n_top;
         if to < node.n() {
-            items.push(more((from, to), node.n(), &at.at(&path.to_string())));
+            items.push(more((from, to), node.n(), &at.at(&own_path)));
         }
         Self { items, media: None }
     }
@@ -143,17 +144,24 @@ fn more((from, to): (usize, usize), n: usize, at: &Addresses) -> Twig {
 }
 
 /// The nodes in one, as many as are wanted.
-fn below(node: &Node, path: &NodePath, at: &Addresses, (from, n): (usize, usize)) -> Vec<Shown> {
-    let filter = at.filter().filter(|_| path.0.is_empty());
+fn below(
+    node: &Node,
+    path: Option<&str>,
+    (at, is_root): (&Addresses, bool),
+    (from, n): (usize, usize),
+) -> Vec<Shown> {
+    let filter = at.filter().filter(|_| is_root);
     let members = node.members(from).take(n);
     let shown = members.map(|(step, member)| {
-        let path = path.below(step.clone());
         let node = member.opened();
-        let text = path.to_string();
         let mut line = Line::of(&node, &step);
+        let step_text = step.to_string();
+        let path = path.filter(|path| path.len() + step_text.len() <= MAX_PATH);
+        let path = path.map(|path| format!("{path}{step_text}"));
         // Data in a key is no text for an address.
-        if text.len() <= MAX_PATH && without_media(&text) == text {
-            let at = at.at(&text);
+        let path = path.filter(|path| without_media(path) == *path);
+        if let Some(path) = &path {
+            let at = at.at(path);
             let form = if node.holds_others() {
                 "&as=tree"
             } else {
@@ -201,13 +209,11 @@ fn in_order(all: &[Shown], n_top: usize, at: &Addresses) -> Vec<Twig> {
         }
         waiting.push(Next::Done(Twig::Close));
         if shown.is_cut {
-            let at = at.at(&shown.path.to_string());
-            let rest = more((0, shown.below.len()), shown.node.n(), &at);
-            let rest = match (rest, &line.page) {
-                (Twig::More(shown, _), None) => Twig::More(shown, None),
-                (rest, _) => rest,
-            };
-            waiting.push(Next::Done(rest));
+            let (n, n_all) = (shown.below.len(), shown.node.n());
+            waiting.push(Next::Done(match &shown.path {
+                Some(path) => more((0, n), n_all, &at.at(path)),
+                None => Twig::More(span((0, n), n_all), None),
+            }));
         }
         waiting.extend(shown.below.iter().rev().map(|below| Next::Node(*below)));
         items.push(Twig::Open(line));

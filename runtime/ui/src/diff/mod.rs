@@ -6,9 +6,6 @@
 //! Nothing here is slow or large because of what the values hold: documents and words are compared up to a size, lines
 //! up to another, and what was not compared is said.
 
-mod json;
-mod lines;
-mod ops;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -17,13 +14,13 @@ use std::borrow::Cow;
 
 use perpend_domain::payload::Payload;
 
-use self::json::{Node, Step};
-use self::lines::{Part, Rules};
 pub(crate) use self::shown::{Bit, Said, Shown};
 use self::shown::{Room, many_of};
 use crate::Text;
 use crate::content::comparable;
 use crate::format::size;
+use perpend_diff::json::{self, Node, Step};
+use perpend_diff::lines::{self, Part, Rules};
 
 /// Larger values are compared by lines only.
 const MAX_WHOLE: usize = 1 << 20;
@@ -82,6 +79,11 @@ impl Diff {
     }
 
     fn compare(&mut self, [a, b]: [&Payload; 2], choice: DiffChoice, room: usize) {
+        let raw = [a, b].map(|value| value.as_str().len());
+        if MAX_BYTES < raw[0].max(raw[1]) {
+            self.too_large(raw);
+            return;
+        }
         let texts = [comparable(a), comparable(b)];
         let longest = texts
             .iter()
@@ -109,14 +111,8 @@ impl Diff {
         };
         let laid_out = texts.each_ref().map(|text| laid_out(text, is_whole));
         let lines = laid_out.each_ref().map(|text| split(text));
-        if MAX_BYTES < longest || lines.iter().any(|lines| MAX_LINES < lines.len()) {
-            self.said = Said::TooLarge;
-            self.notes.push(format!(
-                "They differ, and are too large to say where: {} and {}. Values up to {} and {MAX_LINES} lines are compared.",
-                size(texts[0].len() as u64),
-                size(texts[1].len() as u64),
-                size(MAX_BYTES as u64),
-            ));
+        if lines.iter().any(|lines| MAX_LINES < lines.len()) {
+            self.too_large(texts.each_ref().map(|text| text.len()));
             return;
         }
         if !is_whole {
@@ -126,6 +122,15 @@ impl Diff {
         }
         let parts = lines::compare(&lines[0], &lines[1], rules);
         self.by_lines(&parts, room);
+    }
+
+    fn too_large(&mut self, [a, b]: [usize; 2]) {
+        self.said = Said::TooLarge;
+        let [a, b, most] = [a, b, MAX_BYTES].map(|bytes| size(bytes as u64));
+        self.notes.push(format!(
+            "The values differ but are too large to compare: {a} and {b}. Values up to {most} and {MAX_LINES} lines are \
+             compared."
+        ));
     }
 
     fn by_lines(&mut self, parts: &[Part<'_>], room: usize) {
@@ -234,16 +239,18 @@ impl Walk {
         match (delta, &a.value, &b.value) {
             (json::Delta::Same, ..) => {}
             (json::Delta::Object(steps), json::Value::Object(a), json::Value::Object(b)) => {
-                let own = |side: usize, at: usize| {
+                let own = |side: usize, at: usize, is_full: bool| {
                     let (name, node) = if side == 0 { &a[at] } else { &b[at] };
-                    (json::named(&paths[side], name), node)
+                    let path = (!is_full).then(|| json::named(&paths[side], name));
+                    (path.unwrap_or_default(), node)
                 };
                 self.steps(steps, &own);
             }
             (json::Delta::List(steps), json::Value::List(a), json::Value::List(b)) => {
-                let own = |side: usize, at: usize| {
+                let own = |side: usize, at: usize, is_full: bool| {
                     let node = if side == 0 { &a[at] } else { &b[at] };
-                    (format!("{}[{at}]", paths[side]), node)
+                    let path = (!is_full).then(|| format!("{}[{at}]", paths[side]));
+                    (path.unwrap_or_default(), node)
                 };
                 self.steps(steps, &own);
             }
@@ -257,9 +264,12 @@ impl Walk {
     fn steps<'n, 't: 'n>(
         &mut self,
         steps: &[Step],
-        own: &dyn Fn(usize, usize) -> (String, &'n Node<'t>),
+        own: &dyn Fn(usize, usize, bool) -> (String, &'n Node<'t>),
     ) {
         for step in steps {
+            // What is only counted needs no path.
+            let is_full = self.room.is_full();
+            let own = |side, at| own(side, at, is_full);
             match step {
                 Step::Kept(_, _, json::Delta::Same) => {}
                 Step::Kept(a, b, delta) => {

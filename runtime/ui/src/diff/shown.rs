@@ -1,8 +1,8 @@
 //! As much of a difference as a page has room for.
 
-use super::lines::{Line, Part};
 use crate::Text;
 use crate::format::{count, size};
+use perpend_diff::lines::{Line, Part};
 
 /// Equal lines that are shown before and behind a change.
 const CONTEXT: usize = 3;
@@ -101,6 +101,11 @@ impl Room {
             false => self.n_left_out += 1,
         }
         fits
+    }
+
+    /// Whether nothing more is shown.
+    pub(super) const fn is_full(&self) -> bool {
+        0 < self.n_left_out
     }
 
     /// How much was left out, in words.

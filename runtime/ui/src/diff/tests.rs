@@ -4,9 +4,9 @@ use perpend_domain::payload::Payload;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
-use super::json::{Delta, Node, Step, Value, compare as compare_json};
-use super::lines::{Part, Rules, compare as compare_lines};
 use super::*;
+use perpend_diff::json::{Delta, Node, Step, Value, compare as compare_json};
+use perpend_diff::lines::{Part, Rules, compare as compare_lines};
 
 const WORDS: Rules = Rules {
     ignores_space: false,

@@ -153,7 +153,7 @@ async fn by_key(web: &Web, parts: &mut Parts, any: &[Permission]) -> Result<(), 
             let refusal = Refusal {
                 at: web.clock.now(),
                 status: problem.code().status(),
-                why: "this key may not do it",
+                why: "the key lacks the permission",
             };
             web.refusals.note(project, refusal);
         }

@@ -45,6 +45,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
                     ("empty-overview", base.clone()),
                     ("empty-sessions", format!("{base}/sessions")),
                     ("empty-users", format!("{base}/users")),
+                    ("empty-scores", format!("{base}/scores")),
                     ("empty-rules", format!("{base}/rules")),
                 ];
                 check(visitor, empty).await?;

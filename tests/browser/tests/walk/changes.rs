@@ -38,6 +38,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         ),
         shared.test(
             Place::Own,
+            "a_session_of_twenty_thousand_turns_opens_small_and_is_walked_with_one_key",
+            walks_a_long_session,
+        ),
+        shared.test(
+            Place::Own,
             "turns_are_played_over_the_end_of_a_page_and_with_keys_off_none_does_anything",
             plays,
         ),
@@ -191,6 +196,22 @@ async fn requeues(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("window.stays && document.querySelector('#pane-scores .card-score') !== null")
         .await?;
+    // What was made by exactly the same is one step away.
+    let fingerprint = browser
+        .eval("Array.from(document.querySelectorAll('#pane-scores code'), (code) => code.textContent).find((text) => /^[0-9a-f]{64}$/.test(text))")
+        .await?;
+    browser
+        .eval("Array.from(document.querySelectorAll('#pane-scores a')).find((a) => a.textContent === 'same fingerprint').click()")
+        .await?;
+    browser
+        .wait_for("location.pathname.endsWith('/scores')")
+        .await?;
+    browser
+        .expect(&format!(
+            "new URLSearchParams(location.search).get('fingerprint') === {fingerprint} \
+             && document.querySelectorAll('tbody tr').length === 1"
+        ))
+        .await?;
     visitor.assert_quiet().await
 }
 
@@ -341,5 +362,50 @@ async fn plays(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("location.pathname.endsWith('/users')")
         .await?;
+    visitor.assert_quiet().await
+}
+
+async fn walks_a_long_session(visitor: &Visitor) -> Result<()> {
+    const TURNS: u64 = 20_000;
+    let Visitor { server, browser } = visitor;
+    let mut spans = data::many(100_000, TURNS, "turn", "ada");
+    for (number, span) in (1..).zip(&mut spans) {
+        let said = format!("what was asked in turn {number}");
+        span["attributes"] = json!([
+            { "key": "session.id", "value": { "stringValue": "long walk" } },
+            { "key": "perpend.observation.input", "value": { "stringValue": said } },
+        ]);
+    }
+    for part in spans.chunks(5_000) {
+        server.send(part).await?;
+    }
+    visitor.log_in().await?;
+    visitor.open("/sessions/long%20walk").await?;
+    let turns = "Array.from(document.querySelectorAll('.turn'), (turn) => turn.id)";
+    browser
+        .expect(&format!("{turns}.length === 20 && {turns}[0] === 'turn-1'"))
+        .await?;
+    let bytes = "performance.getEntriesByType('navigation')[0].encodedBodySize";
+    browser.expect(&format!("{bytes} <= 45 * 1024")).await?;
+    browser.fill("[name=turn]", "19000").await?;
+    browser.click(".turns-head .goto button").await?;
+    browser
+        .wait_for(&format!(
+            "{turns}.length === 20 && {turns}[0] === 'turn-19000'"
+        ))
+        .await?;
+    let turn = browser.text(".turn").await?;
+    ensure!(turn.contains("what was asked in turn 19000"), "{turn}");
+    let on = "document.activeElement.closest('.turn')?.id";
+    browser.press(&"j".repeat(19)).await?;
+    browser.wait_for(&format!("{on} === 'turn-19019'")).await?;
+    browser.press("j").await?;
+    browser
+        .wait_for(&format!(
+            "{turns}[0] === 'turn-19020' && {on} === 'turn-19020'"
+        ))
+        .await?;
+    browser.press("jj").await?;
+    browser.expect(&format!("{on} === 'turn-19022'")).await?;
     visitor.assert_quiet().await
 }

@@ -250,7 +250,8 @@ async fn goes_on(visitor: &Visitor) -> Result<()> {
         .await?;
     visitor.log_in().await?;
     visitor.open("/traces?q=name%3A%22going+on%22&n=25").await?;
-    let ids = "Array.from(document.querySelectorAll('.traces .name'), (a) => a.href)";
+    let ids =
+        "Array.from(document.querySelectorAll('.traces .name'), (a) => new URL(a.href).pathname)";
     let mut pages = vec![browser.eval(ids).await?];
     let turn = async |key: &str| {
         let was = browser.eval("location.search").await?;
@@ -313,7 +314,7 @@ async fn chooses_columns(visitor: &Visitor) -> Result<()> {
             "document.querySelector('th[aria-sort=descending]').textContent.trim() === 'Latency'",
         )
         .await?;
-    let first = "document.querySelector('.traces .name').href.split('/').at(-1)";
+    let first = "new URL(document.querySelector('.traces .name').href).pathname.split('/').at(-1)";
     let first = browser.eval(first).await?;
     let path = "/api/public/traces?limit=50&orderBy=latency.desc";
     let answer = visitor.server.get(path).await?;

@@ -98,6 +98,11 @@ pub(crate) async fn of_demo(visitor: &Visitor) -> Result<Vec<Page>> {
         ("users", format!("{base}/users")),
         ("user", format!("{base}/users/noor")),
         ("rules", format!("{base}/rules")),
+        ("scores", format!("{base}/scores")),
+        (
+            "value",
+            format!("{base}/value?trace={id}&part=metadata&as=tree"),
+        ),
         ("peek", format!("{base}/traces?peek={id}")),
         ("values", format!("{base}/traces?facets=1")),
         (

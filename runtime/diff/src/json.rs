@@ -9,21 +9,23 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use perpend_domain::mapping::Step as NodeStep;
 use serde_json::value::RawValue;
 
-use super::ops::ops;
+use crate::ops::ops;
 
 /// Deeper documents are compared as text.
 const MAX_DEPTH: usize = 100;
+/// Items of longer lists are compared by their places.
+const MAX_ALIGNED: usize = 50_000;
 
 /// A value in a document.
 #[derive(Clone, Debug)]
-pub(super) struct Node<'t> {
+pub struct Node<'t> {
     /// Equal for equal values, whatever the order of their members.
-    pub(super) print: u64,
-    pub(super) value: Value<'t>,
+    pub print: u64,
+    pub value: Value<'t>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Value<'t> {
+pub enum Value<'t> {
     /// A string with its quotes, a number or a word, as it is written.
     Scalar(Cow<'t, str>),
     List(Vec<Node<'t>>),
@@ -33,7 +35,7 @@ pub(super) enum Value<'t> {
 
 /// What became of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Delta {
+pub enum Delta {
     Same,
     /// Another kind of value, or another string, number or word.
     Changed,
@@ -43,7 +45,7 @@ pub(super) enum Delta {
 
 /// What became of a member, with its position on each side.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
     Added(usize),
     Removed(usize),
     Kept(usize, usize, Delta),
@@ -53,7 +55,7 @@ pub(super) enum Step {
 
 impl<'t> Node<'t> {
     /// The list or the object that a text holds as JSON.
-    pub(super) fn read(text: &'t str, ignores_space: bool) -> Option<Self> {
+    pub fn read(text: &'t str, ignores_space: bool) -> Option<Self> {
         let text = text.trim();
         if !text.starts_with(['{', '[']) {
             return None;
@@ -87,7 +89,7 @@ impl<'t> Node<'t> {
     }
 
     /// Indented, one member on each line.
-    pub(super) fn lines(&self) -> String {
+    pub fn lines(&self) -> String {
         let mut out = String::new();
         self.write(&mut out, 0);
         out
@@ -128,7 +130,7 @@ impl<'t> Node<'t> {
     }
 
     /// What a string says.
-    pub(super) fn text(&self) -> Option<String> {
+    pub fn text(&self) -> Option<String> {
         match &self.value {
             Value::Scalar(text) => text_of(text),
             _ => None,
@@ -241,7 +243,7 @@ impl<'t> Reader<'t> {
 }
 
 /// What became of `a` in `b`.
-pub(super) fn compare(a: &Node<'_>, b: &Node<'_>) -> Delta {
+pub fn compare(a: &Node<'_>, b: &Node<'_>) -> Delta {
     match (&a.value, &b.value) {
         _ if a.print == b.print => Delta::Same,
         (Value::Object(a), Value::Object(b)) => Delta::Object(of_members(a, b)),
@@ -275,6 +277,15 @@ fn of_members(a: &Members<'_>, b: &Members<'_>) -> Vec<Step> {
 
 fn of_items(a: &[Node<'_>], b: &[Node<'_>]) -> Vec<Step> {
     let prints = |items: &[Node<'_>]| -> Vec<u64> { items.iter().map(|item| item.print).collect() };
+    if MAX_ALIGNED < a.len().max(b.len()) {
+        let n = a.len().min(b.len());
+        let kept = (0..n).map(|at| Step::Kept(at, at, compare(&a[at], &b[at])));
+        let removed = (n..a.len()).map(Step::Removed);
+        return kept
+            .chain(removed)
+            .chain((n..b.len()).map(Step::Added))
+            .collect();
+    }
     let parts = ops(&prints(a), &prints(b));
     // The same value, gone here and new there, was moved.
     let mut new: HashMap<u64, VecDeque<usize>> = HashMap::new();
@@ -319,13 +330,13 @@ fn of_items(a: &[Node<'_>], b: &[Node<'_>]) -> Vec<Step> {
 }
 
 /// The path of a member below `path`, as RFC 9535 writes it.
-pub(super) fn named(path: &str, name: &str) -> String {
+pub fn named(path: &str, name: &str) -> String {
     let said = text_of(name).unwrap_or_else(|| name.trim_matches('"').to_owned());
     format!("{path}{}", NodeStep::Name(said))
 }
 
 /// A document too large to be taken apart, by lines: a member on each, with its depth.
-pub(super) fn flat_lines(text: &str) -> Vec<&str> {
+pub fn flat_lines(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
     let (mut from, mut at, mut lines) = (0, 0, Vec::new());
     let mut cut = |from: &mut usize, to: usize| {

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::{Entry, Outline, Run, position};
-use crate::observation::Level;
+use crate::{Entry, Outline, Run, position};
+use perpend_domain::observation::Level;
 
 /// A trace with at most so many rows is wholly open by default.
 const ALL_OPEN: usize = 200;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::ops::{Op, ops};
+use crate::ops::{Op, ops};
 
 /// Words of one changed place, on each side, that are compared with each other.
 const MAX_WORDS: usize = 20_000;
@@ -12,31 +12,31 @@ const MIN_ALIKE: f64 = 0.2;
 
 /// How texts are compared.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rules {
+pub struct Rules {
     /// Runs of white space count as one space, and those at the ends of a line as nothing.
-    pub(super) ignores_space: bool,
+    pub ignores_space: bool,
     /// Words within changed lines are compared too.
-    pub(super) with_words: bool,
+    pub with_words: bool,
 }
 
 /// A part of a line; marked where the other side has something else.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece<'t> {
-    pub(super) text: &'t str,
-    pub(super) is_marked: bool,
+pub struct Piece<'t> {
+    pub text: &'t str,
+    pub is_marked: bool,
 }
 
-pub(super) type Line<'t> = Vec<Piece<'t>>;
+pub type Line<'t> = Vec<Piece<'t>>;
 
 /// Lines that are equal, or that stand in each other's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part<'t> {
+pub enum Part<'t> {
     Equal(Vec<(&'t str, &'t str)>),
     Changed(Vec<Line<'t>>, Vec<Line<'t>>),
 }
 
 /// The parts of two lists of lines.
-pub(super) fn compare<'t>(a: &[&'t str], b: &[&'t str], rules: Rules) -> Vec<Part<'t>> {
+pub fn compare<'t>(a: &[&'t str], b: &[&'t str], rules: Rules) -> Vec<Part<'t>> {
     let keys = |lines: &[&'t str]| -> Vec<Cow<'t, str>> {
         lines.iter().copied().map(|line| key(line, rules)).collect()
     };

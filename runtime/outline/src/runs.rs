@@ -1,8 +1,8 @@
 //! Long runs of neighbours that look alike.
 
-use super::{Entry, position};
-use crate::observation::Level;
-use crate::time::Timestamp;
+use crate::{Entry, position};
+use perpend_domain::observation::Level;
+use perpend_domain::time::Timestamp;
 
 /// The shortest run that becomes one row.
 pub(super) const SHORTEST: usize = 20;

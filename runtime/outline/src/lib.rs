@@ -15,9 +15,9 @@ mod tests;
 
 use std::collections::HashMap;
 
-use crate::observation::{Level, ObservationKind};
-use crate::telemetry::Bone;
-use crate::time::Timestamp;
+use perpend_domain::observation::{Level, ObservationKind};
+use perpend_domain::telemetry::Bone;
+use perpend_domain::time::Timestamp;
 
 pub use place::Oddity;
 pub use runs::Run;

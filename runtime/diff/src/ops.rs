@@ -8,16 +8,16 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 /// A part of two lists, as positions in each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Op {
-    pub(super) is_equal: bool,
-    pub(super) a: Range<usize>,
-    pub(super) b: Range<usize>,
+pub(crate) struct Op {
+    pub(crate) is_equal: bool,
+    pub(crate) a: Range<usize>,
+    pub(crate) b: Range<usize>,
 }
 
 /// Both lists as parts that are equal and parts that are not, in turns. Swapped lists give swapped parts. The search of
 /// `Algorithm::Myers` is bounded by the length of the lists, so those with little in common may get more changes than
 /// they need.
-pub(super) fn ops<T: Ord + Hash>(a: &[T], b: &[T]) -> Vec<Op> {
+pub(crate) fn ops<T: Ord + Hash>(a: &[T], b: &[T]) -> Vec<Op> {
     // The algorithm prefers one side, so it always sees the two lists in the same order.
     if b < a {
         let swapped = ops(b, a).into_iter();

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::position;
-use crate::telemetry::Bone;
+use crate::position;
+use perpend_domain::telemetry::Bone;
 
 /// Why an observation that names a parent is on the top level all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,51 @@
+//! What people change of a trace.
+
+/// Longest tag that a person adds.
+pub const MAX_TAG_CHARS: usize = 200;
+
+/// What a person changes of a trace; what is not named stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceMarks {
+    /// Sets or clears the bookmark.
+    pub bookmarked: Option<bool>,
+    /// Tags to add.
+    pub add_tags: Vec<String>,
+    /// Tags to remove.
+    pub remove_tags: Vec<String>,
+}
+
+impl TraceMarks {
+    /// Sets or clears the bookmark.
+    #[must_use]
+    pub fn bookmark(is_set: bool) -> Self {
+        Self {
+            bookmarked: Some(is_set),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a tag, or removes it.
+    #[must_use]
+    pub fn tag(tag: &str, is_added: bool) -> Self {
+        let (mut marks, tags) = (Self::default(), vec![tag.to_owned()]);
+        match is_added {
+            true => marks.add_tags = tags,
+            false => marks.remove_tags = tags,
+        }
+        marks
+    }
+
+    /// What is wrong with a tag that is to be added; nothing when it can be.
+    #[must_use]
+    pub fn fault_of_tag(tag: &str) -> Option<String> {
+        let is_blank = tag.trim().is_empty();
+        let is_long = MAX_TAG_CHARS < tag.chars().count();
+        let is_odd = tag.chars().any(char::is_control);
+        match (is_blank, is_long, is_odd) {
+            (true, ..) => Some("a tag must not be blank".to_owned()),
+            (_, true, _) => Some(format!("a tag has at most {MAX_TAG_CHARS} characters")),
+            (_, _, true) => Some("a tag has no control characters".to_owned()),
+            _ => None,
+        }
+    }
+}

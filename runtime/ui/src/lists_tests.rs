@@ -1,0 +1,241 @@
+//! Lists: traces, sessions, users and scores.
+
+use perpend_domain::facets::Counted;
+use perpend_domain::payload::Payload;
+use perpend_domain::score::{ScoreSource, ScoreValue};
+use perpend_domain::telemetry::{GroupedBy, TraceGroup};
+use perpend_domain::time::Timestamp;
+
+use crate::pages_tests::{HOSTILE, checked, focus, hostile_line, score, shell, text, trace, typed};
+use crate::*;
+
+pub(crate) fn hostile_group(by: GroupedBy) -> GroupLine {
+    let group = TraceGroup {
+        id: HOSTILE.to_owned(),
+        first: Timestamp::from_millis(0),
+        last: Timestamp::from_millis(60_000),
+        end: Timestamp::from_millis(61_000),
+        environment: HOSTILE.to_owned(),
+        n_traces: 12,
+        n_others: 3,
+        other: Some(HOSTILE.to_owned()),
+        n_observations: 40,
+        n_errors: 2,
+        total_tokens: 12_345,
+        total_cost: 1.15,
+    };
+    GroupLine::new(by, group)
+}
+
+#[test]
+fn hostile_text_is_inert_in_the_list() {
+    let line = hostile_line();
+    // Every column, and two with a hostile name.
+    let key = serde_json::Value::from(HOSTILE);
+    let all = Columns::names().replace("KEY", &key.to_string());
+    let all = Columns::read(&all.replace("NAME", &key.to_string()));
+    assert!(all.unknown.is_empty(), "{:?}", all.unknown);
+    let query = TracesQuery {
+        columns: all.columns,
+        ..TracesQuery::of(typed())
+    };
+    let next = Some(query.address("/project/p", &ListPage::Number(2)));
+    let html = checked(&TracesPage {
+        shell: shell(),
+        focus: focus(),
+        terms: vec![TermChip {
+            text: text(HOSTILE),
+            problem: Some(text(HOSTILE)),
+            without: typed(),
+            alone: None,
+        }],
+        json: typed(),
+        origin: typed(),
+        lines: vec![line],
+        pager: Pager {
+            n_before: Some(0),
+            n: 1,
+            total: Some(Counted {
+                n: 1_000,
+                is_more: true,
+            }),
+            exact: Some("/p?count=exact".to_owned()),
+            ways: Ways {
+                behind: next.map(|next| ("Next", next)),
+                ..Ways::default()
+            },
+        },
+        query,
+        ..TracesPage::default()
+    });
+    assert!(html.contains("1–1 of 1,000") && html.contains("+1"));
+    let n_cells = html.split("<tr").nth(2).unwrap().matches("<td").count();
+    assert_eq!(n_cells, 25, "a cell for each column, and the box");
+    assert!(html.contains("cols=") && html.contains("Move Output one place forward"));
+}
+
+#[test]
+fn hostile_text_is_inert_in_the_peek() {
+    let peek = Peek::new(PeekInput {
+        base: "/project/p".to_owned(),
+        close: "/project/p/traces?q=a".to_owned(),
+        line: hostile_line(),
+        trace: &trace(HOSTILE),
+        scores: vec![score(HOSTILE)],
+        n_of_steps: 2,
+    });
+    let alone = checked(&PeekPage { peek: peek.clone() });
+    assert!(alone.contains("Open the trace") && alone.contains("2 scores of its steps"));
+    let line = hostile_line();
+    let html = checked(&TracesPage {
+        shell: shell(),
+        lines: vec![line],
+        peek: Some(peek),
+        ..TracesPage::default()
+    });
+    assert!(html.contains("aria-current=\"true\"") && html.contains("Open the trace"));
+    let unknown = Peek::unknown("/project/p".to_owned(), "/project/p/traces".to_owned());
+    assert!(checked(&PeekPage { peek: unknown }).contains("no trace with this id"));
+}
+
+#[test]
+fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
+    let page = |query| TracesPage {
+        shell: shell(),
+        query,
+        pager: Pager {
+            n_before: Some(0),
+            ..Pager::default()
+        },
+        setup: Some(Setup {
+            refused: Some(Refused {
+                at: "2026-03-01 10:00:00".to_owned(),
+                status: 401,
+                why: "wrong secret",
+            }),
+            origin: "http://127.0.0.1:4717".to_owned(),
+            public_key: "pk-<1>".to_owned(),
+        }),
+        ..TracesPage::default()
+    };
+    let html = checked(&page(TracesQuery::default()));
+    assert!(html.contains("OTEL_EXPORTER_OTLP_ENDPOINT=\"http://127.0.0.1:4717/api/public/otel\""));
+    let chip = TermChip {
+        text: text("userId:x"),
+        problem: None,
+        without: String::new(),
+        alone: Some(Counted {
+            n: 10_000,
+            is_more: true,
+        }),
+    };
+    let filtered = checked(&TracesPage {
+        terms: vec![chip],
+        setup: None,
+        ..page(TracesQuery::of("userId:x"))
+    });
+    assert!(filtered.contains("No trace fits") && filtered.contains("alone leaves 10,000+ traces"));
+    let behind = checked(&TracesPage {
+        setup: None,
+        pager: Pager::default(),
+        ..page(TracesQuery::of("userId:x"))
+    });
+    assert!(behind.contains("The list ends before this page") && !behind.contains("No trace fits"));
+}
+
+#[test]
+fn sessions_and_users_are_inert() {
+    for by in [GroupedBy::Session, GroupedBy::User] {
+        let html = checked(&GroupsPage {
+            shell: shell(),
+            focus: focus(),
+            notices: vec![text(HOSTILE)],
+            by,
+            lines: vec![hostile_group(by)],
+            ways: Ways {
+                before: Some(("Newer", "/p?before=1.a".to_owned())),
+                behind: Some(("Older", "/p?after=1.a".to_owned())),
+                ..Ways::default()
+            },
+            is_later: false,
+            unknown: Some(text(HOSTILE)),
+        });
+        assert!(
+            html.contains("and 2 more") && html.contains("$1.15"),
+            "{html}"
+        );
+    }
+    let user = checked(&UserPage {
+        shell: shell(),
+        line: hostile_group(GroupedBy::User),
+        sessions: vec![hostile_group(GroupedBy::Session)],
+        has_more_sessions: true,
+        traces: vec![hostile_line()],
+    });
+    assert!(user.contains("All traces of this user"));
+    let mut turn = trace(HOSTILE);
+    turn.input = Some(Payload::Text(HOSTILE.to_owned()));
+    let session = checked(&SessionPage {
+        shell: shell(),
+        line: hostile_group(GroupedBy::Session),
+        users: vec![text(HOSTILE)],
+        scores: Vec::new(),
+        verdicts: Vec::new(),
+        turns: vec![Turn::new(1, hostile_line(), &turn, "/project/p")],
+        n_turns: 30,
+        wanted: 1,
+        is_jump: true,
+        at: typed(),
+        fault: Some("The turn is not understood: it is a number."),
+        ways: Ways::default(),
+    });
+    assert!(session.contains("Turns 1–1 of 30"));
+}
+
+#[test]
+fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
+    let written = perpend_domain::score::NewScore {
+        id: perpend_domain::ids::ScoreId::new("s").unwrap(),
+        name: HOSTILE.to_owned(),
+        value: ScoreValue::Categorical(HOSTILE.to_owned()),
+        subject: perpend_domain::score::Subject::Session(HOSTILE.to_owned()),
+        source: ScoreSource::Eval,
+        timestamp: Timestamp::from_millis(0),
+        environment: HOSTILE.to_owned(),
+        comment: Some(HOSTILE.to_owned()),
+        metadata: serde_json::Map::new(),
+        config_id: None,
+        queue_id: None,
+        author_user_id: None,
+        origin: None,
+    };
+    let score = perpend_domain::score::Score {
+        created_at: Timestamp::from_millis(0),
+        updated_at: Timestamp::from_millis(0),
+        written,
+    };
+    let origin = Origin {
+        evaluator: text(HOSTILE),
+        version: Some(2),
+        plugin: None,
+        rule: text(HOSTILE),
+        fingerprint: "ab".repeat(32),
+        execution: text("x"),
+        sampling: 1.0,
+    };
+    let page = |lines: Vec<ScoreLine>| ScoresPage {
+        shell: shell(),
+        narrowed: vec![("name", text(HOSTILE))],
+        name: text(HOSTILE),
+        notices: vec![text(HOSTILE)],
+        lines,
+        ways: Ways::default(),
+        setup: None,
+    };
+    let html = checked(&page(vec![ScoreLine::new(&score, Some(origin), "/p")]));
+    assert!(html.contains(&format!(
+        "href=\"{}/scores?fingerprint=abab",
+        shell().base()
+    )));
+    assert!(checked(&page(Vec::new())).contains("No such score"));
+}

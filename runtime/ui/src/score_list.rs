@@ -1,0 +1,120 @@
+//! The list of scores.
+
+use askama::Template;
+use perpend_domain::score::{Score, ScoreSource, Subject};
+use perpend_domain::telemetry::GroupedBy;
+
+use crate::address::{encode, segment};
+use crate::format::clock;
+use crate::scores::{Origin, Tone, shown};
+use crate::setup::Setup;
+use crate::shell::href;
+use crate::ways::Ways;
+use crate::{Shell, Text};
+
+/// Characters of a value in a row.
+const VALUE: usize = 60;
+
+/// Scores of a project, the newest first.
+#[derive(Clone, Debug, Template)]
+#[template(path = "score_list.html")]
+pub struct ScoresPage {
+    /// Around the page.
+    pub shell: Shell,
+    /// What the list is narrowed to: parameter and value.
+    pub narrowed: Vec<(&'static str, Text)>,
+    /// The name that is typed in the form.
+    pub name: Text,
+    /// What in the address cannot be read.
+    pub notices: Vec<Text>,
+    /// The scores of this page.
+    pub lines: Vec<ScoreLine>,
+    /// The pages before and behind.
+    pub ways: Ways,
+    /// This server and its keys, where nothing is scored yet.
+    pub setup: Option<Setup>,
+}
+
+/// One score.
+#[derive(Clone, Debug)]
+pub struct ScoreLine {
+    name: Text,
+    value: Text,
+    tone: Tone,
+    source: &'static str,
+    comment: Option<Text>,
+    at: String,
+    at_iso: String,
+    /// What it is about: in words, and its address.
+    subject: (Text, String),
+    origin: Option<Origin>,
+    environment: Text,
+}
+
+impl ScoreLine {
+    /// A score, with what made it, in the project at `base`.
+    #[must_use]
+    pub fn new(score: &Score, origin: Option<Origin>, base: &str) -> Self {
+        let written = &score.written;
+        let (value, tone) = shown(&written.value, VALUE);
+        Self {
+            name: Text::from(written.name.as_str()),
+            value,
+            tone,
+            source: source_word(written.source),
+            comment: written.comment.as_deref().map(Text::from),
+            at: clock(written.timestamp),
+            at_iso: written.timestamp.to_iso_micros(),
+            subject: subject(&written.subject, base),
+            origin,
+            environment: Text::from(written.environment.as_str()),
+        }
+    }
+}
+
+const fn source_word(source: ScoreSource) -> &'static str {
+    match source {
+        ScoreSource::Eval => "evaluator",
+        ScoreSource::Annotation => "person",
+        ScoreSource::Api => "API",
+    }
+}
+
+fn subject(subject: &Subject, base: &str) -> (Text, String) {
+    match subject {
+        Subject::Trace(trace) => (
+            Text::from(format!("trace {trace}")),
+            format!("{base}/traces/{}", segment(trace.as_str())),
+        ),
+        Subject::Observation(trace, step) => (
+            Text::from(format!("step {step}")),
+            format!(
+                "{base}/traces/{}?observation={}",
+                segment(trace.as_str()),
+                encode(step.as_str())
+            ),
+        ),
+        Subject::Session(session) => (
+            Text::from(format!("session {session}")),
+            href(base, GroupedBy::Session, session),
+        ),
+        Subject::Experiment(run) => (
+            Text::from(format!("run {run}")),
+            format!("{base}/search?q={}", encode(run)),
+        ),
+    }
+}
+
+impl ScoresPage {
+    fn is_narrowed(&self) -> bool {
+        !self.narrowed.is_empty()
+    }
+}
+
+impl ScoreLine {
+    /// The scores that were made by exactly the same.
+    pub(crate) fn same(&self, base: &str) -> Option<String> {
+        let origin = self.origin.as_ref()?;
+        Some(origin.same_href(base))
+    }
+}

@@ -1,0 +1,206 @@
+//! What pages keep in their addresses while a reader goes from one to another: time, environments, and the scores that were
+//! made by the same.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use axum::http::Method;
+use perpend_it::{TestApp, Trace, count};
+use serde_json::json;
+
+use crate::pages::Visitor;
+
+/// The addresses of the rail.
+fn rail(page: &str) -> Vec<String> {
+    let (_, rail) = page.split_once("<nav class=\"rail\"").unwrap();
+    let (rail, _) = rail.split_once("</nav>").unwrap();
+    let links = rail.split("href=\"").skip(1);
+    let links = links.filter_map(|link| link.split('"').next());
+    links.map(|link| link.replace("&#38;", "&")).collect()
+}
+
+#[tokio::test]
+async fn time_and_environments_stay_from_section_to_section_and_narrow_each() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    for (number, environment) in [(1, "production"), (2, "staging"), (3, "sdk-experiment")] {
+        let body = json!({
+            "id": format!("t{number}"), "name": format!("in {environment}"), "environment": environment,
+            "sessionId": format!("s{number}"), "userId": format!("u{number}"),
+            "timestamp": format!("2026-03-0{number}T10:00:00Z"),
+        });
+        let made = app
+            .client
+            .json(Method::POST, "/api/public/traces", &body)
+            .await;
+        assert!(made.unwrap().status.is_success());
+    }
+    let shows = async |path: &str, texts: [bool; 3]| {
+        let page = visitor.page(path).await;
+        for (text, is_there) in ["1", "2", "3"].iter().zip(texts) {
+            let row = format!(
+                "/{}{text}",
+                if path.starts_with("/users") {
+                    "users/u"
+                } else {
+                    "sessions/s"
+                }
+            );
+            assert_eq!(page.contains(&row), is_there, "{path} {row}: {page}");
+        }
+        page
+    };
+    let focus = "from=2026-03-01&to=2026-03-04";
+    for section in ["/traces", "/sessions", "/users"] {
+        let own = section != "/traces";
+        shows(section, [true, true, own]).await;
+        shows(&format!("{section}?env=staging"), [false, true, false]).await;
+        shows(
+            &format!("{section}?env=staging,sdk-experiment"),
+            [false, true, true],
+        )
+        .await;
+        shows(&format!("{section}?from=2026-03-02"), [false, true, own]).await;
+        shows(
+            &format!("{section}?to=2026-03-02+10%3A00"),
+            [true, false, false],
+        )
+        .await;
+        let page = shows(
+            &format!("{section}?{focus}&env=staging"),
+            [false, true, false],
+        )
+        .await;
+        let base = &visitor.base;
+        let kept = "from=2026-03-01T00%3A00%3A00Z&to=2026-03-04T00%3A00%3A00Z&env=staging";
+        for path in ["", "/traces", "/sessions", "/users"] {
+            let link = format!("{base}{path}?{kept}");
+            assert!(rail(&page).contains(&link), "{link}: {:?}", rail(&page));
+        }
+        assert!(rail(&page).contains(&format!("{base}/rules")));
+    }
+    let overview = visitor.page(&format!("?{focus}")).await;
+    assert!(
+        overview.contains("<dd><b>2</b>"),
+        "own environments are left out: {overview}"
+    );
+    let overview = visitor.page(&format!("?{focus}&env=staging")).await;
+    assert!(overview.contains("<dd><b>1</b>"), "{overview}");
+    // A trace that was opened from a list keeps what the list showed.
+    let list = visitor.page("/traces?env=staging").await;
+    let (_, link) = list.split_once("class=\"name\" href=\"").unwrap();
+    let trace = visitor
+        .client
+        .get(link.split('"').next().unwrap())
+        .await
+        .unwrap();
+    let sessions = format!("{}/sessions?env=staging", visitor.base);
+    assert!(
+        rail(&trace.text()).contains(&sessions),
+        "{:?}",
+        rail(&trace.text())
+    );
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_empty_time_says_when_matching_traces_began_and_an_odd_one_is_named() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    for hour in [10, 12] {
+        let body = json!({
+            "id": format!("t{hour}"), "name": "ticket", "timestamp": format!("2026-03-01T{hour}:00:00Z"),
+        });
+        let made = app
+            .client
+            .json(Method::POST, "/api/public/traces", &body)
+            .await;
+        assert!(made.unwrap().status.is_success());
+    }
+    let page = visitor
+        .page("/traces?q=name%3Aticket&from=2026-04-01")
+        .await;
+    assert!(page.contains("began from"), "{page}");
+    assert!(
+        page.contains(&format!(
+            "href=\"{}/traces?q=name%3Aticket\">show them",
+            visitor.base
+        )),
+        "{page}"
+    );
+    let none = visitor.page("/traces?q=name%3Aother&from=2026-04-01").await;
+    assert!(!none.contains("began from"), "{none}");
+    for path in ["", "/traces", "/sessions"] {
+        let page = visitor.page(&format!("{path}?from=yesterday")).await;
+        assert!(
+            page.contains("from: yesterday is not a time"),
+            "{path}: {page}"
+        );
+    }
+    let turned = visitor.page("?from=2026-04-02&to=2026-04-01").await;
+    assert!(turned.contains("comes after its start"), "{turned}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    for max in [10, 20] {
+        let made = app.evaluator("perpend/text", "length", json!({ "max": max }));
+        app.rule(&made.await.unwrap(), json!({})).await.unwrap();
+    }
+    for number in 1..=2 {
+        let trace = Trace::new(number, "ticket").generation("answer", "On Monday.");
+        app.ingest(&trace).await.unwrap();
+    }
+    let scores = "/api/public/v3/scores?source=EVAL&fields=details,subject&limit=100";
+    let all = app
+        .wait_for(scores, |answer| count(answer) == 4)
+        .await
+        .unwrap();
+    let trace = Trace::new(1, "ticket");
+    let step = format!("/traces/{}?observation={}", trace.id, Trace::span_id(2));
+    let page = visitor.page(&step).await;
+    let (_, link) = page.split_once("/scores?fingerprint=").unwrap();
+    let fingerprint = link.split('"').next().unwrap();
+    assert_eq!(fingerprint.len(), 64, "{page}");
+    let rows = |page: &str| page.matches("<td><b class=\"value").count();
+    let same = visitor
+        .page(&format!("/scores?fingerprint={fingerprint}"))
+        .await;
+    assert_eq!(rows(&same), 2, "one of each trace: {same}");
+    assert_eq!(
+        same.matches(&format!("fingerprint={fingerprint}\""))
+            .count(),
+        2,
+        "{same}"
+    );
+    let list = visitor.page("/scores").await;
+    assert_eq!((rows(&list), count(&all)), (4, 4), "{list}");
+    assert!(
+        list.contains("/traces/") && list.contains("version 1"),
+        "{list}"
+    );
+    let none = visitor.page("/scores?name=other").await;
+    assert!(none.contains("No such score") && rows(&none) == 0, "{none}");
+    let odd = visitor.page("/scores?fingerprint=x&after=y").await;
+    assert!(
+        odd.contains("fingerprint: ") && odd.contains("after: ") && rows(&odd) == 4,
+        "{odd}"
+    );
+    for number in 0..60 {
+        let score = json!({ "name": "given", "value": number, "traceId": trace.id });
+        let made = app
+            .client
+            .json(Method::POST, "/api/public/scores", &score)
+            .await;
+        assert!(made.unwrap().status.is_success());
+    }
+    let first = visitor.page("/scores?name=given").await;
+    assert_eq!(rows(&first), 50);
+    let (_, next) = first.split_once("rel=\"next\" href=\"").unwrap();
+    let next = next.split('"').next().unwrap().replace("&#38;", "&");
+    let second = visitor.client.get(&next).await.unwrap().text();
+    assert_eq!(rows(&second), 10, "{second}");
+    app.stop().await.unwrap();
+}
