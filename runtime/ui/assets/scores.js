@@ -3,7 +3,7 @@
 "use strict";
 
 const SOON = 1_000;
-const LATER = 15_000;
+const LATER = 4_000;
 
 let pause = SOON;
 let next = 0;
