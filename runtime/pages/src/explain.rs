@@ -58,13 +58,20 @@ impl Said {
     }
 }
 
+/// What is said about the rules for a target.
+pub(super) struct Verdicts {
+    pub(super) all: Vec<Verdict>,
+    /// Executions that scored the target, with no such score.
+    pub(super) without_score: usize,
+}
+
 /// One verdict for each rule for such targets that has not `scored` this one with each of its evaluators.
 pub(super) async fn verdicts(
     app: &App,
     viewer: &Viewer,
     target: &Target,
     scored: &HashSet<(RuleId, EvaluatorId)>,
-) -> Result<Vec<Verdict>, Problem> {
+) -> Result<Verdicts, Problem> {
     let (store, project) = (&app.store, &viewer.project);
     let mut rules: Vec<Rule> = Vec::new();
     let mut place = None;
@@ -84,6 +91,7 @@ pub(super) async fn verdicts(
     rules.truncate(MAX_RULES);
     let mut names: HashMap<EvaluatorId, String> = HashMap::new();
     let mut verdicts = Vec::new();
+    let mut without_score = 0;
     for rule in &rules {
         let is_scored =
             |evaluator: &EvaluatorId| scored.contains(&(rule.id.clone(), evaluator.clone()));
@@ -108,6 +116,7 @@ pub(super) async fn verdicts(
                     }
                     let name = names.get(evaluator).map(String::as_str);
                     let mut said = of_execution(execution);
+                    without_score += usize::from(execution.state == ExecutionState::Completed);
                     let may =
                         execution.state == ExecutionState::Failed && viewer.may(EvaluatorWrite);
                     said.requeue = may.then(|| {
@@ -130,7 +139,10 @@ pub(super) async fn verdicts(
         let said = Said::new("not asked", Tone::Plain, sentence);
         verdicts.push(said.verdict(&format!("{n_more} more"), None));
     }
-    Ok(verdicts)
+    Ok(Verdicts {
+        all: verdicts,
+        without_score,
+    })
 }
 
 fn last_execution<'a>(

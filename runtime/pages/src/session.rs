@@ -95,10 +95,7 @@ pub(super) async fn show(
     let users = telemetry.trace_groups(project, &query).await?;
     // Rules have no target with an id that is not valid; earlier versions stored such ids.
     let said = match SessionId::new(&session) {
-        Ok(id) => {
-            let scores = telemetry.scores_of_session(project, &id).await?;
-            trace::said(&app, &viewer, &Target::Session(id), &scores).await?
-        }
+        Ok(id) => trace::detail_of(&app, &viewer, &Target::Session(id)).await?,
         Err(_) => perpend_ui::DetailInput::default(),
     };
     let address = href(&base, GroupedBy::Session, &session);

@@ -251,36 +251,43 @@ const fn rows_of<'a>(
     }
 }
 
-/// Scores of the target with what made them, and what each rule did with it.
-async fn detail_of(app: &App, viewer: &Viewer, target: &Target) -> Result<DetailInput, Problem> {
-    let about = match target.trace() {
-        Some(trace) => {
-            let telemetry = &app.store.telemetry;
-            telemetry
-                .scores_about(&viewer.project, trace, target.observation())
-                .await?
-        }
-        None => Vec::new(),
-    };
-    said(app, viewer, target, &about).await
+/// Scores about the target.
+async fn scores_of(app: &App, viewer: &Viewer, target: &Target) -> Result<Vec<Score>, Problem> {
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    Ok(match target {
+        Target::Session(id) => telemetry.scores_of_session(project, id).await?,
+        Target::Trace(trace) => telemetry.scores_about(project, trace, None).await?,
+        Target::Observation(trace, id) => telemetry.scores_about(project, trace, Some(id)).await?,
+    })
 }
 
-/// Scores about the target, with what made them, and what each rule did with it.
-pub(super) async fn said(
+/// Scores of the target with what made them, and what each rule did with it.
+pub(super) async fn detail_of(
     app: &App,
     viewer: &Viewer,
     target: &Target,
-    about: &[Score],
 ) -> Result<DetailInput, Problem> {
+    let mut without_score = 0;
+    let (about, verdicts) = loop {
+        let about = scores_of(app, viewer, target).await?;
+        let origins = about
+            .iter()
+            .filter_map(|score| score.written.origin.as_ref());
+        let scored: HashSet<(RuleId, EvaluatorId)> = origins
+            .map(|origin| (origin.rule_id.clone(), origin.evaluator_id.clone()))
+            .collect();
+        let verdicts = explain::verdicts(app, viewer, target, &scored).await?;
+        // An execution may have ended between the two reads: its score is there now. One whose score was deleted is
+        // counted again, and ends the loop.
+        if verdicts.without_score <= without_score {
+            break (about, verdicts.all);
+        }
+        without_score = verdicts.without_score;
+    };
     let origins = about
         .iter()
         .filter_map(|score| score.written.origin.as_ref());
     let names = Names::read(app, viewer, origins).await?;
-    let scored: HashSet<(RuleId, EvaluatorId)> = about
-        .iter()
-        .filter_map(|score| score.written.origin.as_ref())
-        .map(|origin| (origin.rule_id.clone(), origin.evaluator_id.clone()))
-        .collect();
     let views = about.iter().map(|score| {
         let written = &score.written;
         ScoreView::new(
@@ -296,7 +303,7 @@ pub(super) async fn said(
         base: viewer.base(),
         kit: viewer.kit().clone(),
         scores: views.collect(),
-        verdicts: explain::verdicts(app, viewer, target, &scored).await?,
+        verdicts,
         ..DetailInput::default()
     })
 }

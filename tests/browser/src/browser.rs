@@ -238,7 +238,7 @@ impl Browser {
     /// Waits until the page is loaded and a script expression is true.
     ///
     /// # Errors
-    /// When it does not become true.
+    /// When it does not become true; what the page shows stands in it.
     pub async fn wait_for(&self, expression: &str) -> Result<()> {
         let loaded = format!("document.readyState === 'complete' && ({expression})");
         let begun = Instant::now();
@@ -248,7 +248,10 @@ impl Browser {
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
-        bail!("did not become true: {expression}")
+        let shown = "document.querySelector('main')?.innerText.slice(0, 4000)";
+        let shown = self.eval(shown).await?;
+        let shown = shown.as_str().unwrap_or_default();
+        bail!("did not become true: {expression}\nThe page shows:\n{shown}")
     }
 
     /// What the console has gathered since the last call: errors, refusals of the security policy.
