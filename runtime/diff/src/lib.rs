@@ -4,3 +4,5 @@
 pub mod json;
 pub mod lines;
 mod ops;
+#[cfg(test)]
+mod tests;

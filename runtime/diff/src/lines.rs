@@ -7,7 +7,8 @@ use crate::ops::{Op, ops};
 
 /// Words of one changed place, on each side, that are compared with each other.
 const MAX_WORDS: usize = 20_000;
-/// A changed place where less of the longer side stands on both sides has no words marked: nothing is left to see.
+/// Words are marked in a changed place only when the two sides share at least this part of the longer one. Below it nearly
+/// every word would be marked.
 const MIN_ALIKE: f64 = 0.2;
 
 /// How texts are compared.
@@ -28,7 +29,7 @@ pub struct Piece<'t> {
 
 pub type Line<'t> = Vec<Piece<'t>>;
 
-/// Lines that are equal, or that stand in each other's place.
+/// A run of lines: equal on both sides, or lines of one side replaced by lines of the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part<'t> {
     Equal(Vec<(&'t str, &'t str)>),
@@ -112,7 +113,7 @@ fn continues(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{20d0}'..='\u{20ff}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
 }
 
-/// What of each line stands only on its own side, as places in the line; none where too little stands on both.
+/// For each line the byte ranges that the other side lacks.
 type Marks = Vec<Vec<Range<usize>>>;
 
 fn marks(a: &[&str], b: &[&str], rules: Rules) -> Option<[Option<Marks>; 2]> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use perpend_domain::filter::{Filter, OBSERVATIONS};
 use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Bar, Chart, TracesQuery};
+use perpend_ui::{Bar, Chart, Focus, Moment, TracesQuery};
 use perpend_web::problem::Problem;
 
 use crate::state::App;
@@ -87,23 +87,20 @@ pub(super) async fn of(
     // The first bar begins with the range, so that all of them add up to the figures.
     let mut at = from;
     let base = viewer.base();
-    let focus = viewer.focus.without_time();
     let mut buckets = Vec::new();
     while at < to {
         let start = granularity.start(at);
         let next = granularity.next(start);
-        let q = format!("timestamp:>=\"{at}\" timestamp:<\"{next}\"");
+        let rows = TracesQuery {
+            focus: Focus {
+                from: Some(Moment::At(at)),
+                to: Some(Moment::At(next)),
+                environments: viewer.focus.environments.clone(),
+            },
+            ..TracesQuery::default()
+        };
         let sums = all.get(&start).copied().unwrap_or_default();
-        buckets.push((
-            at,
-            sums,
-            now < next,
-            TracesQuery {
-                focus: focus.clone(),
-                ..TracesQuery::of(q)
-            }
-            .first(&base),
-        ));
+        buckets.push((at, sums, now < next, rows.first(&base)));
         at = next;
     }
     let bars = |value: fn(Sums) -> (f64, f64)| {

@@ -6,7 +6,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use percent_encoding::percent_decode_str;
-use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::ids::{MAX_ID_CHARS, ObservationId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::score::{Score, Subject};
 use perpend_outline::Outline;
@@ -47,8 +47,8 @@ impl Asked {
         for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
             let text = value.trim();
             match name.as_ref() {
-                "a" => query.a = text.to_owned(),
-                "b" => query.b = text.to_owned(),
+                "a" => query.a = id(text),
+                "b" => query.b = id(text),
                 // The rows of lists have ids as parts of addresses: what cannot be seen of one is in no document.
                 "trace" => {
                     let id = percent_decode_str(text).decode_utf8_lossy();
@@ -250,6 +250,11 @@ async fn add_scores(
             .collect();
     }
     Ok(())
+}
+
+/// No trace has a longer id, and each row of the page repeats it.
+fn id(text: &str) -> String {
+    text.chars().take(MAX_ID_CHARS).collect()
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::sent;
 use crate::state::App;
 use crate::viewer::{Viewer, of_session};
 
-/// Largest form that only somebody with a session sends.
+/// Largest form accepted from a signed-in user.
 const MAX_BYTES: usize = 64 << 10;
 
 /// A form that a page of the viewer's session sent.

@@ -6,10 +6,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
-use perpend_domain::time::Timestamp;
 use perpend_ui::{
-    FocusView, GroupLine, GroupsPage, Section, Text, UserPage, Ways, encode, href, list_href,
-    of_segment,
+    FocusView, GroupLine, GroupsPage, Section, Text, UserPage, Ways, href, list_href, of_segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -18,7 +16,7 @@ use crate::answer::page;
 use crate::query::Query;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{lines, read};
+use crate::{cursor, lines, read};
 
 const PER_PAGE: u32 = 50;
 /// Sessions and traces on the page of a user.
@@ -37,24 +35,17 @@ fn place(name: &'static str, raw: &str) -> Result<Option<Cursor>, Problem> {
     if raw.is_empty() {
         return Ok(None);
     }
-    let read = || {
-        let (at, id) = raw.split_once('.')?;
-        Some(Cursor {
-            at: Timestamp::from_micros(at.parse().ok()?),
-            id: id.to_owned(),
-        })
-    };
     let wrong = || {
         let message = "it is no place of this list: begin at the first page";
         Problem::query(name, message)
     };
-    read().map(Some).ok_or_else(wrong)
+    cursor::read(raw).map(Some).ok_or_else(wrong)
 }
 
 fn address(path: &str, name: &str, cursor: &Cursor) -> String {
-    let (at, id) = (cursor.at.as_micros(), encode(&cursor.id));
+    let cursor = cursor::written(cursor);
     let sign = if path.contains('?') { '&' } else { '?' };
-    format!("{path}{sign}{name}={at}.{id}")
+    format!("{path}{sign}{name}={cursor}")
 }
 
 /// Where the list goes on before and behind a page of it.
@@ -189,7 +180,7 @@ mod tests {
     #[test]
     fn a_place_comes_back_from_its_address() {
         let cursor = Cursor {
-            at: Timestamp::from_micros(-5),
+            at: perpend_domain::time::Timestamp::from_micros(-5),
             id: "a.b&c ü".to_owned(),
         };
         let address = address("/p", "after", &cursor);

@@ -14,6 +14,7 @@ mod asked;
 mod charts;
 mod compare;
 mod conditions;
+mod cursor;
 mod datasets;
 mod explain;
 mod facets;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::Level;
 use perpend_outline::{Folds, Mark, Outline, View};
-use perpend_ui::{Aspect, Kept, Looking, Neighbours, WINDOW};
+use perpend_ui::{Aspect, Form, Kept, Looking, Neighbours, WINDOW};
 
 use crate::within;
 
@@ -77,7 +77,7 @@ impl Look {
                 "t1" => to = Some(number(text)),
                 name => {
                     if look.looking.forms.take(name, text) == Some(false) {
-                        look.fault(name, "conversation, text, tree or raw");
+                        look.fault(name, Form::NAMES);
                     }
                 }
             }

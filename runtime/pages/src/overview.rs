@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::evaluation::ExecutionState;
@@ -13,14 +13,12 @@ use perpend_ui::{
     Figure, Focus, FocusView, Moment, OverviewPage, Section, Text, TracesQuery, Waiting, change,
 };
 use perpend_web::problem::Problem;
-use serde::Deserialize;
 
 use crate::answer::page;
 use crate::charts::{self, Sums};
-use crate::query::Query;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{lines, read, setup};
+use crate::{lines, query, read, setup};
 
 /// Rules and evaluators that are asked whether they wait: the newest.
 const MAX_ASKED: u32 = 100;
@@ -33,21 +31,13 @@ const MINUTE: i64 = 60_000;
 const USUAL: Moment = Moment::Ago(7 * 24 * 60);
 const USUAL_LABEL: &str = "Last 7 days";
 
-/// Parameters that are given once at most; the viewer has read them.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Asked {
-    from: String,
-    to: String,
-    env: String,
-}
-
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
     headers: HeaderMap,
-    Query(_): Query<Asked>,
+    RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
+    query::unrepeated(raw.as_deref())?;
     let any = Filter {
         conditions: vec![read::without_own(TRACES)],
     };
@@ -122,7 +112,7 @@ async fn sums(
         let counted = telemetry.count_traces(&viewer.project, &filter, (None, 0));
         counted.await.map(|counted| counted.n)
     };
-    // Each of these is told by an index alone; that an environment is none of some is not.
+    // One query per environment reads only an index; one query that excludes environments would read every row.
     let mut n_of_some = 0;
     let chosen: Vec<&str> = match viewer.focus.environments.as_slice() {
         [] => read::OWN.to_vec(),
@@ -154,15 +144,12 @@ async fn figures(
         rows,
     };
     let count = |value: f64| perpend_ui::count(value as u64);
-    let since = |more: &str| {
-        let until = viewer.focus.to.map(|_| format!(" timestamp:<\"{to}\""));
-        let q = format!("timestamp:>=\"{from}\"{}{more}", until.unwrap_or_default());
-        let kept = Focus {
-            environments: viewer.focus.environments.clone(),
-            ..Focus::default()
-        };
+    let rows = |q: &str| {
         let query = TracesQuery {
-            focus: kept,
+            focus: Focus {
+                from: Some(viewer.focus.from.unwrap_or(USUAL)),
+                ..viewer.focus.clone()
+            },
             ..TracesQuery::of(q)
         };
         Some(query.first(""))
@@ -172,7 +159,7 @@ async fn figures(
             label: "Traces",
             value: count(n_traces),
             change: change(n_traces, n_before),
-            rows: since(""),
+            rows: rows(""),
         },
         figure(
             "Observations",
@@ -184,7 +171,7 @@ async fn figures(
             "Observations with errors",
             |sums| sums.errors,
             count(now.errors),
-            since(" level:ERROR"),
+            rows("level:ERROR"),
         ),
         figure("Tokens", |sums| sums.tokens, count(now.tokens), None),
         figure(

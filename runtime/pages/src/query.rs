@@ -12,6 +12,8 @@ use crate::frame::Frame;
 use crate::state::App;
 use crate::viewer;
 
+const TWICE: &str = "is given more than once";
+
 /// The parameters. One that is given twice is a problem that names it, on a page with its frame.
 pub(super) struct Query<T>(pub(super) T);
 
@@ -26,7 +28,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
             Err(rejection) => rejection,
         };
         let problem = match repeated(address.query().unwrap_or_default()) {
-            Some(name) => Problem::query(&name, "is given more than once"),
+            Some(name) => Problem::query(&name, TWICE),
             None => Problem::query("", rejection.body_text()),
         };
         // Pages for anybody have no guard that tells whose frame it is.
@@ -37,6 +39,14 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
             let _ = frame.0.set(shell);
         }
         Err(problem)
+    }
+}
+
+/// Refuses a query that gives a parameter twice, on a page that reads its parameters elsewhere.
+pub(super) fn unrepeated(query: Option<&str>) -> Result<(), Problem> {
+    match repeated(query.unwrap_or_default()) {
+        Some(name) => Err(Problem::query(&name, TWICE)),
+        None => Ok(()),
     }
 }
 

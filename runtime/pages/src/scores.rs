@@ -3,20 +3,18 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_domain::list::Cursor;
 use perpend_domain::score::Score;
 use perpend_domain::telemetry::ScoreQuery;
-use perpend_domain::time::Timestamp;
 use perpend_ui::{ScoreLine, ScoresPage, Section, Text, Ways, encode};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
 use crate::query::Query;
-use crate::setup;
 use crate::state::App;
 use crate::trace::Names;
 use crate::viewer::Viewer;
+use crate::{cursor, setup};
 
 const PER_PAGE: u32 = 50;
 
@@ -26,15 +24,6 @@ pub(super) struct Asked {
     name: String,
     fingerprint: String,
     after: String,
-}
-
-/// A cursor as an address has it: microseconds, and an id.
-fn cursor(raw: &str) -> Option<Cursor> {
-    let (at, id) = raw.split_once('.')?;
-    Some(Cursor {
-        at: Timestamp::from_micros(at.parse().ok()?),
-        id: id.to_owned(),
-    })
 }
 
 pub(super) async fn show(
@@ -62,12 +51,13 @@ pub(super) async fn show(
                 kept.push_str(&format!("&fingerprint={}", encode(fingerprint)));
             }
             None => {
-                let fault = "fingerprint: this is none, so all scores are shown; it has 64 hexadecimal digits.";
+                let fault =
+                    "fingerprint: it must have 64 hexadecimal digits, so all scores are shown.";
                 notices.push(Text::from(fault));
             }
         }
     }
-    let after = cursor(&asked.after);
+    let after = cursor::read(&asked.after);
     if after.is_none() && !asked.after.is_empty() {
         let fault = "after: this is not a cursor of this list, so this is its first page.";
         notices.push(Text::from(fault));
@@ -88,8 +78,8 @@ pub(super) async fn show(
         let origin = score.written.origin.as_ref();
         ScoreLine::new(score, origin.map(|origin| names.origin(origin)), &base)
     };
-    let is_empty = found.items.is_empty() && narrowed.is_empty();
-    let setup = match is_empty {
+    let is_later = after.is_some();
+    let setup = match found.items.is_empty() && narrowed.is_empty() && !is_later {
         true => Some(setup::of(&app, &viewer.project, &headers).await?),
         false => None,
     };
@@ -103,8 +93,7 @@ pub(super) async fn show(
         ways: Ways {
             before: after.map(|_| ("Newest", address(&kept))),
             behind: found.next.map(|next| {
-                let at = next.at.as_micros();
-                let more = format!("{kept}&after={at}.{}", encode(&next.id));
+                let more = format!("{kept}&after={}", cursor::written(&next));
                 ("Older", address(&more))
             }),
             ..Ways::default()

@@ -20,7 +20,7 @@ pub(super) fn same_site(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// Browsers say where a form was sent from: over HTTPS and on this machine with a header of its own, elsewhere with the
-/// origin alone. Who says nothing is no browser of ours.
+/// origin alone. A request with neither header does not come from a page of this server.
 fn is_ours(public_url: Option<&str>, headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return matches!(site.as_bytes(), b"same-origin" | b"none");

@@ -1,4 +1,4 @@
-//! `GET P/value`: a node of a recorded value in a form, or where a text stands in it.
+//! `GET P/value`: one node of a recorded value, shown in the form asked for, or the matches of a text search in it.
 //!
 //! Invariant: **bounded by the value.** It is read as text; a page holds a window of it, however many nodes it has and
 //! however deep they are.
@@ -48,7 +48,7 @@ pub(super) async fn show(
     page(StatusCode::OK, &ValuePage { shell, view })
 }
 
-/// `GET P/_/value`: what stands on it, for the script that puts it in place.
+/// `GET P/_/value`: the content of that page without the page around it, which the script inserts.
 pub(super) async fn fragment(
     State(app): State<App>,
     viewer: Viewer,
@@ -57,17 +57,34 @@ pub(super) async fn fragment(
     page(StatusCode::OK, &view(&app, &viewer, which).await?)
 }
 
+/// A parameter, where it is given; refused when it cannot be read.
+fn parameter<T>(
+    name: &str,
+    raw: &Option<String>,
+    parse: impl Fn(&str) -> Option<T>,
+    may_be: &str,
+) -> Result<Option<T>, Problem> {
+    let Some(raw) = raw.as_deref().filter(|raw| !raw.is_empty()) else {
+        return Ok(None);
+    };
+    let wrong = || Problem::query(name, format!("may be {may_be}"));
+    parse(raw).map(Some).ok_or_else(wrong)
+}
+
+fn number(name: &str, raw: &Option<String>) -> Result<Option<usize>, Problem> {
+    parameter(name, raw, |raw| raw.parse().ok(), "a whole number from 0")
+}
+
 async fn view(app: &App, viewer: &Viewer, which: Which) -> Result<ValueView, Problem> {
     let path = raw::path_of(which.path.as_deref())?;
-    let number = |raw: &Option<String>| raw.as_deref().and_then(|raw| raw.parse().ok());
     let find = which.find.as_deref().map(str::trim);
     let find = find.filter(|text| !text.is_empty());
     let find = find.map(|text| text.chars().take(MAX_TEXT).collect());
     let asked = Asked {
-        form: which.form.as_deref().and_then(Form::named),
-        from: number(&which.from).unwrap_or_default(),
-        n: number(&which.n),
-        depth: number(&which.depth),
+        form: parameter("as", &which.form, Form::named, Form::NAMES)?,
+        from: number("from", &which.from)?.unwrap_or_default(),
+        n: number("n", &which.n)?,
+        depth: number("depth", &which.depth)?,
         ..Asked::default()
     };
     let trace = TraceId::new(&which.trace).map_err(|_| raw::unknown())?;

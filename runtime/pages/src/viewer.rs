@@ -37,7 +37,7 @@ impl Viewer {
         perpend_ui::base(self.project.as_str())
     }
 
-    /// Whether they may do something; who may not is not shown how.
+    /// Whether the viewer has this permission. Pages leave out the controls of what the viewer may not do.
     pub(super) fn may(&self, permission: Permission) -> bool {
         self.scope.holds(permission)
     }

@@ -2,7 +2,7 @@
 
 use perpend_domain::ids::TraceId;
 use perpend_domain::trace_list::TraceQuery;
-use perpend_ui::{Neighbours, encode, segment};
+use perpend_ui::{MAX_LIST, Neighbours, encode, segment};
 use perpend_web::problem::Problem;
 
 use crate::asked::Asked;
@@ -10,15 +10,13 @@ use crate::conditions::Conditions;
 use crate::state::App;
 use crate::viewer::Viewer;
 
-/// A longer address of a list is not kept.
-const MAX_BYTES: usize = 1024;
 /// Traces on either side that are tested for what no index can tell: a trace does not wait for its list.
 const MAX_TESTED: u64 = 500;
 
 /// The address of a list of traces below that of the project; nothing where it is none.
 pub(super) fn list(raw: &str) -> Option<String> {
     let is_list = raw == "/traces" || raw.starts_with("/traces?");
-    let is_fit = raw.len() <= MAX_BYTES && raw.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_fit = raw.len() <= MAX_LIST && raw.bytes().all(|byte| byte.is_ascii_graphic());
     (is_list && is_fit).then(|| raw.to_owned())
 }
 

@@ -7,7 +7,7 @@ use perpend_sql::Arg;
 use super::refresh;
 use super::trace_order::{Ordered, Part};
 use super::trace_shape::Shape;
-use crate::{Error, Telemetry, TraceCursor};
+use crate::{Error, Telemetry, TraceCursor, TracesFrom};
 
 impl Telemetry {
     /// The traces right before and right behind this one in a list; none where the list ends, and where the traces that
@@ -64,20 +64,27 @@ impl Telemetry {
         cursor: &TraceCursor,
         (backwards, max_tested): (bool, u64),
     ) -> Result<Option<TraceId>, Error> {
-        let is_told = shape.rest.is_empty();
-        let part = Part {
-            from: Some(cursor),
-            backwards,
-            skip: 0,
-            limit: Some(if is_told { 1 } else { max_tested }),
+        let mut numbers = match shape.is_told_by_columns() {
+            true => {
+                let part = Part {
+                    from: Some(cursor),
+                    backwards,
+                    skip: 0,
+                    limit: Some(1),
+                };
+                self.numbers_of(list, part).await?
+            }
+            false => {
+                let from = match backwards {
+                    true => TracesFrom::Before(cursor.clone()),
+                    false => TracesFrom::After(cursor.clone()),
+                };
+                let bounds = (max_tested, Some(1));
+                self.scan(project, (list, shape), Some(&from), bounds)
+                    .await?
+                    .passing
+            }
         };
-        let mut numbers = self.numbers_of(list, part).await?;
-        if !is_told {
-            let max = numbers.len();
-            (numbers, _) = self
-                .passing_traces(project, shape, numbers, (max, Some(1)))
-                .await?;
-        }
         numbers.truncate(1);
         let found = self.numbered_traces(&numbers).await?;
         Ok(found.into_iter().next().map(|(_, stored)| stored.trace.id))

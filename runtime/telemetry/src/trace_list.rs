@@ -52,9 +52,9 @@ pub(super) fn ordered(
 
 /// What a list was read for.
 #[derive(Debug, Default)]
-struct Scanned {
+pub(super) struct Scanned {
     /// Numbers of traces, in the order of the reading.
-    passing: Vec<i64>,
+    pub(super) passing: Vec<i64>,
     n_left: u64,
 }
 
@@ -397,8 +397,8 @@ impl Telemetry {
         Ok(found)
     }
 
-    /// Those that pass: all of them, or the first `wanted`, out of the first `max` of the list or beyond a cursor.
-    async fn scan(
+    /// Those that pass: all of them, or at least the first `wanted`, out of the first `max` of the list or beyond a cursor.
+    pub(super) async fn scan(
         &self,
         project: &ProjectId,
         (list, shape): (&Ordered, &Shape),
@@ -444,7 +444,7 @@ impl Telemetry {
 
     /// Those of the traces with these numbers that pass what is tested in memory, in order, and how many of them were
     /// not tested: no more than so many are, and no further than until so many are found.
-    pub(super) async fn passing_traces(
+    async fn passing_traces(
         &self,
         project: &ProjectId,
         shape: &Shape,

@@ -14,11 +14,10 @@ let said = {};
 async function ask() {
   const part = document.getElementById("pane-scores");
   const from = part?.dataset.from ?? location.href;
-  const answer = await fetch(from, { headers: { accept: "text/html" } }).catch(() => null);
-  const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => null) : null;
+  const html = await askHtml(from);
   // Another step was opened meanwhile.
   if (part !== document.getElementById("pane-scores")) return plan();
-  const page = html === null ? null : new DOMParser().parseFromString(html, "text/html");
+  const page = html === null ? null : pageOf(html);
   const now = page?.getElementById("pane-scores");
   // What the server said, because times may be shown in another zone, and tokens differ in each answer.
   const text = now?.textContent;

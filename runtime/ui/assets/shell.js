@@ -90,6 +90,17 @@ document.addEventListener("tell", tell);
 
 // Parts of the page. What only modules use stands here, because modules import nothing.
 
+/** The markup that the server answers with; null when it does not, or leads elsewhere, as it does without a session. */
+async function askHtml(address) {
+  const answer = await fetch(address, { headers: { accept: "text/html" } }).catch(() => null);
+  return answer?.ok && !answer.redirected ? answer.text().catch(() => null) : null;
+}
+
+/** A page from its markup. */
+function pageOf(html) {
+  return new DOMParser().parseFromString(html, "text/html");
+}
+
 /**
  * What the server answers; undefined when something newer was asked meanwhile, null when there is no answer. A session that
  * has run out, or a thing that is gone, is the whole page's business.
@@ -238,7 +249,7 @@ function localTimes(root) {
 async function wait() {
   if (!document.hidden) {
     const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
-    const page = answer?.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
+    const page = answer?.ok ? pageOf(await answer.text()) : null;
     if (page && !page.querySelector("[data-wait]")) {
       location.reload();
       return;

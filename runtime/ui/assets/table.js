@@ -183,8 +183,7 @@ function onClick(event) {
 async function count() {
   const place = facets.querySelector("[data-place]");
   if (!facets.open || !place) return;
-  const answer = await fetch(facets.dataset.facets, { headers: { accept: "text/html" } }).catch(() => null);
-  const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => null) : null;
+  const html = await askHtml(facets.dataset.facets);
   // The link in its place leads to the same as a page.
   if (html !== null) place.replaceWith(fragment(html));
 }

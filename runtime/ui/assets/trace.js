@@ -47,8 +47,7 @@ async function onOpen(event) {
   const details = event.target;
   if (!details.matches?.("details.in-place") || !details.open || details.dataset.has) return;
   details.dataset.has = "yes";
-  const answer = await fetch(details.dataset.from, { headers: { accept: "text/html" } }).catch(() => null);
-  const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => null) : null;
+  const html = await askHtml(details.dataset.from);
   if (html === null) {
     delete details.dataset.has;
     noteFailure(details, () => onOpen(event));
@@ -64,9 +63,8 @@ async function onOpen(event) {
 /** Puts the next steps of the log behind those that are there. */
 async function further(link, isAsked) {
   link.removeAttribute("rel");
-  const answer = await fetch(link.href, { headers: { accept: "text/html" } }).catch(() => null);
-  const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => null) : null;
-  const page = html === null ? null : new DOMParser().parseFromString(html, "text/html");
+  const html = await askHtml(link.href);
+  const page = html === null ? null : pageOf(html);
   const steps = page?.querySelector("ol.log");
   if (!steps) {
     link.rel = "next";

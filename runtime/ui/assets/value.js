@@ -9,14 +9,9 @@ function fragment(href) {
   return address.href;
 }
 
-async function text(address) {
-  const answer = await fetch(address, { headers: { accept: "text/html" } }).catch(() => null);
-  return answer?.ok && !answer.redirected ? answer.text().catch(() => null) : null;
-}
-
 /** What the server shows at the address of a page of a value; nothing when it does not. */
 async function ask(href, selector) {
-  const html = await text(fragment(href));
+  const html = await askHtml(fragment(href));
   const template = document.createElement("template");
   template.innerHTML = html ?? "";
   const found = template.content.querySelector(selector);
@@ -91,7 +86,7 @@ async function again(place, link) {
   for (const [name, value] of new URL(link.href).searchParams) {
     if (name.startsWith("as.")) from.searchParams.set(name, value);
   }
-  const html = await text(from.href);
+  const html = await askHtml(from.href);
   if (html === null) location.href = link.href;
   else place.innerHTML = html;
 }

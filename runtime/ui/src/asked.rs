@@ -12,7 +12,7 @@ use crate::sort::Sort;
 pub const ROWS: [u32; 3] = [50, 25, 100];
 
 /// What is opened from a list with a longer address does not know of it.
-pub(crate) const MAX_LIST: usize = 1024;
+pub const MAX_LIST: usize = 1024;
 
 /// Where an address has a cursor: the end of the list.
 pub const END: &str = "end";

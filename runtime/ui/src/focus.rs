@@ -103,14 +103,18 @@ const RANGES: [(i64, &str); 6] = [
 impl Focus {
     /// Takes a parameter of an address: nothing when it is of another kind, else what is wrong with it, if anything.
     pub fn take(&mut self, name: &str, value: &str) -> Option<Result<(), &'static str>> {
-        const MOMENT: &str = "a time such as -24h, -7d or 2026-03-01 10:00 in UTC; no bound is set";
+        const MOMENT: &str = "a time such as -24h, -7d or 2026-03-01 10:00 in UTC; it is left out";
         let side = match name {
             "from" => &mut self.from,
             "to" => &mut self.to,
             "env" => {
                 let all = value.split(',').map(str::trim);
                 let all = all.filter(|name| !name.is_empty()).map(str::to_owned);
-                self.environments = all.take(MAX_ENVIRONMENTS).collect();
+                self.environments = all.collect();
+                if MAX_ENVIRONMENTS < self.environments.len() {
+                    self.environments.truncate(MAX_ENVIRONMENTS);
+                    return Some(Err("a list of at most 20 names; the first 20 are taken"));
+                }
                 return Some(Ok(()));
             }
             _ => return None,
@@ -323,6 +327,9 @@ mod tests {
         assert_eq!(focus.take("env", " a, b c ,,"), Some(Ok(())));
         assert!(matches!(focus.take("to", "soon"), Some(Err(_))));
         assert_eq!(focus.take("q", "x"), None);
+        let mut many = Focus::default();
+        assert!(matches!(many.take("env", &"a,".repeat(21)), Some(Err(_))));
+        assert_eq!(many.environments.len(), MAX_ENVIRONMENTS);
         assert_eq!(focus.query(), "?from=-7d&env=a%2Cb%20c");
         let now = Timestamp::from_millis(8 * DAY * 60_000);
         let conditions = focus.conditions(TRACES, now);

@@ -69,7 +69,7 @@ mod words;
 pub use askama::{Error, Template};
 
 pub use address::{encode, of_segment, segment};
-pub use asked::{END, ListPage, ROWS, TracesQuery};
+pub use asked::{END, ListPage, MAX_LIST, ROWS, TracesQuery};
 pub use aspect::{Aspect, HeadInput, Kept, Looking, Neighbours};
 pub use charts::{Bar, Chart};
 pub use columns::{Columns, MAX_COLUMNS, NamedColumns};

@@ -110,11 +110,3 @@ impl ScoresPage {
         !self.narrowed.is_empty()
     }
 }
-
-impl ScoreLine {
-    /// The scores that were made by exactly the same.
-    pub(crate) fn same(&self, base: &str) -> Option<String> {
-        let origin = self.origin.as_ref()?;
-        Some(origin.same_href(base))
-    }
-}

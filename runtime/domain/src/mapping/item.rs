@@ -301,7 +301,7 @@ fn part_of(observation: &Observation, part: Part) -> Option<Value> {
 }
 
 fn chosen(observations: &[Observation], selector: &Selector, part: Part) -> Option<Value> {
-    // The record of a trace is no step of it.
+    // The record that describes the trace as a whole is not an observation that a mapping can choose.
     let mut fitting = observations
         .iter()
         .filter(|observation| !observation.is_trace_record() && selector.fits(observation));

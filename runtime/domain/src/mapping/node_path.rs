@@ -1,4 +1,4 @@
-//! Where a node stands in a JSON value: a normalized path of RFC 9535, as mappings take it.
+//! The path of a node in a JSON value, written as a normalized path of RFC 9535, which mappings accept.
 
 use std::fmt::{self, Write as _};
 use std::str::{Chars, FromStr};

@@ -16,6 +16,9 @@ pub enum Form {
 }
 
 impl Form {
+    /// Their words for addresses, for a message.
+    pub const NAMES: &str = "conversation, text, tree or raw";
+
     /// All of them, with the words for addresses and for people.
     pub(crate) const ALL: [(Self, &'static str, &'static str); 4] = [
         (Self::Conversation, "conversation", "Conversation"),

@@ -1,0 +1,19 @@
+//! Cursors of lists in addresses: a time in microseconds and an id.
+
+use perpend_domain::list::Cursor;
+use perpend_domain::time::Timestamp;
+use perpend_ui::encode;
+
+/// As the value of a parameter.
+pub(super) fn written(cursor: &Cursor) -> String {
+    format!("{}.{}", cursor.at.as_micros(), encode(&cursor.id))
+}
+
+/// The cursor in a parameter; none when it is not one.
+pub(super) fn read(raw: &str) -> Option<Cursor> {
+    let (at, id) = raw.split_once('.')?;
+    Some(Cursor {
+        at: Timestamp::from_micros(at.parse().ok()?),
+        id: id.to_owned(),
+    })
+}
