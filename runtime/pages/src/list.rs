@@ -72,7 +72,7 @@ pub(super) async fn show(
     view.json = json(&conditions);
     let bounds = Bounds {
         max_tested: read::MAX_TESTED,
-        max_counted: (!counts_all && !view.terms.is_empty()).then_some(MAX_COUNTED),
+        max_counted: (!counts_all).then_some(MAX_COUNTED),
     };
     fill(
         &app,

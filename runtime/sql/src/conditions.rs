@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use perpend_domain::filter::{Condition, Test, TextOp};
+use perpend_domain::filter::{Condition, Order, Test, TextOp};
 use perpend_domain::text::storable;
 
 use crate::Arg;
@@ -20,12 +20,29 @@ pub enum Expr {
     NullableText(&'static str),
     /// A number.
     Number(&'static str),
+    /// Seconds, stored as whole microseconds.
+    Seconds(&'static str),
     /// Microseconds.
     Time(&'static str),
     /// 0 or 1.
     Bool(&'static str),
     /// A list or an object, which is never null. That is all that is known of it.
     Present,
+}
+
+/// The first microsecond whose seconds, as a database and a reader divide them, are beyond a bound. What is beyond it
+/// stays so for all that follow.
+fn first_micros(is_beyond: impl Fn(f64) -> bool) -> i64 {
+    let (mut low, mut high) = (i64::MIN, i64::MAX);
+    while low < high {
+        // Below the upper end, which a midpoint of negative numbers is not.
+        let middle = low.wrapping_add((high.abs_diff(low) / 2) as i64);
+        match is_beyond(middle as f64 / 1e6) {
+            true => high = middle,
+            false => low = middle + 1,
+        }
+    }
+    low
 }
 
 /// Longer lists are tested in memory.
@@ -161,6 +178,7 @@ impl Sql {
                 let value = self.bind((*value).into());
                 format!("CAST({sql} AS DOUBLE PRECISION) {} {value}", order.sign())
             }
+            (Expr::Seconds(sql), Test::Number(order, value)) => self.seconds(sql, *order, *value),
             (Expr::Bool(sql), Test::Is(value)) => {
                 let value = self.bind((*value).into());
                 format!("{sql} = {value}")
@@ -177,7 +195,7 @@ impl Sql {
                 format!("{} {sign} ''", text(expr)?)
             }
             (
-                Expr::Number(sql) | Expr::Time(sql) | Expr::Bool(sql),
+                Expr::Number(sql) | Expr::Seconds(sql) | Expr::Time(sql) | Expr::Bool(sql),
                 Test::IsNull | Test::IsNotNull,
             ) => {
                 let not = if *test == Test::IsNull { "" } else { "NOT " };
@@ -199,6 +217,26 @@ impl Sql {
             (_, Test::Text(op, value)) => self.compare(&text(expr)?, *op, value, is_postgres)?,
             _ => return None,
         })
+    }
+
+    /// The bare column is compared, so that its index serves.
+    fn seconds(&mut self, sql: &str, order: Order, value: f64) -> String {
+        let bound = |sign, whole: i64| (sign, whole);
+        let (sign, whole) = match order {
+            Order::AtLeast => bound(">=", first_micros(|seconds| seconds >= value)),
+            Order::Greater => bound(">=", first_micros(|seconds| seconds > value)),
+            Order::AtMost => bound("<", first_micros(|seconds| seconds > value)),
+            Order::Less => bound("<", first_micros(|seconds| seconds >= value)),
+            Order::Equal | Order::NotEqual => {
+                let value = self.bind(value.into());
+                return format!(
+                    "CAST({sql} / 1000000.0 AS DOUBLE PRECISION) {} {value}",
+                    order.sign()
+                );
+            }
+        };
+        let whole = self.bind(whole.into());
+        format!("{sql} {sign} {whole}")
     }
 
     fn in_list(
@@ -263,5 +301,29 @@ fn text(expr: Expr) -> Option<String> {
         Expr::Text(sql) => Some(sql.to_owned()),
         Expr::NullableText(sql) => Some(format!("COALESCE({sql}, '')")),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_in_seconds_is_the_same_in_microseconds() {
+        for bound in [-2.5, -0.000_001, 0.0, 0.1, 0.3, 1.005, 5.0, 86_400.5] {
+            let at_least = first_micros(|seconds| bound <= seconds);
+            let above = first_micros(|seconds| bound < seconds);
+            let seconds = |micros: i64| micros as f64 / 1e6;
+            assert!(
+                seconds(at_least - 1) < bound && bound <= seconds(at_least),
+                "{bound}"
+            );
+            assert!(
+                seconds(above - 1) <= bound && bound < seconds(above),
+                "{bound}"
+            );
+        }
+        assert_eq!(first_micros(|_| false), i64::MAX);
+        assert_eq!(first_micros(|_| true), i64::MIN);
     }
 }

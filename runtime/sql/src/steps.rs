@@ -52,6 +52,7 @@ pub const STEPS: &[Step] = &[
     step!("orders of figures", "0036_orders_of_figures.sql"),
     step!("scores by number", "0037_scores_by_number.sql"),
     step!("scores by fingerprint", "0038_scores_by_fingerprint.sql"),
+    step!("failed and slow traces", "0039_failed_and_slow_traces.sql"),
 ];
 
 /// The version of a database that has all steps.

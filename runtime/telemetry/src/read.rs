@@ -19,7 +19,6 @@ use perpend_sql::{Arg, Expr, Sql, Tx, despite_collisions, in_transaction, query,
 /// Rows named in one statement.
 pub(super) const LIST: usize = 200;
 
-const TRACE_LATENCY: &str = "t.latency_us / 1000000.0";
 const LATENCY: &str = "(o.ended_at - o.started_at) / 1000000.0";
 /// In the numbers and the order of the memory side.
 const OUTPUT_RATE: &str = "CAST(o.output_tokens AS DOUBLE PRECISION) \
@@ -45,7 +44,7 @@ pub(crate) fn trace_column(id: &str) -> Option<Expr> {
         "version" => Expr::NullableText("t.version"),
         "release" => Expr::NullableText("t.release"),
         "level" => Expr::Text("t.level"),
-        "latency" => Expr::Number(TRACE_LATENCY),
+        "latency" => Expr::Seconds("t.latency_us"),
         "inputTokens" => Expr::Number("t.input_tokens"),
         "outputTokens" => Expr::Number("t.output_tokens"),
         "totalTokens" => Expr::Number("t.total_tokens"),

@@ -30,6 +30,8 @@ use perpend_sql::{Arg, query_scalar, value_list};
 const SCAN: usize = 500;
 /// Traces whose numbers are read in one go where the list is read no further than a page.
 const BLOCK: u64 = 2_000;
+/// The first time: most pages are full by then.
+const FIRST_BLOCK: u64 = 250;
 /// So few are sorted rather than looked for in the order of time.
 const FEW: u64 = 5_000;
 /// From so many traces on, the way to a page is cut short.
@@ -222,8 +224,9 @@ impl Telemetry {
         (shape, max): (Shape, Option<u64>),
     ) -> Result<Found, Error> {
         let is_postgres = self.pool.is_postgres();
-        // The way to a page by its number is known only with the whole list.
-        let max = max.filter(|_| query.page <= 1);
+        // A page far behind is read from the nearer end, which is known only with the whole list.
+        let end = u64::from(query.page.max(1)) * u64::from(query.limit);
+        let max = max.filter(|max| end <= *max);
         let total = self.counted(&shape.rows(), max).await?;
         let is_few = !total.is_more && total.n <= FEW;
         let is_sorted = !is_postgres && !shape.has_lead && is_few;
@@ -413,11 +416,12 @@ impl Telemetry {
         let mut n_read = 0;
         loop {
             let left = max - n_read;
+            let block = if n_read == 0 { FIRST_BLOCK } else { BLOCK };
             let part = Part {
                 from: cursor,
                 backwards,
                 skip: n_read,
-                limit: wanted.map(|_| left.min(BLOCK)),
+                limit: wanted.map(|_| left.min(block)),
             };
             let numbers = self.numbers_of(list, part).await?;
             let n = numbers.len() as u64;
@@ -429,7 +433,7 @@ impl Telemetry {
                 .await?;
             scanned.passing.extend(some);
             let is_full = wanted.is_some_and(|wanted| wanted <= scanned.passing.len());
-            let is_end = wanted.is_none() || n < left.min(BLOCK);
+            let is_end = wanted.is_none() || n < left.min(block);
             if is_full || is_end {
                 scanned.n_left = n_left;
                 return Ok(scanned);

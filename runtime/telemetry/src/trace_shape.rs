@@ -11,13 +11,14 @@ use super::read::{OWN_NUMBERS, Rest, trace_column};
 use super::trace_marks::{Marked, push_prefilter};
 
 /// Columns with an index of their own in the order of time, the one that leaves least first.
-const LEADS: [&str; 7] = [
+const LEADS: [&str; 8] = [
     "id",
     "sessionId",
     "userId",
     "name",
     "release",
     "version",
+    "level",
     "environment",
 ];
 /// A mark leaves less than a name does, as a rule.
@@ -31,6 +32,7 @@ fn unled(id: &str) -> Option<Expr> {
         "sessionId" => Expr::NullableText("+t.session_id"),
         "version" => Expr::NullableText("+t.version"),
         "release" => Expr::NullableText("+t.release"),
+        "latency" => Expr::Seconds("+t.latency_us"),
         other => return trace_column(other),
     })
 }
@@ -65,12 +67,25 @@ fn lead(filter: &Filter) -> Option<(usize, usize)> {
         let column = condition.column?;
         let place = LEADS.iter().position(|id| column.id == *id)?;
         let is_behind = usize::from(place >= MARKS_BEFORE);
-        is_one_value(&condition.test).then_some(place + is_behind)
+        let leads = match column.id {
+            "level" => is_error(condition),
+            _ => is_one_value(&condition.test),
+        };
+        leads.then_some(place + is_behind)
     };
     let conditions = filter.conditions.iter().enumerate();
     conditions
         .filter_map(|(at, condition)| Some((rank(condition)?, at)))
         .min()
+}
+
+/// SQLite has no statistics that would tell that few traces have errors: `has_errors` says it.
+fn from_traces(tenant: &str, has_errors: bool) -> String {
+    let index = match has_errors {
+        true => " INDEXED BY traces_failed",
+        false => "",
+    };
+    format!(" FROM traces t{index} WHERE t.tenant = {tenant}")
 }
 
 /// How the rows of a list are found.
@@ -136,9 +151,10 @@ impl Shape {
                 id => trace_column(id),
             };
             if is_error(condition) {
-                // The same by a number, which has an index.
-                let column = if hides { "+t.n_error" } else { "t.n_error" };
-                sql.push(&format!(" AND {column} > 0"));
+                // The same by a number, which has an index. An index of some rows alone is used where its condition stands.
+                let hidden = if is_lead { "" } else { "+" };
+                sql.push(&format!(" AND {hidden}t.n_error > 0"));
+                continue;
             }
             if !sql.condition(condition, column, is_postgres) {
                 push_prefilter(&mut sql, condition, is_postgres);
@@ -157,7 +173,8 @@ impl Shape {
                 )
             }
             None => {
-                let from = format!(" FROM traces t WHERE t.tenant = {of_tenant}");
+                let leads = lead_at.is_some_and(|at| is_error(&filter.conditions[at]));
+                let from = from_traces(&of_tenant, leads && !is_postgres);
                 (from.clone(), from)
             }
         };
