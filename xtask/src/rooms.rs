@@ -206,6 +206,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-outline",
             "perpend-query",
             "perpend-scheduler",
+            "perpend-stats",
             "perpend-store",
             "perpend-telemetry",
             "perpend-ui",

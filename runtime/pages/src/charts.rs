@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use perpend_domain::filter::{Filter, OBSERVATIONS};
 use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Bar, Chart, Focus, Moment, TracesQuery};
+use perpend_ui::{Bar, Chart, Focus, Moment, Part, TracesQuery};
 use perpend_web::problem::Problem;
 
 use crate::state::App;
@@ -75,66 +75,87 @@ fn number(group: &Group, question: &Question, at: usize) -> f64 {
     value.unwrap_or_default()
 }
 
+/// A stretch of time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bucket {
+    /// Where it begins, or the range.
+    pub(super) at: Timestamp,
+    /// What the database calls it by.
+    pub(super) start: Timestamp,
+    next: Timestamp,
+    pub(super) is_partial: bool,
+}
+
+impl Bucket {
+    /// The traces that began in it.
+    pub(super) fn rows(self, viewer: &Viewer, query: TracesQuery) -> TracesQuery {
+        TracesQuery {
+            focus: Focus {
+                from: Some(Moment::At(self.at)),
+                to: Some(Moment::At(self.next)),
+                environments: viewer.focus.environments.clone(),
+            },
+            ..query
+        }
+    }
+}
+
+/// The stretches of a range. The first one begins with the range, so that all of them add up to its figures.
+pub(super) fn buckets(
+    app: &App,
+    (from, to): (Timestamp, Timestamp),
+    granularity: Granularity,
+) -> Vec<Bucket> {
+    let now = app.web.clock.now();
+    let mut at = from;
+    let mut all = Vec::new();
+    while at < to {
+        let start = granularity.start(at);
+        let next = granularity.next(start);
+        all.push(Bucket {
+            at,
+            start,
+            next,
+            is_partial: now < next,
+        });
+        at = next;
+    }
+    all
+}
+
 /// Observations, tokens and cost over a time.
 pub(super) async fn of(
     app: &App,
     viewer: &Viewer,
-    (from, to): (Timestamp, Timestamp),
+    range: (Timestamp, Timestamp),
 ) -> Result<Vec<Chart>, Problem> {
-    let granularity = Granularity::for_range(from, to);
-    let all = sums(app, viewer, (from, to), Some(granularity)).await?;
-    let now = app.web.clock.now();
-    // The first bar begins with the range, so that all of them add up to the figures.
-    let mut at = from;
+    let granularity = Granularity::for_range(range.0, range.1);
+    let all = sums(app, viewer, range, Some(granularity)).await?;
     let base = viewer.base();
-    let mut buckets = Vec::new();
-    while at < to {
-        let start = granularity.start(at);
-        let next = granularity.next(start);
-        let rows = TracesQuery {
-            focus: Focus {
-                from: Some(Moment::At(at)),
-                to: Some(Moment::At(next)),
-                environments: viewer.focus.environments.clone(),
-            },
-            ..TracesQuery::default()
-        };
-        let sums = all.get(&start).copied().unwrap_or_default();
-        buckets.push((at, sums, now < next, rows.first(&base)));
-        at = next;
-    }
+    let buckets = buckets(app, range, granularity);
     let bars = |value: fn(Sums) -> (f64, f64)| {
-        let bar = |(at, sums, is_partial, href): &(Timestamp, Sums, bool, String)| {
-            let (value, bad) = value(*sums);
+        let bar = |bucket: &Bucket| {
+            let (value, part) = value(all.get(&bucket.start).copied().unwrap_or_default());
             Bar {
-                at: *at,
+                at: bucket.at,
                 value,
-                bad,
-                is_partial: *is_partial,
-                href: href.clone(),
+                part,
+                is_partial: bucket.is_partial,
+                href: bucket.rows(viewer, TracesQuery::default()).first(&base),
             }
         };
         buckets.iter().map(bar).collect::<Vec<_>>()
     };
     let whole = |value: f64| perpend_ui::count(value as u64);
+    let chart =
+        |title, bars: &[Bar], shown| Chart::new((title, Part::Errors), granularity, bars, shown);
     Ok(vec![
-        Chart::new(
+        chart(
             "Observations",
-            granularity,
             &bars(|sums| (sums.observations, sums.errors)),
             whole,
         ),
-        Chart::new(
-            "Tokens",
-            granularity,
-            &bars(|sums| (sums.tokens, 0.0)),
-            whole,
-        ),
-        Chart::new(
-            "Cost",
-            granularity,
-            &bars(|sums| (sums.cost, 0.0)),
-            perpend_ui::dollars,
-        ),
+        chart("Tokens", &bars(|sums| (sums.tokens, 0.0)), whole),
+        chart("Cost", &bars(|sums| (sums.cost, 0.0)), perpend_ui::dollars),
     ])
 }

@@ -19,6 +19,13 @@ pub(super) fn page_of(address: &str) -> Option<String> {
     if let ["traces", id, "peek"] = segments.as_slice() {
         return Some(of_list(&format!("peek={}", perpend_ui::of_segment(id))));
     }
+    if segments == ["trends"] {
+        let sign = if query.is_empty() { '?' } else { '&' };
+        return Some(format!("{base}{query}{sign}trends=1"));
+    }
+    if segments == ["traces", "suggest"] {
+        return Some(format!("{base}/traces{query}"));
+    }
     if segments == ["traces", "facets"] {
         return Some(of_list("facets=1"));
     }
@@ -43,7 +50,12 @@ mod tests {
             ("search?q=a%2Fb", "/search?q=a%2Fb"),
             ("value?trace=t&path=%24", "/value?trace=t&path=%24"),
             ("news?since=1", ""),
+            (
+                "trends?from=-1d&part=scores",
+                "?from=-1d&part=scores&trends=1",
+            ),
             ("traces/facets?q=x", "/traces?q=x&facets=1"),
+            ("traces/suggest?q=na", "/traces?q=na"),
             ("traces/t/peek", "/traces?peek=t"),
         ] {
             let page = format!("/project/p{page}");

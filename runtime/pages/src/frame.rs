@@ -40,10 +40,11 @@ pub async fn as_page(mut request: Request, next: Next) -> Response {
         // Its headers are those of the page, so the page is made; the server sends them alone.
         *request.method_mut() = Method::GET;
     }
+    let is_read = *request.method() == Method::GET;
     let mut response = next.run(request).await;
     if let Some(problem) = response.extensions().get::<Problem>().cloned() {
         let shell = frame.0.get().cloned().unwrap_or(of_sender);
-        response = error_page(&problem, shell, id.as_ref());
+        response = error_page(&problem, shell, (id.as_ref(), is_read));
     } else if is_kept(&response) {
         response = tagged(response, &known).await;
     }
@@ -137,11 +138,15 @@ pub fn not_found(request_id: Option<&HeaderValue>) -> Response {
     keep_inert(error_page(
         &Problem::not_found("page"),
         Shell::default(),
-        request_id,
+        (request_id, true),
     ))
 }
 
-fn error_page(problem: &Problem, shell: Shell, request_id: Option<&HeaderValue>) -> Response {
+fn error_page(
+    problem: &Problem,
+    shell: Shell,
+    (request_id, is_read): (Option<&HeaderValue>, bool),
+) -> Response {
     let status = problem.code().status();
     let (title, message) = match problem.code() {
         Code::NotFound => (
@@ -164,6 +169,8 @@ fn error_page(problem: &Problem, shell: Shell, request_id: Option<&HeaderValue>)
         status: status.as_u16(),
         title,
         message: Text::from(message),
+        // A form is not sent again by itself.
+        again_after: problem.retry_after().filter(|_| is_read),
         request_id: id.filter(|_| status.is_server_error()),
     };
     let html = perpend_ui::render(&view).unwrap_or_else(|_| title.to_owned());

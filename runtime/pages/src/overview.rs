@@ -9,26 +9,20 @@ use perpend_domain::evaluation::ExecutionState;
 use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
 use perpend_domain::observation::Level;
 use perpend_domain::time::Timestamp;
-use perpend_ui::{
-    Figure, Focus, FocusView, Moment, OverviewPage, Section, Text, TracesQuery, Waiting, change,
-};
+use perpend_ui::{Figure, FocusView, OverviewPage, Section, Text, TracesQuery, Waiting, change};
 use perpend_web::problem::Problem;
 
 use crate::answer::page;
 use crate::charts::{self, Sums};
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{lines, query, read, setup};
+use crate::{lines, overview_range, query, read, setup, trends};
 
 /// Rules and evaluators that are asked whether they wait: the newest.
 const MAX_ASKED: u32 = 100;
 /// Traces with errors that are shown.
 const FAILED: u32 = 5;
 
-/// Milliseconds.
-const MINUTE: i64 = 60_000;
-/// What is shown when no time is asked for.
-const USUAL: Moment = Moment::Ago(7 * 24 * 60);
 const USUAL_LABEL: &str = "Last 7 days";
 
 pub(super) async fn show(
@@ -38,6 +32,8 @@ pub(super) async fn show(
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     query::unrepeated(raw.as_deref())?;
+    let pairs = form_urlencoded::parse(raw.as_deref().unwrap_or_default().as_bytes());
+    let is_whole = pairs.into_iter().any(|(name, _)| name == "trends");
     let any = Filter {
         conditions: vec![read::without_own(TRACES)],
     };
@@ -52,6 +48,7 @@ pub(super) async fn show(
         notices: viewer.faults.clone(),
         figures: Vec::new(),
         charts: Vec::new(),
+        later: Vec::new(),
         waiting: Vec::new(),
         failed: Vec::new(),
         newest: any.first().map(|trace| trace.timestamp),
@@ -61,20 +58,14 @@ pub(super) async fn show(
         view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
         return page(StatusCode::OK, &view);
     }
-    // To the end of the minute: the page that is asked for again within it is the same one.
-    let now = app.web.clock.now().as_millis();
-    let now = Timestamp::from_millis(now.div_euclid(MINUTE) * MINUTE + MINUTE);
-    let (from, to) = viewer.focus.range(now);
-    let to = to.unwrap_or(now);
-    let from = from.unwrap_or_else(|| USUAL.at(to));
-    if to <= from {
+    let Some(range) = overview_range::of(&viewer, app.web.clock.now()) else {
         let fault = "to: the end of a range comes after its start, so there is nothing to show.";
         view.notices.push(Text::from(fault));
         return page(StatusCode::OK, &view);
-    }
-    let range = (from, to);
+    };
     view.figures = figures(&app, &viewer, range).await?;
     view.charts = charts::of(&app, &viewer, range).await?;
+    view.later = trends::later(&app, &viewer, is_whole.then_some(range)).await?;
     view.waiting = waiting(&app, &viewer).await?;
     let mut errors = passing("level", Test::AnyOf(vec![Level::Error.as_str().to_owned()]));
     errors.conditions.push(viewer.environments(TRACES));
@@ -146,13 +137,10 @@ async fn figures(
     let count = |value: f64| perpend_ui::count(value as u64);
     let rows = |q: &str| {
         let query = TracesQuery {
-            focus: Focus {
-                from: Some(viewer.focus.from.unwrap_or(USUAL)),
-                ..viewer.focus.clone()
-            },
+            focus: overview_range::focus(viewer),
             ..TracesQuery::of(q)
         };
-        Some(query.first(""))
+        Some(query.first(&viewer.base()))
     };
     Ok(vec![
         Figure {

@@ -15,9 +15,10 @@ use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorId, ExecutionId, ObservationId, RuleId, ScoreId, TraceId};
 use perpend_domain::score::Subject;
 use perpend_domain::telemetry::GroupedBy;
+use perpend_query::printed;
 use perpend_ui::{
-    Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage, Section, Text, encode, href,
-    segment,
+    Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage, Section, Text, TracesQuery,
+    encode, href, segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -173,11 +174,20 @@ impl<'a> Search<'a> {
                     answer.groups.push(FoundGroup::new(label, hits.collect()));
                 }
                 self.add_names(text, &mut answer).await?;
+                self.add_traces(text, &mut answer);
                 self.add_pages(text, &mut answer);
             }
         }
         answer.groups.retain(|group| !group.hits.is_empty());
         Ok(answer)
+    }
+
+    /// Contents take longer to look through: the list of traces does that, and says how far it came.
+    fn add_traces(&self, text: &str, answer: &mut SearchAnswer) {
+        let query = TracesQuery::of(printed(text));
+        let title = format!("Traces that say “{text}”");
+        let note = "in the name, or the input or output of any step";
+        answer.contents = Some(found(&title, note, query.first(&self.base)));
     }
 
     /// Sessions and users whose ids begin so.

@@ -11,6 +11,7 @@ use perpend_web::{Room, Web};
 use serde_json::Value;
 
 use crate::acted::Acted;
+use crate::known_values::KnownValues;
 use crate::outlines::Outlines;
 
 /// The parts of this room, cheap to clone.
@@ -24,6 +25,7 @@ struct Parts {
     reference: OnceLock<Reference>,
     outlines: Outlines,
     acted: Acted,
+    known_values: KnownValues,
 }
 
 /// What an [`App`] is made of.
@@ -50,6 +52,7 @@ impl App {
             reference: OnceLock::new(),
             outlines: Outlines::new(),
             acted: Acted::default(),
+            known_values: KnownValues::default(),
         }))
     }
 
@@ -66,6 +69,11 @@ impl App {
     /// Forms that were acted on a moment ago.
     pub(crate) fn acted(&self) -> &Acted {
         &self.0.acted
+    }
+
+    /// Values that traces had a moment ago.
+    pub(crate) fn known_values(&self) -> &KnownValues {
+        &self.0.known_values
     }
 
     /// Outlines of the traces that were looked at lately.

@@ -45,14 +45,16 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 mod values;
+mod writing;
 
 use std::ops::Range;
 
 use perpend_domain::filter::{Column, Condition, Filter};
 
 pub use fault::Fault;
-pub use print::{print, print_condition};
-pub use values::operators;
+pub use print::{print, print_condition, printed};
+pub use values::{SCORE, operators};
+pub use writing::{Part, Writing, writing};
 
 /// The longest text that is read, in bytes.
 pub const MAX_BYTES: usize = 8 << 10;

@@ -113,6 +113,12 @@ fn text_term(column: &'static Column, key: Option<&str>, op: TextOp, text: &str)
     term(minus, column, key, &format!("{sign}{value}"))
 }
 
+/// A value, a key or the name of a column as it is written: in quotes where it needs them.
+#[must_use]
+pub fn printed(text: &str) -> String {
+    quoted_if(false, text)
+}
+
 fn quoted_if(is_quoted: bool, text: &str) -> String {
     match is_quoted || !is_bare(text) {
         true => serde_json::Value::from(text).to_string(),

@@ -7,7 +7,7 @@ use perpend_domain::filter::ColumnKind::{
 use perpend_domain::time::Timestamp;
 
 /// Stands for whichever column of scores the value fits.
-pub(super) const SCORE: &str = "score";
+pub const SCORE: &str = "score";
 
 /// What may follow the colon for a column of this kind: operators as they are written, words, and `any(`
 /// and `all(` for lists. A value alone fits too, except where nothing but `null` and `set` does. Where columns have members, they follow a

@@ -33,6 +33,7 @@ function recent() {
 
 function remember() {
   const rest = location.pathname.startsWith(base) ? location.pathname.slice(base.length) : "";
+  if (document.querySelector("main > .status")) return;
   if (!/^(traces|sessions|users|datasets)\/./.test(rest)) return;
   const title = document.title.split(" · ")[0];
   const own = { href: location.pathname, title };

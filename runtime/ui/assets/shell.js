@@ -150,13 +150,54 @@ function noteFailure(part, retry) {
   part.prepend(notice);
 }
 
+/** Puts a part that the server takes longer for in its place, when that is seen. A link in it leads to the same as a page. */
+async function bringLater(place) {
+  place.setAttribute("aria-busy", "true");
+  const html = await askHtml(place.dataset.later);
+  if (html === null) return noteFailure(place, () => bringLater(place));
+  const on = placeOf(place);
+  place.innerHTML = html;
+  place.dataset.later = "";
+  place.removeAttribute("aria-busy");
+  if (on !== -1) focusAt(place, on);
+}
+
+const whenSeen = new IntersectionObserver((seen) => {
+  for (const { isIntersecting, target } of seen) {
+    if (!isIntersecting) continue;
+    whenSeen.unobserve(target);
+    bringLater(target);
+  }
+}, { rootMargin: "200px" });
+
 async function copy(text, what) {
   // Browsers offer this on secure addresses and on this machine only.
   const isDone = await navigator.clipboard?.writeText(text).then(() => true, () => false);
   say(isDone ? `${what} copied` : `${what} not copied: the browser allows it on secure addresses only`);
 }
 
+/** A picture in its size, over the page. Without this script its link opens it. */
+function onZoom(event) {
+  const link = event.target instanceof Element ? event.target.closest("a[data-zooms]") : null;
+  if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  const dialog = document.getElementById("zoom");
+  const picture = link.querySelector("img").cloneNode();
+  picture.addEventListener("click", () => picture.classList.toggle("whole"));
+  dialog.querySelector("p").replaceChildren(picture);
+  dialog.showModal();
+}
+
 function onClick(event) {
+  const jump = event.target instanceof Element ? event.target.closest("[data-jumps]") : null;
+  if (jump) {
+    // A place on this page is no step of its history.
+    event.preventDefault();
+    const place = document.getElementById(jump.hash.slice(1));
+    place?.scrollIntoView({ block: "start" });
+    place?.focus({ preventScroll: true });
+    return;
+  }
   const button = event.target instanceof Element ? event.target.closest("[data-copies], [data-text], [data-opens]") : null;
   if (!button) return;
   const { copies, text, opens, what } = button.dataset;
@@ -165,6 +206,17 @@ function onClick(event) {
 }
 
 // Keys
+
+/** Leads to the part of the page that has this key. */
+function reach(key) {
+  const part = document.querySelector(`[data-hot="${CSS.escape(key)}"]`);
+  if (!part) return false;
+  const folded = part.closest("details");
+  if (folded) folded.open = true;
+  part.scrollIntoView({ block: "nearest" });
+  part.focus();
+  return true;
+}
 
 let isAfterG = false;
 
@@ -214,7 +266,7 @@ function onShellKey(event) {
       break;
     }
     case "?": document.getElementById("keys")?.showModal(); break;
-    default: isDone = false;
+    default: isDone = reach(key);
   }
   if (isDone) event.preventDefault();
 }
@@ -260,8 +312,22 @@ async function wait() {
   setTimeout(wait, 1000);
 }
 
+// A page that the server could not make now is asked for again when it says so.
+const again = document.querySelector("[data-again]");
+if (again) {
+  let left = Number(again.dataset.again);
+  const count = setInterval(() => {
+    left -= 1;
+    again.querySelector("b").textContent = String(Math.max(left, 0));
+    if (left > 0) return;
+    clearInterval(count);
+    location.reload();
+  }, 1000);
+}
+
 if (preferred.keys !== "off") addEventListener("keydown", onShellKey);
 document.addEventListener("click", onClick);
+document.addEventListener("click", onZoom);
 addEventListener("perpend:copy", (event) => copy(event.detail.text, event.detail.what));
 for (const button of document.querySelectorAll("[data-copies], [data-text], [data-opens]")) button.hidden = false;
 if (preferred.zone === "browser") {
@@ -271,6 +337,7 @@ if (preferred.zone === "browser") {
     for (const change of changes) change.addedNodes.forEach(localTimes);
   }).observe(document.body, { childList: true, subtree: true });
 }
+for (const place of document.querySelectorAll("[data-later]")) whenSeen.observe(place);
 if (document.querySelector("[data-wait]")) setTimeout(wait, 1000);
 tell();
 

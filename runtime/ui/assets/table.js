@@ -6,7 +6,6 @@
 const panel = document.getElementById("peek");
 const list = document.getElementById("list");
 const said = document.getElementById("said");
-const facets = document.querySelector("details[data-facets]");
 
 const slot = {};
 
@@ -178,16 +177,6 @@ function onClick(event) {
   }
 }
 
-// Facets
-
-async function count() {
-  const place = facets.querySelector("[data-place]");
-  if (!facets.open || !place) return;
-  const html = await askHtml(facets.dataset.facets);
-  // The link in its place leads to the same as a page.
-  if (html !== null) place.replaceWith(fragment(html));
-}
-
 if (panel) {
   if (hasKeys) addEventListener("keydown", beforeKey, { capture: true });
   addEventListener("keydown", onKey);
@@ -202,8 +191,4 @@ if (choice) {
   });
   // Going back, the browser has the boxes as they were, once the page is shown.
   addEventListener("pageshow", () => tell(false));
-}
-if (facets) {
-  facets.addEventListener("toggle", count);
-  count();
 }

@@ -37,6 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         status: 500,
         title: "Something broke here",
         message: "The page could not be made. Nothing that was sent is lost.".into(),
+        again_after: None,
         request_id: Some("0b5c1d9e".into()),
     };
     write("error.html", render(&error)?)?;

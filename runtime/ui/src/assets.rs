@@ -31,6 +31,8 @@ pub struct Asset {
 /// What the colours of the dark theme begin with in the style sheet.
 const DARK: &str = "@media (prefers-color-scheme: dark) {\n";
 
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
 static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     let asset = |name: &'static str, content_type, bytes: &'static [u8]| {
         let digest = Digest::of(bytes).to_string();
@@ -48,51 +50,16 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
             include_bytes!("../assets/app.css"),
         ),
         asset("dark.css", "text/css; charset=utf-8", dark().as_bytes()),
-        asset(
-            "forms.js",
-            "text/javascript; charset=utf-8",
-            include_bytes!("../assets/forms.js"),
-        ),
-        asset(
-            "live.js",
-            "text/javascript; charset=utf-8",
-            include_bytes!("../assets/live.js"),
-        ),
-        asset(
-            "rows.js",
-            "text/javascript; charset=utf-8",
-            include_bytes!("../assets/rows.js"),
-        ),
-        asset(
-            "scores.js",
-            "text/javascript; charset=utf-8",
-            include_bytes!("../assets/scores.js"),
-        ),
-        asset(
-            "shell.js",
-            "text/javascript; charset=utf-8",
-            include_bytes!("../assets/shell.js"),
-        ),
-        asset(
-            "trace.js",
-            "text/javascript; charset=utf-8",
-            include_bytes!("../assets/trace.js"),
-        ),
-        asset(
-            "value.js",
-            "text/javascript; charset=utf-8",
-            include_bytes!("../assets/value.js"),
-        ),
-        asset(
-            "palette.js",
-            "text/javascript; charset=utf-8",
-            include_bytes!("../assets/palette.js"),
-        ),
-        asset(
-            "table.js",
-            "text/javascript; charset=utf-8",
-            include_bytes!("../assets/table.js"),
-        ),
+        asset("forms.js", SCRIPT, include_bytes!("../assets/forms.js")),
+        asset("live.js", SCRIPT, include_bytes!("../assets/live.js")),
+        asset("rows.js", SCRIPT, include_bytes!("../assets/rows.js")),
+        asset("scores.js", SCRIPT, include_bytes!("../assets/scores.js")),
+        asset("shell.js", SCRIPT, include_bytes!("../assets/shell.js")),
+        asset("trace.js", SCRIPT, include_bytes!("../assets/trace.js")),
+        asset("value.js", SCRIPT, include_bytes!("../assets/value.js")),
+        asset("palette.js", SCRIPT, include_bytes!("../assets/palette.js")),
+        asset("suggest.js", SCRIPT, include_bytes!("../assets/suggest.js")),
+        asset("table.js", SCRIPT, include_bytes!("../assets/table.js")),
         asset(
             "mark.svg",
             "image/svg+xml",

@@ -15,25 +15,59 @@ pub struct Bar {
     pub at: Timestamp,
     /// How much.
     pub value: f64,
-    /// How much of that is bad.
-    pub bad: f64,
+    /// How much of that is the part that is told apart.
+    pub part: f64,
     /// It has not ended yet.
     pub is_partial: bool,
     /// Where the rows behind it are.
     pub href: String,
 }
 
+/// The part of each bar that is told apart: the lower end of it in another colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What has errors.
+    Errors,
+    /// The middle of what the bar is the upper end of.
+    Median,
+}
+
+impl Part {
+    pub(crate) const fn heading(self) -> &'static str {
+        match self {
+            Self::Errors => "With errors",
+            Self::Median => "Median",
+        }
+    }
+
+    /// Behind its value.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Errors => "with errors",
+            Self::Median => "in the middle",
+        }
+    }
+
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::Errors => "bad",
+            Self::Median => "part",
+        }
+    }
+}
+
 /// A measure over time.
 #[derive(Clone, Debug)]
 pub struct Chart {
     pub(crate) title: &'static str,
+    pub(crate) part: Part,
     /// How long a bar is: `hour`.
     pub(crate) bucket: &'static str,
     pub(crate) most: String,
     pub(crate) first: String,
     pub(crate) last: String,
     pub(crate) bars: Vec<Drawn>,
-    pub(crate) has_bad: bool,
+    pub(crate) has_part: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -41,12 +75,12 @@ pub(crate) struct Drawn {
     pub(crate) x: usize,
     pub(crate) y: f64,
     pub(crate) height: f64,
-    pub(crate) bad_y: f64,
-    pub(crate) bad_height: f64,
+    pub(crate) part_y: f64,
+    pub(crate) part_height: f64,
     pub(crate) at: String,
     pub(crate) iso: String,
     pub(crate) value: String,
-    pub(crate) bad: String,
+    pub(crate) part: String,
     pub(crate) is_partial: bool,
     pub(crate) href: String,
 }
@@ -55,7 +89,7 @@ impl Chart {
     /// Of bars in the order of time; `shown` writes a value with its unit.
     #[must_use]
     pub fn new(
-        title: &'static str,
+        (title, part): (&'static str, Part),
         granularity: Granularity,
         bars: &[Bar],
         shown: fn(f64) -> String,
@@ -67,29 +101,30 @@ impl Chart {
         };
         let time = |bar: Option<&Bar>| bar.map_or_else(String::new, |bar| clock(bar.at));
         let drawn = bars.iter().enumerate().map(|(x, bar)| {
-            let (all, bad) = (height(bar.value), height(bar.bad));
+            let (all, part) = (height(bar.value), height(bar.part));
             Drawn {
                 x,
                 y: HEIGHT - all,
                 height: all,
-                bad_y: HEIGHT - bad,
-                bad_height: bad,
+                part_y: HEIGHT - part,
+                part_height: part,
                 at: clock(bar.at),
                 iso: bar.at.to_iso_micros(),
                 value: shown(bar.value),
-                bad: shown(bar.bad),
+                part: shown(bar.part),
                 is_partial: bar.is_partial,
                 href: bar.href.clone(),
             }
         });
         Self {
             title,
+            part,
             bucket: granularity.as_str(),
             most: shown(most),
             first: time(bars.first()),
             last: time(bars.last()),
             bars: drawn.collect(),
-            has_bad: bars.iter().any(|bar| 0.0 < bar.bad),
+            has_part: bars.iter().any(|bar| 0.0 < bar.part),
         }
     }
 
@@ -104,16 +139,16 @@ mod tests {
 
     #[test]
     fn the_highest_bar_fills_the_drawing_and_an_empty_one_has_no_height() {
-        let bar = |value, bad| Bar {
+        let bar = |value, part| Bar {
             at: Timestamp::from_millis(0),
             value,
-            bad,
+            part,
             is_partial: false,
             href: String::new(),
         };
         let shown = |value: f64| value.to_string();
         let chart = Chart::new(
-            "Steps",
+            ("Steps", Part::Errors),
             Granularity::Hour,
             &[bar(0.0, 0.0), bar(8.0, 2.0)],
             shown,
@@ -121,11 +156,16 @@ mod tests {
         let heights: Vec<_> = chart
             .bars
             .iter()
-            .map(|bar| (bar.y, bar.height, bar.bad_height))
+            .map(|bar| (bar.y, bar.height, bar.part_height))
             .collect();
         assert_eq!(heights, [(40.0, 0.0, 0.0), (0.0, 40.0, 10.0)]);
         assert_eq!((chart.most.as_str(), chart.is_empty()), ("8", false));
-        let none = Chart::new("Steps", Granularity::Hour, &[bar(0.0, 0.0)], shown);
+        let none = Chart::new(
+            ("Steps", Part::Errors),
+            Granularity::Hour,
+            &[bar(0.0, 0.0)],
+            shown,
+        );
         assert!(none.is_empty());
     }
 }

@@ -3,9 +3,11 @@
 use askama::Template;
 use perpend_domain::time::Timestamp;
 
+use crate::figure::Figure;
 use crate::focus::FocusView;
 use crate::line::TraceLine;
 use crate::setup::Setup;
+use crate::trends::Later;
 use crate::{Chart, Shell, Text};
 
 /// The first page of a project.
@@ -22,6 +24,8 @@ pub struct OverviewPage {
     pub figures: Vec<Figure>,
     /// The same over time.
     pub charts: Vec<Chart>,
+    /// What takes longer to add up.
+    pub later: Vec<Later>,
     /// What does not go on by itself.
     pub waiting: Vec<Waiting>,
     /// The latest traces with errors, in any time.
@@ -30,19 +34,6 @@ pub struct OverviewPage {
     pub newest: Option<Timestamp>,
     /// Nothing was recorded yet: how to change that.
     pub setup: Option<Setup>,
-}
-
-/// A number with what it was before.
-#[derive(Clone, Debug)]
-pub struct Figure {
-    /// What is counted.
-    pub label: &'static str,
-    /// With its unit.
-    pub value: String,
-    /// Against the same time before; absent where there was nothing.
-    pub change: Option<String>,
-    /// Where the rows behind it are, below the address of the project.
-    pub rows: Option<String>,
 }
 
 /// A rule or evaluator that needs attention.
@@ -54,32 +45,4 @@ pub struct Waiting {
     pub state: &'static str,
     /// Why, and what is held by it.
     pub reason: Text,
-}
-
-/// How much larger `now` is than `before`, in percent. Absent where there is nothing to compare with.
-#[must_use]
-pub fn change(now: f64, before: f64) -> Option<String> {
-    if before <= 0.0 || !now.is_finite() {
-        return None;
-    }
-    let percent = ((now / before - 1.0) * 100.0).round();
-    Some(match percent {
-        0.0 => "as before".to_owned(),
-        p if 1_000.0 < p => "more than 10 times as much".to_owned(),
-        p if p < 0.0 => format!("−{:.0} %", -p),
-        p => format!("+{p:.0} %"),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_change_has_a_sign_and_nothing_is_compared_with_nothing() {
-        let shown = [(150.0, 100.0), (50.0, 100.0), (100.2, 100.0), (1.0, 0.0)];
-        let shown = shown.map(|(now, before)| change(now, before));
-        let wanted = [Some("+50 %"), Some("−50 %"), Some("as before"), None];
-        assert_eq!(shown, wanted.map(|text| text.map(str::to_owned)));
-    }
 }

@@ -390,16 +390,38 @@ fn what_is_found_in_a_trace_is_inert() {
 
 #[test]
 fn the_overview_and_datasets_are_inert() {
-    let bar = |value, bad| Bar {
+    let bar = |value, part| Bar {
         at: Timestamp::from_millis(0),
         value,
-        bad,
-        is_partial: bad > 0.0,
+        part,
+        is_partial: part > 0.0,
         href: typed(),
     };
     let bars = [bar(4.0, 1.0), bar(0.0, 0.0)];
     let shown = |value: f64| value.to_string();
-    let chart = Chart::new("Observations", Granularity::Day, &bars, shown);
+    let chart = |title, part| Chart::new((title, part), Granularity::Day, &bars, shown);
+    let said = Together::Share(text(HOSTILE), 0.5, [0.25, 0.75]);
+    let figure = Figure {
+        label: "Users",
+        value: "2".to_owned(),
+        change: None,
+        rows: Some(typed()),
+    };
+    let score = ScoreTrend::new(HOSTILE, (said, 4), &[(typed(), Some(1.0))], typed());
+    let trends = [
+        Trend::Latency(vec![figure], Some(chart("Latency", Part::Median))),
+        Trend::Models(vec![ModelLine::new(HOSTILE, (1.0, 2.0, 3.0), 1.0)]),
+        Trend::Scores(vec![score], 1),
+    ];
+    let parts = trends.clone().map(|trend| checked(&TrendPage { trend }));
+    assert!(parts[0].contains("1 in the middle"), "{}", parts[0]);
+    assert!(parts[2].contains("25–75 %"), "{}", parts[2]);
+    let later = trends.map(|trend| Later {
+        label: "Scores",
+        part: typed(),
+        whole: typed(),
+        shown: Some(trend),
+    });
     let overview = checked(&OverviewPage {
         shell: shell(),
         newest: Some(Timestamp::from_millis(0)),
@@ -411,7 +433,8 @@ fn the_overview_and_datasets_are_inert() {
             change: change(3.0, 2.0),
             rows: Some("/traces".to_owned()),
         }],
-        charts: vec![chart],
+        charts: vec![chart("Observations", Part::Errors)],
+        later: later.into(),
         waiting: vec![Waiting {
             name: text(HOSTILE),
             state: "paused",
@@ -421,7 +444,7 @@ fn the_overview_and_datasets_are_inert() {
         setup: None,
     });
     assert!(overview.contains("+50 %"));
-    assert_eq!(overview.matches("<rect").count(), 2, "{overview}");
+    assert_eq!(overview.matches("<rect").count(), 6, "{overview}");
     assert!(overview.contains("4, 1 with errors") && overview.contains("not over yet"));
     checked(&DatasetPage {
         shell: shell(),
@@ -432,6 +455,19 @@ fn the_overview_and_datasets_are_inert() {
         runs: vec![(text(HOSTILE), "/p".to_owned())],
         requests: vec![("Items", typed())],
     });
+}
+
+#[test]
+fn what_a_filter_may_go_on_with_is_inert() {
+    let suggestion = Suggestion {
+        title: text(HOSTILE),
+        note: text(HOSTILE),
+        whole: typed(),
+    };
+    let html = checked(&SuggestPage {
+        suggestions: vec![suggestion],
+    });
+    assert_eq!(html.matches("role=\"option\"").count(), 1);
 }
 
 #[test]
@@ -448,6 +484,7 @@ fn the_other_pages_are_inert() {
         status: 500,
         title: "Something broke here",
         message: text(HOSTILE),
+        again_after: Some(7),
         request_id: Some(text(HOSTILE)),
     };
     assert!(checked(&error).contains("500"));
@@ -535,6 +572,7 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
         href: format!("/project/p/traces/{}", encode(HOSTILE)),
     };
     let answer = SearchAnswer {
+        contents: Some(hit.clone()),
         groups: vec![FoundGroup::new("Sessions", vec![hit; 9])],
         notes: vec!["Older ones were not searched."],
         further: Some("/project/p/search?q=x&below=7".to_owned()),
@@ -553,7 +591,12 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
         assert!(html.contains(part), "{part} in {html}");
     }
     let hits = checked(&SearchFragment { answer });
-    assert_eq!(hits.matches("role=\"option\"").count(), FoundGroup::LIMIT);
+    let options = hits.matches("role=\"option\"").count();
+    assert_eq!(
+        options,
+        FoundGroup::LIMIT + 1,
+        "and where contents are searched"
+    );
     assert!(!hits.contains("<html"));
     assert!(page(&SearchAnswer::default()).contains("Nothing found"));
 }

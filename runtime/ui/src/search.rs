@@ -29,6 +29,8 @@ pub struct SearchFragment {
 pub struct SearchAnswer {
     /// Those with hits.
     pub groups: Vec<FoundGroup>,
+    /// Where the same is looked for in what traces say.
+    pub contents: Option<Found>,
     /// What was not searched, a sentence each.
     pub notes: Vec<&'static str>,
     /// Where a search that stopped goes on.

@@ -30,6 +30,8 @@ pub struct ErrorPage {
     pub title: &'static str,
     /// What it means and what to do.
     pub message: Text,
+    /// Seconds until the same page is asked for again, where that may help.
+    pub again_after: Option<u64>,
     /// To be named in a report; its line in the log has the cause.
     pub request_id: Option<Text>,
 }

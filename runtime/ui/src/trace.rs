@@ -11,6 +11,7 @@ use crate::content::{Addresses, Forms, Shown};
 use crate::facts::{Fact, fact, total_tokens};
 use crate::format::{count, dollars, duration};
 use crate::forms::FormKit;
+use crate::peaks::{Peaks, peaks};
 use crate::rows::{RowsInput, Window, nonzero, nonzero_dollars};
 use crate::scores::{ScoreView, Tone, Verdict};
 use crate::time::TimePart;
@@ -75,6 +76,7 @@ pub struct TracePage {
     shell: Shell,
     head: Head,
     time: Option<TimePart>,
+    peaks: Peaks,
     ticks: Vec<Tick>,
     /// The address that those of the parts of this page begin with.
     fragments: String,
@@ -152,6 +154,7 @@ impl TracePage {
         Self {
             head: Head::new(&trace, base, looking, &window.kept, head),
             time: (rows.looking.aspect == Aspect::Time).then(|| TimePart::new(&rows, &window)),
+            peaks: peaks(&rows),
             ticks: rows.axis().ticks(),
             fragments: format!("{}/_/traces/{id}", shell.base()),
             window,
@@ -176,6 +179,15 @@ impl Detail {
         self.verdicts
             .iter()
             .any(|verdict| verdict.tone == Tone::Waiting)
+    }
+
+    /// `2 scores, 3 rules made none`
+    fn scores_said(&self) -> String {
+        let scores = many(self.scores.len() as u64, "score");
+        match self.verdicts.len() as u64 {
+            0 => scores,
+            n => format!("{scores}; {} without one", many(n, "rule")),
+        }
     }
 
     fn values(&self) -> &[Part] {

@@ -263,3 +263,76 @@ async fn sums_by_day_come_newest_first() {
     assert_eq!(answer["meta"]["totalItems"], 1);
     assert_eq!(answer["data"][0]["usage"].as_array().unwrap().len(), 2);
 }
+
+/// The overview adds up what the metrics add up: each figure of its slower part is the answer to a question.
+#[tokio::test]
+async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
+    let app = filled().await;
+    let visitor = crate::pages::Visitor::of(&app).await;
+    let judged = |n: u32, value: f64| {
+        json!({ "id": format!("q{n}"), "type": "score-create", "timestamp": "2026-03-02T10:00:00Z",
+                "body": { "traceId": "t2", "name": "quality", "value": value, "dataType": "NUMERIC" } })
+    };
+    let tone = |n: u32, value: &str| {
+        json!({ "id": format!("c{n}"), "type": "score-create", "timestamp": "2026-03-02T10:00:00Z",
+                "body": { "traceId": "t2", "name": "tone", "value": value, "dataType": "CATEGORICAL" } })
+    };
+    let batch = json!({ "batch": [judged(1, 0.2), judged(2, 0.4), judged(3, 0.6),
+        tone(1, "warm"), tone(2, "warm"), tone(3, "cold"), tone(4, "warm")] });
+    let sent = app
+        .client
+        .json(Method::POST, "/api/public/ingestion", &batch);
+    assert_eq!(sent.await.unwrap().json()["errors"], json!([]));
+    let time = "from=2026-03-02&to=2026-03-05";
+    let mut part = String::new();
+    for name in ["latency", "models", "scores"] {
+        part += &visitor.page(&format!("/_/trends?{time}&part={name}")).await;
+    }
+    let shows = |what: &str| assert!(part.contains(what), "{what}: {part}");
+
+    let question = with(json!({ "view": "traces", "metrics": [
+        { "measure": "latency", "aggregation": "p50" }, { "measure": "latency", "aggregation": "p95" },
+        { "measure": "uniqueUserIds", "aggregation": "uniq" }] }));
+    let (status, asked) = ask(&app, "/api/public/metrics", &question).await;
+    assert_eq!(status, 200, "{asked}");
+    let asked = &asked["data"];
+    for measure in ["p50_latency", "p95_latency"] {
+        let ms = asked[0][measure].as_f64().unwrap();
+        shows(&format!(
+            "<b>{}</b>",
+            perpend_ui::duration((ms * 1e3) as i64)
+        ));
+    }
+    shows("<dt><a href=");
+    shows(&format!("<b>{}</b>", asked[0]["uniq_uniqueUserIds"]));
+    // Three calls of m1 before one of m2, at half a dollar each.
+    let order = ["<bdi>m1</bdi>", "$1.50", "<bdi>m2</bdi>", "$0.50"];
+    let places: Vec<_> = order.iter().map(|what| part.find(what).unwrap()).collect();
+    assert!(places.is_sorted(), "{part}");
+    // One interval of a mean by hand: 0.4 and 4.303 times 0.2 divided by the root of three on both sides.
+    shows("<bdi>0.4</bdi> <span class=\"muted\">-0.0968–0.8968</span>");
+    shows("<bdi>75 % warm</bdi>");
+    shows("<bdi>100 % true</bdi>");
+    shows("/scores?name=quality");
+
+    // Without a script a link leads to the page with the same in it.
+    let overview = visitor.page(&format!("?{time}")).await;
+    assert!(overview.contains("data-later=") && !overview.contains("75 % warm"));
+    let (_, link) = overview.split_once("data-later=").unwrap();
+    let (_, link) = link.split_once("<a href=\"").unwrap();
+    let link = link
+        .split('"')
+        .next()
+        .unwrap()
+        .replace("&#38;", "&")
+        .replace("&amp;", "&");
+    let whole = visitor.client.get(&link).await.unwrap().text();
+    assert!(whole.contains("75 % warm") && !whole.contains("data-later="));
+    // Nothing there is nothing, and not zero.
+    let empty = "?from=2020-01-01&to=2020-01-02&trends=1";
+    let empty = visitor.page(empty).await;
+    assert!(empty.contains("<b>–</b>") && empty.contains("Nothing was scored in this range"));
+    let odd = format!("{}/_/trends?part=all", visitor.base);
+    assert_eq!(visitor.client.get(&odd).await.unwrap().status, 400);
+    app.stop().await.unwrap();
+}

@@ -501,7 +501,7 @@ async fn values_are_counted_beside_the_list_and_lead_to_the_traces_that_have_the
     let list = visitor.page("/traces?sort=latency").await;
     let part = "/_/traces/facets?sort=latency";
     assert!(
-        list.contains(&format!("data-facets=\"{}{part}\"", visitor.base)),
+        list.contains(&format!("data-later=\"{}{part}\"", visitor.base)),
         "{list}"
     );
     let page = visitor.page("/traces?sort=latency&facets=1").await;

@@ -124,7 +124,13 @@ async fn names_are_found_by_their_beginning_and_a_prefix_narrows_the_search() {
         "{page}"
     );
     let hits = visitor.page("/_/search?q=tickets").await;
-    assert_eq!(hits.matches("role=\"option\"").count(), 8 * 3 + 1);
+    // And where contents are searched for it.
+    assert_eq!(hits.matches("role=\"option\"").count(), 8 * 3 + 1 + 1);
+    let contents = format!("href=\"{}/traces?q=tickets\"", visitor.base);
+    assert!(
+        hits.contains(&contents) && page.contains(&contents),
+        "{page}"
+    );
     assert!(n_compressed(&hits) <= 4 << 10, "{}", n_compressed(&hits));
     let ids = visitor.page("/search?q=%23tickets").await;
     assert!(ids.contains("Nothing found"), "{ids}");

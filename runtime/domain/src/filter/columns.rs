@@ -68,6 +68,15 @@ impl ColumnKind {
             NullOnly => &[],
         }
     }
+
+    /// What is tested is a member of it, by its key.
+    #[must_use]
+    pub const fn has_members(self) -> bool {
+        matches!(
+            self,
+            Members | QueryMembers | NumberMembers | BoolMembers | CategoryMembers
+        )
+    }
 }
 
 impl Column {

@@ -98,6 +98,18 @@ impl Accumulator {
         self.n_distinct += other.n_distinct;
     }
 
+    /// What was added up.
+    #[must_use]
+    pub const fn total(&self) -> Partial {
+        self.total
+    }
+
+    /// The single values, in no order, of an aggregation that needs them; else none.
+    #[must_use]
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
     /// The one value; null where there is none.
     #[must_use]
     pub fn result(&self, metric: &Metric, bins: usize) -> Value {

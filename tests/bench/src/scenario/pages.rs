@@ -98,6 +98,12 @@ impl Opening {
             format!("{base}?from=-1d&env=staging")
         })
         .await?;
+        for part in ["latency", "models", "scores"] {
+            self.page(&format!("{part} of a week"), CHART, |_| {
+                format!("{base}/_/trends?part={part}")
+            })
+            .await?;
+        }
         let list = |q: &str| format!("{base}/traces?q={q}");
         self.page("traces", PAGE, |_| list("")).await?;
         for (what, q) in [
@@ -136,6 +142,14 @@ impl Opening {
             .await?;
         self.page("scores of a name", PAGE, |_| {
             format!("{base}/scores?name=quality")
+        })
+        .await?;
+        self.page("what a filter may go on with", SUGGESTIONS, |at| {
+            let begun = ["level%3A", "name%3Ach", "score.", "user"];
+            format!(
+                "{base}/_/traces/suggest?q={}",
+                begun[at as usize % begun.len()]
+            )
         })
         .await?;
         self.page("palette", SUGGESTIONS, |at| {

@@ -38,6 +38,16 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         ),
         shared.test(
             Place::Demo,
+            "a_filter_is_written_with_what_is_suggested_and_asked_again_from_the_recent_ones",
+            takes_suggestions,
+        ),
+        shared.test(
+            Place::Demo,
+            "latency_cost_and_scores_of_the_overview_come_when_they_are_seen_and_without_script_by_a_link",
+            sees_trends,
+        ),
+        shared.test(
+            Place::Demo,
             "an_unknown_column_is_marked_and_the_other_conditions_hold",
             marks_what_is_wrong,
         ),
@@ -114,6 +124,94 @@ async fn filters_by_keys(visitor: &Visitor) -> Result<()> {
         )
         .await?;
     ensure!(browser.text(".terms .chip bdi").await? == "level:ERROR");
+    visitor.assert_quiet().await
+}
+
+async fn takes_suggestions(visitor: &Visitor) -> Result<()> {
+    const DOWN: &str = "\u{e015}";
+    const ESCAPE: &str = "\u{e00c}";
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    visitor.open("/traces").await?;
+    let field = "document.querySelector('[data-suggests]')";
+    let shows = |text: &str| {
+        format!(
+            "Array.from(document.querySelectorAll('#suggestions bdi'), (one) => one.textContent)[0] === '{text}'"
+        )
+    };
+    browser.press("/lev").await?;
+    browser.wait_for(&shows("level")).await?;
+    browser.press(DOWN).await?;
+    browser
+        .expect(&format!(
+            "document.getElementById({field}.getAttribute('aria-activedescendant')).getAttribute('aria-selected') === 'true'"
+        ))
+        .await?;
+    browser.press(ENTER).await?;
+    browser
+        .expect(&format!(
+            "{field}.value === 'level:' && document.activeElement === {field}"
+        ))
+        .await?;
+    browser.press("ERR").await?;
+    browser.wait_for(&shows("ERROR")).await?;
+    browser.press(DOWN).await?;
+    browser.press(ENTER).await?;
+    browser
+        .expect(&format!("{field}.value === 'level:ERROR '"))
+        .await?;
+    browser.press(ESCAPE).await?;
+    browser
+        .expect("document.getElementById('suggestions').hidden")
+        .await?;
+    browser.press(ENTER).await?;
+    browser
+        .wait_for("location.search.includes('q=level%3AERROR')")
+        .await?;
+    visitor.open("/traces").await?;
+    browser.press("/").await?;
+    browser.press(DOWN).await?;
+    browser.wait_for(&shows("level:ERROR")).await?;
+    browser.click("#suggestions [role=option]").await?;
+    browser
+        .expect(&format!(
+            "{field}.value === 'level:ERROR' && document.activeElement === {field}"
+        ))
+        .await?;
+    visitor.assert_quiet().await
+}
+
+async fn sees_trends(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    visitor.open("").await?;
+    for nth in 0..3 {
+        let place = format!("document.querySelectorAll('.trend')[{nth}]");
+        browser.eval(&format!("{place}.scrollIntoView()")).await?;
+        browser
+            .wait_for(&format!("{place}.dataset.later === ''"))
+            .await?;
+    }
+    browser
+        .expect("document.querySelectorAll('.trend .ranked').length === 2")
+        .await?;
+    let seen = "document.querySelector('main').innerText";
+    for what in ["Median latency", "Users", "Cost by model", "Scores"] {
+        browser
+            .expect(&format!("{seen}.includes('{what}')"))
+            .await?;
+    }
+    browser.click(".trend .ranked a").await?;
+    browser
+        .wait_for("location.pathname.endsWith('/scores') && location.search.startsWith('?name=')")
+        .await?;
+    browser.allow_scripts(false).await?;
+    visitor.open("").await?;
+    browser.click("[data-later] a").await?;
+    browser
+        .wait_for("document.querySelectorAll('main .ranked').length === 2")
+        .await?;
+    browser.allow_scripts(true).await?;
     visitor.assert_quiet().await
 }
 

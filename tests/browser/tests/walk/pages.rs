@@ -42,6 +42,23 @@ pub(crate) async fn open(visitor: &Visitor, (name, path): &Page) -> Result<()> {
             Array.from(document.querySelectorAll('.values')).slice(0, 3).forEach((one) => { one.open = true; })";
         browser.eval(open).await?;
     }
+    if *name == "suggestions" {
+        browser.press("/name:").await?;
+        let is_open = "!document.getElementById('suggestions').hidden";
+        browser.wait_for(is_open).await?;
+    }
+    // What comes when it is seen, one after the other.
+    let missing = "Array.from(document.querySelectorAll('[data-later]'))
+        .find((place) => place.dataset.later !== '' && place.checkVisibility())";
+    while browser.eval(&format!("{missing} !== undefined")).await? == Value::Bool(true) {
+        browser
+            .eval(&format!("void (window.next = {missing})?.scrollIntoView()"))
+            .await?;
+        browser
+            .wait_for("window.next === undefined || window.next.dataset.later === ''")
+            .await?;
+    }
+    browser.eval("scrollTo(0, 0)").await?;
     Ok(())
 }
 
@@ -69,6 +86,7 @@ pub(crate) async fn of_demo(visitor: &Visitor) -> Result<Vec<Page>> {
     Ok(vec![
         ("overview", base.clone()),
         ("traces", format!("{base}/traces")),
+        ("suggestions", format!("{base}/traces")),
         (
             "no-trace",
             format!("{base}/traces?q=userId%3Anobody-at-all"),

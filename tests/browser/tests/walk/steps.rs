@@ -130,7 +130,7 @@ async fn explains(visitor: &Visitor) -> Result<()> {
     let told = browser
         .eval(
             "Array.from(document.querySelectorAll('#detail .verdict'), (one) => \
-             [one.querySelector('h4 bdi').textContent, one.querySelector('p').textContent])",
+             [one.querySelector('h5 bdi').textContent, one.querySelector('p').textContent])",
         )
         .await?;
     let rules = server

@@ -1,0 +1,284 @@
+//! `GET P/_/traces/suggest?q=`: how a filter may go on where its text ends. Columns, operators that fit, and values that
+//! the newest traces have.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_domain::facets::{Facet, FacetColumn, Facets};
+use perpend_domain::filter::{Column, ColumnKind, Filter, TRACES, find};
+use perpend_query::{Part, SCORE, Writing, operators, printed, writing};
+use perpend_ui::{SuggestPage, Suggestion, Text};
+use perpend_web::problem::Problem;
+use serde::Deserialize;
+
+use crate::answer::page;
+use crate::query::Query;
+use crate::read;
+use crate::state::App;
+use crate::viewer::Viewer;
+
+/// Options at a time.
+const SHOWN: usize = 12;
+/// Traces whose values are known.
+const NEWEST: u32 = 10_000;
+async fn known_values(app: &App, viewer: &Viewer) -> Result<Arc<Facets>, Problem> {
+    let (known, project) = (app.known_values(), &viewer.project);
+    let now = app.web.clock.now();
+    if let Some(values) = known.get(project, now) {
+        return Ok(values);
+    }
+    let shown = Filter {
+        conditions: vec![read::without_own(TRACES)],
+    };
+    let telemetry = &app.store.telemetry;
+    let values = Arc::new(telemetry.trace_facets(project, &shown, NEWEST).await?);
+    known.keep(project, now, &values);
+    Ok(values)
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    /// The text as far as the place where it is written.
+    q: String,
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    let suggestions = match asked.q.len() <= perpend_query::MAX_BYTES {
+        true => {
+            let known = known_values(&app, &viewer).await?;
+            further(&asked.q, &known)
+        }
+        false => Vec::new(),
+    };
+    page(StatusCode::OK, &SuggestPage { suggestions })
+}
+
+/// What may stand where a text ends.
+fn further(text: &str, known: &Facets) -> Vec<Suggestion> {
+    let Writing { at, start, part } = writing(text, TRACES);
+    let mut options = match &part {
+        Part::Column => columns(),
+        Part::Key(column) => keys(column, known),
+        Part::Value {
+            column,
+            key,
+            is_first,
+        } => tests(column, key.as_deref(), *is_first && start.is_empty(), known),
+    };
+    let start = start.to_lowercase();
+    let place = |option: &Choice| option.title.to_lowercase().find(&start);
+    options.retain(|option| place(option).is_some() && option.written != text[at.clone()]);
+    // What begins so stands before what has it somewhere; the rest stays in its order.
+    options.sort_by_key(|option| place(option) != Some(0));
+    options.truncate(SHOWN);
+    let suggestion = |option: Choice| Suggestion {
+        whole: format!("{}{}", &text[..at.start], option.written),
+        title: Text::from(option.title),
+        note: Text::from(option.note),
+    };
+    options.into_iter().map(suggestion).collect()
+}
+
+struct Choice {
+    title: String,
+    note: String,
+    written: String,
+}
+
+const fn holds(kind: ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::Time => "a time",
+        ColumnKind::Number => "a number",
+        ColumnKind::Bool => "true or false",
+        ColumnKind::List => "a list",
+        ColumnKind::NullOnly => "null or set",
+        ColumnKind::FullText => "text of all steps",
+        _ => "text",
+    }
+}
+
+fn columns() -> Vec<Choice> {
+    let is_score = |column: &&Column| !perpend_domain::filter::SCORE_COLUMNS.contains(&column.id);
+    let own = TRACES.iter().filter(is_score).map(|column| {
+        let (sign, note) = match column.kind.has_members() {
+            true => ('.', "its members, by key"),
+            false => (':', holds(column.kind)),
+        };
+        Choice {
+            title: column.id.to_owned(),
+            note: note.to_owned(),
+            written: format!("{}{sign}", column.id),
+        }
+    });
+    let score = Choice {
+        title: SCORE.to_owned(),
+        note: "a score, by name".to_owned(),
+        written: format!("{SCORE}."),
+    };
+    std::iter::once(score).chain(own).collect()
+}
+
+fn keys(column: &str, known: &Facets) -> Vec<Choice> {
+    if column != SCORE {
+        return Vec::new();
+    }
+    let names = values_of(known, FacetColumn::Score);
+    let choice = |(name, n): (&str, u64)| Choice {
+        title: name.to_owned(),
+        note: counted(n, known),
+        written: format!("{}:", printed(name)),
+    };
+    names.map(choice).collect()
+}
+
+/// Values and, where nothing stands behind the colon yet, operators.
+fn tests(column: &str, key: Option<&str>, is_first: bool, known: &Facets) -> Vec<Choice> {
+    let found = find(TRACES, column);
+    let signs: &[&str] = match (found, key) {
+        (Some(column), _) => operators(column.kind),
+        (None, Some(_)) if column == SCORE => &["<", "<=", ">", ">=", "=", "true", "false"],
+        _ => return Vec::new(),
+    };
+    let facet = found.and_then(|column| facet_of(column.id));
+    let mut choices: Vec<Choice> = facet
+        .into_iter()
+        .flat_map(|facet| values_of(known, facet))
+        .map(|(value, n)| Choice {
+            title: value.to_owned(),
+            note: counted(n, known),
+            written: format!("{} ", printed(value)),
+        })
+        .collect();
+    // Those that there can be, though no trace has them now.
+    for value in found.map_or(&[][..], |column| column.values) {
+        if choices.iter().all(|choice| choice.title != *value) {
+            choices.push(Choice {
+                title: (*value).to_owned(),
+                note: String::new(),
+                written: format!("{value} "),
+            });
+        }
+    }
+    let is_word = |sign: &str| sign.bytes().all(|byte| byte.is_ascii_alphabetic());
+    for sign in signs {
+        if is_word(sign) || (is_first && *sign != "..") {
+            let space = if is_word(sign) { " " } else { "" };
+            choices.push(Choice {
+                title: (*sign).to_owned(),
+                note: said(sign).to_owned(),
+                written: format!("{sign}{space}"),
+            });
+        }
+    }
+    choices
+}
+
+fn said(sign: &str) -> &'static str {
+    match sign {
+        "=" | "==" => "exactly",
+        "!=" => "not",
+        "~" => "contains",
+        "^" => "starts with",
+        "$" => "ends with",
+        "*" => "matches, in any case",
+        ">" => "above",
+        ">=" => "at least",
+        "<" => "below",
+        "<=" => "at most",
+        "any(" => "has one of",
+        "all(" => "has all of",
+        "null" => "there is nothing",
+        "set" => "there is something",
+        _ => "",
+    }
+}
+
+fn facet_of(column: &str) -> Option<FacetColumn> {
+    Some(match column {
+        "environment" => FacetColumn::Environment,
+        "name" => FacetColumn::Name,
+        "userId" => FacetColumn::User,
+        "tags" => FacetColumn::Tag,
+        "release" => FacetColumn::Release,
+        "level" => FacetColumn::Level,
+        _ => return None,
+    })
+}
+
+fn values_of(known: &Facets, column: FacetColumn) -> impl Iterator<Item = (&str, u64)> {
+    let facets = known.facets.iter();
+    let own = facets.filter(move |facet| facet.column == column);
+    let values = own.flat_map(|facet: &Facet| &facet.values);
+    values.filter_map(|(value, n)| Some((value.as_deref()?, *n)))
+}
+
+fn counted(n: u64, known: &Facets) -> String {
+    let all = perpend_ui::count(known.n_traces);
+    let n = perpend_ui::count(n);
+    match known.is_cut {
+        true => format!("{n} of the newest {all}"),
+        false => format!("{n} of {all}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Facets {
+        let facet = |column, values: &[(&str, u64)]| Facet {
+            column,
+            values: values
+                .iter()
+                .map(|(value, n)| (Some((*value).to_owned()), *n))
+                .collect(),
+            has_more: false,
+        };
+        Facets {
+            n_traces: 10_000,
+            is_cut: true,
+            facets: vec![
+                facet(FacetColumn::Name, &[("chat", 9_000), ("two words", 12)]),
+                facet(FacetColumn::Level, &[("DEFAULT", 5), ("ERROR", 2)]),
+                facet(FacetColumn::Score, &[("quality", 7)]),
+            ],
+        }
+    }
+
+    fn wholes(text: &str) -> Vec<String> {
+        let further = further(text, &known()).into_iter();
+        further.map(|suggestion| suggestion.whole).collect()
+    }
+
+    #[test]
+    fn columns_come_by_their_beginning_and_lead_to_what_follows() {
+        assert_eq!(wholes("level:ERROR laten"), ["level:ERROR latency:"]);
+        assert_eq!(wholes("-sco")[0], "-score.");
+        assert!(wholes("meta").contains(&"metadata.".to_owned()));
+        assert_eq!(wholes("").len(), SHOWN);
+    }
+
+    #[test]
+    fn values_come_with_their_numbers_and_in_quotes_where_they_need_them() {
+        assert_eq!(wholes("name:two"), ["name:\"two words\" "]);
+        let level = further("level:", &known());
+        assert_eq!(level[0].note.raw(), "5 of the newest 10,000");
+        let titles: Vec<_> = level.iter().map(|one| one.title.raw()).collect();
+        assert_eq!(
+            titles[..5],
+            ["DEFAULT", "ERROR", "DEBUG", "WARNING", "="],
+            "known ones first, then those there can be, then operators"
+        );
+        assert_eq!(wholes("level:ERROR,warn"), ["level:ERROR,WARNING "]);
+        assert_eq!(wholes("score.qu"), ["score.quality:"]);
+        assert_eq!(wholes("score.quality:")[0], "score.quality:<");
+        assert!(wholes("latncy:").is_empty());
+    }
+}

@@ -1,0 +1,138 @@
+// How a filter may go on, under its field: columns, operators and values from the server, and filters that were asked
+// before. Without this script the field is one to type in. Markup comes from the server alone.
+"use strict";
+
+const field = document.querySelector("[data-suggests]");
+const list = document.getElementById("suggestions");
+const PAUSE = 80;
+const RECENT = 8;
+const key = `filters:${field.dataset.suggests}`;
+const slot = {};
+let waiting = 0;
+
+const options = () => Array.from(list.children);
+const marked = () => list.querySelector("[aria-selected=true]");
+
+function mark(option) {
+  marked()?.setAttribute("aria-selected", "false");
+  if (!option) {
+    field.removeAttribute("aria-activedescendant");
+    return;
+  }
+  option.setAttribute("aria-selected", "true");
+  field.setAttribute("aria-activedescendant", option.id);
+  option.scrollIntoView({ block: "nearest" });
+}
+
+function open(isOpen) {
+  list.hidden = !isOpen;
+  field.setAttribute("aria-expanded", String(isOpen));
+  if (!isOpen) mark(null);
+}
+
+function recent() {
+  try {
+    const all = JSON.parse(localStorage.getItem(key) ?? "[]");
+    return Array.isArray(all) ? all.filter((one) => typeof one === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+function remember() {
+  const own = new URLSearchParams(location.search).get("q")?.trim();
+  if (!own || document.querySelector(".terms .bad")) return;
+  try {
+    localStorage.setItem(key, JSON.stringify([own, ...recent().filter((one) => one !== own)].slice(0, RECENT)));
+  } catch {
+    // Without room, or where the browser keeps nothing, nothing is remembered.
+  }
+}
+
+function showRecent() {
+  const made = recent().map((text, at) => {
+    const option = document.getElementById("recent-filter").content.firstElementChild.cloneNode(true);
+    option.id = `recent-${at}`;
+    option.dataset.whole = text;
+    option.querySelector("bdi").textContent = text;
+    return option;
+  });
+  list.replaceChildren(...made);
+  open(made.length > 0);
+}
+
+async function ask() {
+  if (field.value === "") {
+    slot.abort?.abort();
+    showRecent();
+    return;
+  }
+  const before = field.value.slice(0, field.selectionStart);
+  const html = await askPart(slot, `${field.dataset.suggests}?q=${encodeURIComponent(before)}`);
+  // Without an answer the field is one to type in.
+  if (typeof html !== "string" || document.activeElement !== field) return;
+  list.innerHTML = html;
+  mark(null);
+  open(list.children.length > 0);
+}
+
+function choose(option) {
+  const before = option.dataset.whole;
+  const behind = field.value.slice(field.selectionStart);
+  field.value = before + (before.endsWith(" ") ? behind.trimStart() : behind);
+  field.setSelectionRange(before.length, before.length);
+  ask();
+}
+
+function close() {
+  clearTimeout(waiting);
+  slot.abort?.abort();
+  open(false);
+}
+
+field.setAttribute("role", "combobox");
+field.setAttribute("aria-autocomplete", "list");
+field.setAttribute("aria-controls", list.id);
+open(false);
+remember();
+
+field.addEventListener("input", () => {
+  clearTimeout(waiting);
+  // What is marked belongs to an older text.
+  mark(null);
+  waiting = setTimeout(ask, PAUSE);
+});
+field.addEventListener("keydown", (event) => {
+  if (event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
+  const all = list.hidden ? [] : options();
+  const at = all.indexOf(marked());
+  switch (event.key) {
+    case "ArrowDown":
+      if (all.length === 0) ask();
+      else mark(all[at + 1] ?? null);
+      break;
+    case "ArrowUp":
+      if (all.length === 0) return;
+      mark(at < 0 ? all.at(-1) : all[at - 1] ?? null);
+      break;
+    case "Enter":
+      // Nothing marked: the form is sent.
+      if (at < 0) return;
+      choose(all[at]);
+      break;
+    case "Escape":
+      if (list.hidden) return;
+      close();
+      break;
+    default: return;
+  }
+  event.preventDefault();
+  event.stopPropagation();
+});
+field.addEventListener("blur", close);
+// The field keeps the focus.
+list.addEventListener("pointerdown", (event) => event.preventDefault());
+list.addEventListener("click", (event) => {
+  const option = event.target.closest("[role=option]");
+  if (option) choose(option);
+});
