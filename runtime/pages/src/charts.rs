@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use perpend_domain::filter::{Filter, OBSERVATIONS};
-use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
+use perpend_domain::metrics::{Accumulator, Aggregation, Granularity, View};
 use perpend_domain::time::Timestamp;
 use perpend_ui::{Bar, Chart, Focus, Moment, Part, TracesQuery};
 use perpend_web::problem::Problem;
 
+use crate::questions::{Questions, Range};
 use crate::state::App;
 use crate::viewer::Viewer;
 
@@ -24,55 +24,31 @@ pub(super) struct Sums {
 pub(super) async fn sums(
     app: &App,
     viewer: &Viewer,
-    (from, to): (Timestamp, Timestamp),
+    range: Range,
     granularity: Option<Granularity>,
 ) -> Result<BTreeMap<Timestamp, Sums>, Problem> {
-    let view = View::Observations;
-    let metric = |name, aggregation| {
-        let measure = view.measure(name)?;
-        Some(Metric {
-            measure,
-            aggregation,
-        })
-    };
     let metrics = [
-        metric("count", Aggregation::Count),
-        metric("totalTokens", Aggregation::Sum),
-        metric("totalCost", Aggregation::Sum),
+        ("count", Aggregation::Count),
+        ("totalTokens", Aggregation::Sum),
+        ("totalCost", Aggregation::Sum),
     ];
-    let question = Question {
-        view,
-        with_booleans: false,
-        dimensions: view.dimension("level").into_iter().collect(),
-        metrics: metrics.into_iter().flatten().collect(),
-        filter: Filter {
-            conditions: vec![viewer.environments(OBSERVATIONS)],
-        },
-        from,
-        to,
-        granularity,
-        top: None,
-    };
-    let telemetry = &app.store.telemetry;
-    let groups = telemetry.metrics(&viewer.project, &question).await?;
+    let asked = Questions { app, viewer, range };
+    let groups = asked
+        .ask(View::Observations, &["level"], &metrics, granularity)
+        .await?;
     let mut all: BTreeMap<Timestamp, Sums> = BTreeMap::new();
     for group in &groups {
-        let sums = all.entry(group.at.unwrap_or(from)).or_default();
-        let value = |at: usize| number(group, &question, at);
-        sums.observations += value(0);
-        sums.tokens += value(1);
-        sums.cost += value(2);
+        let sums = all.entry(group.at.unwrap_or(range.0)).or_default();
+        let [n, tokens, cost] = [0, 1, 2].map(|at| group.values.get(at).map(Accumulator::total));
+        let n = n.map_or(0.0, |total| total.n as f64);
+        sums.observations += n;
+        sums.tokens += tokens.map_or(0.0, |total| total.sum);
+        sums.cost += cost.map_or(0.0, |total| total.sum);
         if group.dimensions.first().and_then(Option::as_deref) == Some("ERROR") {
-            sums.errors += value(0);
+            sums.errors += n;
         }
     }
     Ok(all)
-}
-
-fn number(group: &Group, question: &Question, at: usize) -> f64 {
-    let value = group.values.get(at).zip(question.metrics.get(at));
-    let value = value.and_then(|(value, metric)| value.result(metric, 0).as_f64());
-    value.unwrap_or_default()
 }
 
 /// A stretch of time.
@@ -101,11 +77,7 @@ impl Bucket {
 }
 
 /// The stretches of a range. The first one begins with the range, so that all of them add up to its figures.
-pub(super) fn buckets(
-    app: &App,
-    (from, to): (Timestamp, Timestamp),
-    granularity: Granularity,
-) -> Vec<Bucket> {
+pub(super) fn buckets(app: &App, (from, to): Range, granularity: Granularity) -> Vec<Bucket> {
     let now = app.web.clock.now();
     let mut at = from;
     let mut all = Vec::new();
@@ -124,12 +96,8 @@ pub(super) fn buckets(
 }
 
 /// Observations, tokens and cost over a time.
-pub(super) async fn of(
-    app: &App,
-    viewer: &Viewer,
-    range: (Timestamp, Timestamp),
-) -> Result<Vec<Chart>, Problem> {
-    let granularity = Granularity::for_range(range.0, range.1);
+pub(super) async fn of(app: &App, viewer: &Viewer, range: Range) -> Result<Vec<Chart>, Problem> {
+    let granularity = Questions { app, viewer, range }.granularity();
     let all = sums(app, viewer, range, Some(granularity)).await?;
     let base = viewer.base();
     let buckets = buckets(app, range, granularity);

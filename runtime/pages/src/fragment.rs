@@ -11,23 +11,23 @@ pub(super) fn page_of(address: &str) -> Option<String> {
         Some((path, query)) => (path, format!("?{query}")),
         None => (rest, String::new()),
     };
-    let of_list = |parameter: &str| {
+    let with = |page: &str, parameter: &str| {
         let sign = if query.is_empty() { '?' } else { '&' };
-        format!("{base}/traces{query}{sign}{parameter}")
+        format!("{base}{page}{query}{sign}{parameter}")
     };
     let segments: Vec<&str> = path.split('/').collect();
     if let ["traces", id, "peek"] = segments.as_slice() {
-        return Some(of_list(&format!("peek={}", perpend_ui::of_segment(id))));
+        let peek = format!("peek={}", perpend_ui::of_segment(id));
+        return Some(with("/traces", &peek));
     }
     if segments == ["trends"] {
-        let sign = if query.is_empty() { '?' } else { '&' };
-        return Some(format!("{base}{query}{sign}trends=1"));
+        return Some(with("", "trends=1"));
     }
     if segments == ["traces", "suggest"] {
         return Some(format!("{base}/traces{query}"));
     }
     if segments == ["traces", "facets"] {
-        return Some(of_list("facets=1"));
+        return Some(with("/traces", "facets=1"));
     }
     let mut segments = segments.into_iter();
     Some(match (segments.next(), segments.next()) {

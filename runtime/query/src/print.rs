@@ -127,7 +127,7 @@ fn quoted_if(is_quoted: bool, text: &str) -> String {
 }
 
 fn values(values: &[String]) -> String {
-    let values = values.iter().map(|value| quoted_if(false, value));
+    let values = values.iter().map(|value| printed(value));
     values.collect::<Vec<_>>().join(",")
 }
 

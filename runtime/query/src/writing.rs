@@ -12,7 +12,7 @@ use super::values::SCORE;
 pub struct Writing {
     /// In bytes of the text.
     pub at: Range<usize>,
-    /// What stands there already, without quotes.
+    /// The text of that range without its quotes, as far as it is typed.
     pub start: String,
     /// What it is a part of.
     pub part: Part,
@@ -145,6 +145,7 @@ pub fn writing(text: &str, columns: &'static [Column]) -> Writing {
 #[cfg(test)]
 mod tests {
     use perpend_domain::filter::TRACES;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -193,6 +194,15 @@ mod tests {
         ] {
             let wanted = (at..text.len(), start.to_owned(), part);
             assert_eq!(of(text), wanted, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_ends_in_a_part_of_it(text in "\\PC{0,40}|[-a-z.:,\"\\\\() =<>~üß]{0,40}") {
+            let Writing { at, .. } = writing(&text, TRACES);
+            prop_assert_eq!(at.end, text.len());
+            prop_assert!(text.is_char_boundary(at.start));
         }
     }
 }

@@ -221,12 +221,11 @@ impl Sql {
 
     /// The bare column is compared, so that its index serves.
     fn seconds(&mut self, sql: &str, order: Order, value: f64) -> String {
-        let bound = |sign, whole: i64| (sign, whole);
         let (sign, whole) = match order {
-            Order::AtLeast => bound(">=", first_micros(|seconds| seconds >= value)),
-            Order::Greater => bound(">=", first_micros(|seconds| seconds > value)),
-            Order::AtMost => bound("<", first_micros(|seconds| seconds > value)),
-            Order::Less => bound("<", first_micros(|seconds| seconds >= value)),
+            Order::AtLeast => (">=", first_micros(|seconds| seconds >= value)),
+            Order::Greater => (">=", first_micros(|seconds| seconds > value)),
+            Order::AtMost => ("<", first_micros(|seconds| seconds > value)),
+            Order::Less => ("<", first_micros(|seconds| seconds >= value)),
             Order::Equal | Order::NotEqual => {
                 let value = self.bind(value.into());
                 return format!(

@@ -80,16 +80,7 @@ function local() {
 const options = () => Array.from(list.querySelectorAll("[role=option]"));
 const marked = () => list.querySelector("[aria-selected=true]");
 
-function mark(option) {
-  marked()?.removeAttribute("aria-selected");
-  if (!option) {
-    field.removeAttribute("aria-activedescendant");
-    return;
-  }
-  option.setAttribute("aria-selected", "true");
-  field.setAttribute("aria-activedescendant", option.id);
-  option.scrollIntoView({ block: "nearest" });
-}
+const mark = (option) => markOption(field, list, option);
 
 /** Asks what the field finds. An answer that a newer question has overtaken is dropped. */
 async function ask() {

@@ -103,9 +103,9 @@ function pageOf(html) {
 
 /**
  * What the server answers; undefined when something newer was asked meanwhile, null when there is no answer. A session that
- * has run out, or a thing that is gone, is the whole page's business.
+ * has run out, or a thing that is gone, is the whole page's business: it is loaded again, unless something is being typed.
  */
-async function askPart(slot, path) {
+async function askPart(slot, path, reloads = true) {
   slot.abort?.abort();
   const mine = new AbortController();
   slot.abort = mine;
@@ -114,6 +114,7 @@ async function askPart(slot, path) {
   });
   if (answer === undefined || slot.abort !== mine) return undefined;
   if (answer?.redirected || [401, 403, 404].includes(answer?.status)) {
+    if (!reloads) return null;
     location.reload();
     return undefined;
   }
@@ -170,6 +171,18 @@ const whenSeen = new IntersectionObserver((seen) => {
   }
 }, { rootMargin: "200px" });
 
+/** Marks the option of a list that Enter in its field takes; none where there is none. */
+function markOption(field, list, option) {
+  list.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
+  if (!option) {
+    field.removeAttribute("aria-activedescendant");
+    return;
+  }
+  option.setAttribute("aria-selected", "true");
+  field.setAttribute("aria-activedescendant", option.id);
+  option.scrollIntoView({ block: "nearest" });
+}
+
 async function copy(text, what) {
   // Browsers offer this on secure addresses and on this machine only.
   const isDone = await navigator.clipboard?.writeText(text).then(() => true, () => false);
@@ -191,7 +204,7 @@ function onZoom(event) {
 function onClick(event) {
   const jump = event.target instanceof Element ? event.target.closest("[data-jumps]") : null;
   if (jump) {
-    // A place on this page is no step of its history.
+    // Without an entry in the browser's history, so that Back leads to the page before.
     event.preventDefault();
     const place = document.getElementById(jump.hash.slice(1));
     place?.scrollIntoView({ block: "start" });
@@ -317,6 +330,7 @@ const again = document.querySelector("[data-again]");
 if (again) {
   let left = Number(again.dataset.again);
   const count = setInterval(() => {
+    if (document.hidden) return;
     left -= 1;
     again.querySelector("b").textContent = String(Math.max(left, 0));
     if (left > 0) return;

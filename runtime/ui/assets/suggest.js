@@ -9,20 +9,14 @@ const RECENT = 8;
 const key = `filters:${field.dataset.suggests}`;
 const slot = {};
 let waiting = 0;
+// The text that the options go on from.
+let asked = "";
 
 const options = () => Array.from(list.children);
 const marked = () => list.querySelector("[aria-selected=true]");
 
-function mark(option) {
-  marked()?.setAttribute("aria-selected", "false");
-  if (!option) {
-    field.removeAttribute("aria-activedescendant");
-    return;
-  }
-  option.setAttribute("aria-selected", "true");
-  field.setAttribute("aria-activedescendant", option.id);
-  option.scrollIntoView({ block: "nearest" });
-}
+const mark = (option) => markOption(field, list, option);
+const before = () => field.value.slice(0, field.selectionStart);
 
 function open(isOpen) {
   list.hidden = !isOpen;
@@ -64,23 +58,28 @@ function showRecent() {
 async function ask() {
   if (field.value === "") {
     slot.abort?.abort();
+    asked = "";
     showRecent();
     return;
   }
-  const before = field.value.slice(0, field.selectionStart);
-  const html = await askPart(slot, `${field.dataset.suggests}?q=${encodeURIComponent(before)}`);
+  const text = before();
+  const html = await askPart(slot, `${field.dataset.suggests}?q=${encodeURIComponent(text)}`, false);
   // Without an answer the field is one to type in.
   if (typeof html !== "string" || document.activeElement !== field) return;
   list.innerHTML = html;
+  asked = text;
   mark(null);
   open(list.children.length > 0);
 }
 
 function choose(option) {
-  const before = option.dataset.whole;
-  const behind = field.value.slice(field.selectionStart);
-  field.value = before + (before.endsWith(" ") ? behind.trimStart() : behind);
-  field.setSelectionRange(before.length, before.length);
+  const { whole } = option.dataset;
+  // More was typed, or the caret moved, since these options came.
+  if (before() === asked) {
+    const behind = field.value.slice(field.selectionStart);
+    field.value = whole + (whole.endsWith(" ") ? behind.trimStart() : behind);
+    field.setSelectionRange(whole.length, whole.length);
+  }
   ask();
 }
 

@@ -412,6 +412,7 @@ fn the_overview_and_datasets_are_inert() {
         Trend::Latency(vec![figure], Some(chart("Latency", Part::Median))),
         Trend::Models(vec![ModelLine::new(HOSTILE, (1.0, 2.0, 3.0), 1.0)]),
         Trend::Scores(vec![score], 1),
+        Trend::Refused(text(HOSTILE)),
     ];
     let parts = trends.clone().map(|trend| checked(&TrendPage { trend }));
     assert!(parts[0].contains("1 in the middle"), "{}", parts[0]);

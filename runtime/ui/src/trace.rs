@@ -181,7 +181,7 @@ impl Detail {
             .any(|verdict| verdict.tone == Tone::Waiting)
     }
 
-    /// `2 scores, 3 rules made none`
+    /// `2 scores; 3 rules without one`
     fn scores_said(&self) -> String {
         let scores = many(self.scores.len() as u64, "score");
         match self.verdicts.len() as u64 {

@@ -26,9 +26,11 @@ pub enum Trend {
     Models(Vec<ModelLine>),
     /// The names with most scores, and how many names are not shown.
     Scores(Vec<ScoreTrend>, usize),
+    /// Why it cannot be added up, and what would need less.
+    Refused(Text),
 }
 
-/// Where one stands on the overview.
+/// The place of a trend on the overview: filled in, or with the address that fills it.
 #[derive(Clone, Debug)]
 pub struct Later {
     /// What it is about.

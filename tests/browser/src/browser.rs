@@ -238,7 +238,7 @@ impl Browser {
     /// Waits until the page is loaded and a script expression is true.
     ///
     /// # Errors
-    /// When it does not become true; what the page shows stands in it.
+    /// When it does not become true; the error contains the text of the page.
     pub async fn wait_for(&self, expression: &str) -> Result<()> {
         let loaded = format!("document.readyState === 'complete' && ({expression})");
         let begun = Instant::now();

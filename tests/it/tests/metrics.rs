@@ -332,7 +332,17 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
     let empty = "?from=2020-01-01&to=2020-01-02&trends=1";
     let empty = visitor.page(empty).await;
     assert!(empty.contains("<b>–</b>") && empty.contains("Nothing was scored in this range"));
-    let odd = format!("{}/_/trends?part=all", visitor.base);
-    assert_eq!(visitor.client.get(&odd).await.unwrap().status, 400);
+    for odd in [
+        "part=all",
+        "part=scores&from=2026-03-02&to=2026-03-01",
+        "part=scores&part=models",
+    ] {
+        let odd = format!("{}/_/trends?{odd}", visitor.base);
+        assert_eq!(visitor.client.get(&odd).await.unwrap().status, 400);
+    }
+    // Where no time is chosen, the users are those of the time that is shown.
+    let usual = visitor.page("/_/trends?part=latency").await;
+    let users = format!("{}/users?from=-7d", visitor.base);
+    assert!(usual.contains(&users), "{usual}");
     app.stop().await.unwrap();
 }

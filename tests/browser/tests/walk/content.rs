@@ -78,6 +78,16 @@ async fn shows_messages(visitor: &Visitor) -> Result<()> {
         .wait_for("document.querySelector('#detail img').naturalWidth === 1 && document.querySelector('#detail img').complete")
         .await?;
     browser
+        .eval("document.querySelector('#detail [data-zooms]').click()")
+        .await?;
+    browser
+        .expect("document.getElementById('zoom').open && document.querySelector('#zoom img').src === document.querySelector('#detail img').src")
+        .await?;
+    browser.click("#zoom button").await?;
+    browser
+        .expect("!document.getElementById('zoom').open")
+        .await?;
+    browser
         .eval("document.querySelector('#detail audio').load()")
         .await?;
     browser

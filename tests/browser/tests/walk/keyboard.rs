@@ -58,6 +58,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             "the_list_of_keys_opens_takes_the_focus_and_closes",
             lists_keys,
         ),
+        shared.test(
+            Place::Demo,
+            "single_keys_lead_to_time_environments_order_columns_values_and_scores",
+            leads_by_keys,
+        ),
     ]
 }
 
@@ -138,5 +143,45 @@ async fn lists_keys(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("location.pathname.endsWith('/sessions')")
         .await?;
+    visitor.assert_quiet().await
+}
+
+async fn leads_by_keys(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    visitor.open("/traces").await?;
+    let on = "document.activeElement";
+    for (key, is_there) in [
+        ("t", "matches('.focus > summary')"),
+        ("E", "matches('.focus [name=env]')"),
+        ("s", "matches('[name=sort]')"),
+        ("c", "matches('.picker > summary')"),
+        ("v", "matches('.picker > summary')"),
+    ] {
+        browser.eval("document.activeElement.blur()").await?;
+        browser.press(key).await?;
+        let is_open = format!("({on}.closest('details')?.open ?? true)");
+        browser
+            .expect(&format!("{on}.{is_there} && {is_open}"))
+            .await?;
+    }
+    let ticket = "name%3A%22support+ticket%22";
+    visitor.open(&format!("/traces?q={ticket}")).await?;
+    browser.click("tbody .name").await?;
+    browser
+        .wait_for("document.getElementById('pane-scores') !== null")
+        .await?;
+    browser.press("w").await?;
+    browser
+        .expect(&format!("{on}.id === 'pane-scores'"))
+        .await?;
+    // The link above the content leads there too, and leaves the history as it is.
+    browser.eval("document.activeElement.blur()").await?;
+    let before = browser.eval("[history.length, location.href]").await?;
+    browser.click("[data-jumps]").await?;
+    browser
+        .expect(&format!("{on}.id === 'pane-scores'"))
+        .await?;
+    ensure!(browser.eval("[history.length, location.href]").await? == before);
     visitor.assert_quiet().await
 }

@@ -1,0 +1,67 @@
+//! Questions of the overview about many rows: a range of time, in the environments that are looked at.
+
+use perpend_domain::filter::{Filter, OBSERVATIONS, SCORES, TRACES};
+use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
+use perpend_domain::time::Timestamp;
+use perpend_web::problem::Problem;
+
+use crate::state::App;
+use crate::viewer::Viewer;
+
+/// From one instant to before another.
+pub(super) type Range = (Timestamp, Timestamp);
+
+/// What is asked about a range.
+#[derive(Clone, Copy)]
+pub(super) struct Questions<'a> {
+    pub(super) app: &'a App,
+    pub(super) viewer: &'a Viewer,
+    pub(super) range: Range,
+}
+
+impl Questions<'_> {
+    /// The stretches that a chart of the range is drawn in.
+    pub(super) fn granularity(&self) -> Granularity {
+        Granularity::for_range(self.range.0, self.range.1)
+    }
+
+    /// The groups of metrics, named as the API names them, by dimensions.
+    pub(super) async fn ask(
+        &self,
+        view: View,
+        dimensions: &[&str],
+        metrics: &[(&str, Aggregation)],
+        granularity: Option<Granularity>,
+    ) -> Result<Vec<Group>, Problem> {
+        let columns = match view {
+            View::Traces => TRACES,
+            View::Observations => OBSERVATIONS,
+            _ => SCORES,
+        };
+        let metric = |(name, aggregation): &(&str, Aggregation)| {
+            let measure = view.measure(name)?;
+            Some(Metric {
+                measure,
+                aggregation: *aggregation,
+            })
+        };
+        let question = Question {
+            view,
+            with_booleans: view == View::ScoresNumeric,
+            dimensions: dimensions
+                .iter()
+                .filter_map(|name| view.dimension(name))
+                .collect(),
+            metrics: metrics.iter().filter_map(metric).collect(),
+            filter: Filter {
+                conditions: vec![self.viewer.environments(columns)],
+            },
+            from: self.range.0,
+            to: self.range.1,
+            granularity,
+            top: None,
+        };
+        let telemetry = &self.app.store.telemetry;
+        Ok(telemetry.metrics(&self.viewer.project, &question).await?)
+    }
+}
