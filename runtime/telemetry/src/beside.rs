@@ -6,7 +6,7 @@ use perpend_sql::Arg;
 
 use super::refresh;
 use super::trace_order::{Ordered, Part};
-use super::trace_shape::Shape;
+use super::trace_shape::{Shape, Way};
 use crate::{Error, Telemetry, TraceCursor, TracesFrom};
 
 impl Telemetry {
@@ -41,11 +41,11 @@ impl Telemetry {
             return Ok([None, None]);
         };
         let is_postgres = self.pool.is_postgres();
-        let led = Shape::new(project, tenant, query, is_postgres, false);
+        let led = Shape::new(project, tenant, query, is_postgres, Way::Any);
         // Where no index leads, the list is walked in its own order from the cursor on.
         let shape = match led.has_lead {
             true => led,
-            false => Shape::new(project, tenant, query, is_postgres, true),
+            false => Shape::new(project, tenant, query, is_postgres, Way::InTime),
         };
         let list = Ordered::new(&shape, project, query, false);
         let mut beside = [None, None];

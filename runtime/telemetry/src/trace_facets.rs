@@ -8,7 +8,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_sql::Sql;
 
-use super::trace_shape::Shape;
+use super::trace_shape::{Shape, Way};
 use crate::{Error, Telemetry};
 
 /// Values of a column that are told; one more is read to know whether there are others.
@@ -76,7 +76,7 @@ impl Telemetry {
             filter: filter.clone(),
             ..TraceQuery::default()
         };
-        let shape = Shape::new(project, tenant, &query, is_postgres, true);
+        let shape = Shape::new(project, tenant, &query, is_postgres, Way::InTime);
         let mut sql = Sql {
             text: String::new(),
             args: shape.args,
@@ -144,7 +144,7 @@ impl Telemetry {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(nothing);
         };
-        let shape = Shape::new(project, tenant, &query, self.pool.is_postgres(), false);
+        let shape = Shape::new(project, tenant, &query, self.pool.is_postgres(), Way::Any);
         if !shape.is_told_by_columns() {
             let tested = self.traces_tested(project, &query, max_tested).await?;
             return Ok(tested.total.unwrap_or_default());

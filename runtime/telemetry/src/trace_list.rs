@@ -20,11 +20,11 @@ use super::row::{READ, READ_TRACE, TraceRow};
 use super::search::Search;
 use super::trace_marks::asks_root;
 use super::trace_order::{Ordered, Part};
-use super::trace_shape::Shape;
+use super::trace_shape::{Shape, Way};
 use crate::{Error, Telemetry};
 use perpend_domain::telemetry::StoredTrace;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
-use perpend_sql::{Arg, query_scalar, value_list};
+use perpend_sql::{Arg, Sql, query_scalar, value_list};
 
 /// Traces looked at in one go where a part of the filter is tested in memory.
 const SCAN: usize = 500;
@@ -32,6 +32,8 @@ const SCAN: usize = 500;
 const BLOCK: u64 = 2_000;
 /// The first time: most pages are full by then.
 const FIRST_BLOCK: u64 = 250;
+/// Traces next to the beginning of a page whose scores are looked for one by one. Tests reach both sides with few.
+const NEAR: u64 = if cfg!(test) { 4 } else { 2_000 };
 /// So few are sorted rather than looked for in the order of time.
 const FEW: u64 = 5_000;
 /// From so many traces on, the way to a page is cut short.
@@ -48,7 +50,7 @@ pub(super) fn ordered(
     query: &TraceQuery,
     from: Option<&crate::TraceCursor>,
 ) -> Vec<String> {
-    let shape = Shape::new(project, 1, query, false, true);
+    let shape = Shape::new(project, 1, query, false, Way::InTime);
     Ordered::new(&shape, project, query, false).first_rows(from)
 }
 
@@ -154,14 +156,17 @@ impl Telemetry {
         refresh::of_tenant(&self.pool, tenant).await?;
         let is_postgres = self.pool.is_postgres();
         let find = async |query: &TraceQuery, from| {
-            let shape = Shape::new(project, tenant, query, is_postgres, false);
+            let shape = Shape::new(project, tenant, query, is_postgres, Way::Any);
             match shape.rest.is_empty() {
                 true => {
                     let max = bounds.max_counted;
                     self.page_of((project, tenant), query, from, (shape, max))
                         .await
                 }
-                false => self.scan_traces(project, query, from, &shape, bounds).await,
+                false => {
+                    self.scan_traces((project, tenant), query, from, &shape, bounds)
+                        .await
+                }
             }
         };
         let found = find(query, from).await?;
@@ -232,7 +237,7 @@ impl Telemetry {
         let is_sorted = !is_postgres && !shape.has_lead && is_few;
         let shape = match shape.has_lead || is_few {
             true => shape,
-            false => Shape::new(project, tenant, query, is_postgres, true),
+            false => Shape::new(project, tenant, query, is_postgres, Way::InTime),
         };
         let list = Ordered::new(&shape, project, query, is_sorted);
         let limit = u64::from(query.limit);
@@ -354,7 +359,7 @@ impl Telemetry {
     /// is read block by block, no further than the page; else at once, in time in step with its size.
     async fn scan_traces(
         &self,
-        project: &ProjectId,
+        (project, tenant): (&ProjectId, i64),
         query: &TraceQuery,
         from: Option<&TracesFrom>,
         shape: &Shape,
@@ -368,9 +373,20 @@ impl Telemetry {
         };
         let is_bounded = from.is_some() || bounds.max_counted.is_some();
         let wanted = is_bounded.then_some(skip + limit + 1);
-        let scanned = self
-            .scan(project, (&list, shape), from, (bounds.max_tested, wanted))
-            .await?;
+        let near = match wanted {
+            Some(wanted) if shape.gathers && query.order == TraceOrder::Timestamp => {
+                self.scan_near((project, tenant), query, from, wanted)
+                    .await?
+            }
+            _ => None,
+        };
+        let scanned = match near {
+            Some(scanned) => scanned,
+            None => {
+                self.scan(project, (&list, shape), from, (bounds.max_tested, wanted))
+                    .await?
+            }
+        };
         let mut passing = scanned.passing;
         let mut found = Found {
             n_left: scanned.n_left,
@@ -398,6 +414,52 @@ impl Telemetry {
         }
         found.numbers = passing;
         Ok(found)
+    }
+
+    /// At least the first `wanted` that pass, where they are among the traces next to the beginning: so the scores of a few
+    /// are read, and not all that have the name.
+    async fn scan_near(
+        &self,
+        (project, tenant): (&ProjectId, i64),
+        query: &TraceQuery,
+        from: Option<&TracesFrom>,
+        wanted: usize,
+    ) -> Result<Option<Scanned>, Error> {
+        let (cursor, backwards) = match from {
+            Some(from) => (from.cursor(), from.is_backwards()),
+            None => (None, false),
+        };
+        let (direction, beyond, within) = match query.ascending != backwards {
+            true => ("ASC", ">=", "<="),
+            false => ("DESC", "<=", ">="),
+        };
+        let mut sql = Sql::default();
+        let tenant_at = sql.bind(tenant.into());
+        sql.push(&format!(
+            "SELECT t.started_at FROM traces t WHERE t.tenant = {tenant_at}"
+        ));
+        if let Some(cursor) = cursor {
+            let at = sql.bind(cursor.at.as_micros().into());
+            sql.push(&format!(" AND t.started_at {beyond} {at}"));
+        }
+        sql.push(&format!(
+            " ORDER BY t.started_at {direction} LIMIT 1 OFFSET {NEAR}"
+        ));
+        let last = self.trace_numbers(&sql.text, &sql.args).await?;
+        let last = last.first().copied();
+        let shape = Shape::new(project, tenant, query, false, Way::OneByOne);
+        let list = Ordered::new(&shape, project, query, false);
+        let list = match last {
+            Some(last) => list.narrowed(|sql| {
+                let last = sql.bind(last.into());
+                sql.push(&format!(" AND {} {within} {last}", shape.start));
+            }),
+            None => list,
+        };
+        let max = (u64::MAX, Some(wanted));
+        let scanned = self.scan(project, (&list, &shape), from, max).await?;
+        let is_enough = last.is_none() || wanted <= scanned.passing.len();
+        Ok(is_enough.then_some(scanned))
     }
 
     /// Those that pass: all of them, or at least the first `wanted`, out of the first `max` of the list or beyond a cursor.

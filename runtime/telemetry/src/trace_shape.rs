@@ -88,6 +88,17 @@ fn from_traces(tenant: &str, has_errors: bool) -> String {
     format!(" FROM traces t{index} WHERE t.tenant = {tenant}")
 }
 
+/// Which index may lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The one that leaves least.
+    Any,
+    /// One in the order of time.
+    InTime,
+    /// The same, and the scores of a trace are looked for at each trace: for few of them, of SQLite alone.
+    OneByOne,
+}
+
 /// How the rows of a list are found.
 pub(super) struct Shape {
     /// `FROM ... WHERE ...`, without the traces where an index beside them tells all.
@@ -103,21 +114,22 @@ pub(super) struct Shape {
     /// Its start.
     pub(super) start: &'static str,
     pub(super) has_lead: bool,
+    /// All that have a score of some name are gathered before the first row is there.
+    pub(super) gathers: bool,
 }
 
 impl Shape {
-    /// `in_time`: by no index but those in the order of time.
     pub(super) fn new(
         project: &ProjectId,
         tenant: i64,
         query: &TraceQuery,
         is_postgres: bool,
-        in_time: bool,
+        way: Way,
     ) -> Self {
         let filter: &Filter = &query.filter;
         // In the order of a score the scores lead.
         let by_score = matches!(query.order, TraceOrder::Score(_));
-        let lead = lead(filter).filter(|_| !by_score);
+        let lead = lead(filter).filter(|_| !by_score && way != Way::OneByOne);
         let lead_at = lead.map(|(_, at)| at);
         let mark = match lead {
             Some((MARKS_BEFORE, at)) => Marked::of(&filter.conditions[at]),
@@ -130,7 +142,8 @@ impl Shape {
         };
         let mut sql = Sql::default();
         let of_tenant = sql.bind(tenant.into());
-        let hides = !is_postgres && (lead.is_some() || in_time || by_score);
+        let hides = !is_postgres && (lead.is_some() || way != Way::Any || by_score);
+        let mut gathers = false;
         let mut rest = Vec::new();
         let mut reads_trace = false;
         for (at, condition) in filter.conditions.iter().enumerate() {
@@ -158,7 +171,7 @@ impl Shape {
             }
             if !sql.condition(condition, column, is_postgres) {
                 push_prefilter(&mut sql, condition, is_postgres);
-                push_scored(&mut sql, condition, project);
+                gathers |= push_scored(&mut sql, condition, project, way);
                 rest.push(condition.clone());
             }
         }
@@ -191,6 +204,7 @@ impl Shape {
             number,
             start,
             has_lead: lead.is_some(),
+            gathers: gathers && !is_postgres,
         }
     }
 
@@ -211,8 +225,8 @@ impl Shape {
 /// More than the mean of a few thousand numbers is off by, as a part of it.
 const ROUNDED: f64 = 1e-9;
 
-/// Appends what every trace meets that has the score a condition asks for.
-fn push_scored(sql: &mut Sql, condition: &Condition, project: &ProjectId) {
+/// Appends what every trace meets that has the score a condition asks for; whether there is such a thing.
+fn push_scored(sql: &mut Sql, condition: &Condition, project: &ProjectId, way: Way) -> bool {
     let needs_score = match &condition.test {
         Test::MemberNumber(..) | Test::MemberIs(..) => true,
         Test::CategoryAnyOf(_, values) => values.iter().all(|value| !value.is_empty()),
@@ -240,9 +254,17 @@ fn push_scored(sql: &mut Sql, condition: &Condition, project: &ProjectId) {
             }
             None => String::new(),
         };
-        sql.push(&format!(
-            " AND t.trace_id IN (SELECT s.trace_id FROM scores s \
-             WHERE s.project_id = {project} AND s.name = {name}{number})"
-        ));
+        let named = format!("s.project_id = {project} AND s.name = {name}{number}");
+        sql.push(&match way {
+            Way::OneByOne => format!(
+                " AND EXISTS (SELECT 1 FROM scores s INDEXED BY scores_by_trace \
+                 WHERE s.trace_id = t.trace_id AND {named})"
+            ),
+            Way::Any | Way::InTime => {
+                format!(" AND t.trace_id IN (SELECT s.trace_id FROM scores s WHERE {named})")
+            }
+        });
+        return true;
     }
+    false
 }

@@ -386,3 +386,43 @@ async fn a_filter_on_a_score_holds_for_the_mean_of_its_numbers_as_memory_adds_th
     })
     .await;
 }
+
+/// A page may be full with traces next to its beginning, or need those far behind: the list is the same.
+#[tokio::test]
+async fn a_list_of_traces_with_a_score_is_whole_wherever_they_stand() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let steps = (1..=24).map(|n| with_figures(n, None)).collect();
+        let write = store.telemetry.write_batch(&p, batch(steps), at(0));
+        write.await.unwrap();
+        // Newest first: four next to each other, none for long, one, none, and two at the end.
+        let with_score = [24, 23, 22, 21, 9, 2, 1];
+        let scores: Vec<NewScore> = with_score
+            .iter()
+            .map(|n| score(&format!("s{n}"), Subject::Trace(trace_id(*n)), "quality", 0.25))
+            // Not low, and not about the trace.
+            .chain([
+                score("high", Subject::Trace(trace_id(20)), "quality", 0.75),
+                score("step", Subject::Observation(trace_id(19), span_id(19)), "quality", 0.0),
+            ])
+            .collect();
+        store.telemetry.put_scores(&p, &scores, at(0)).await.unwrap();
+        for ascending in [false, true] {
+            let low = json!([{"type": "numberObject", "column": "scores_avg", "key": "quality", "operator": "<", "value": 0.5}]);
+            let query = TraceQuery {
+                filter: filter(low),
+                ascending,
+                ..TraceQuery::default()
+            };
+            let mut expected = with_score.map(trace_id).to_vec();
+            if ascending {
+                expected.reverse();
+            }
+            for bounds in [BOUNDS, FEW_COUNTED] {
+                let (forth, back) = walked(&store, &p, &query, bounds).await;
+                assert_eq!((&forth, &back), (&expected, &expected), "{ascending}");
+            }
+        }
+    })
+    .await;
+}
