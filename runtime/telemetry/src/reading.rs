@@ -4,11 +4,14 @@
 
 use std::collections::HashSet;
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::telemetry::{
     Bone, SessionSpan, StoredObservation, StoredTrace, TraceVersion, Within,
 };
 use perpend_domain::time::Timestamp;
+use serde::de::Error as _;
+use serde::{Deserialize as _, Deserializer};
 
 use super::refresh;
 use super::rollup::IS_STEP;
@@ -20,6 +23,8 @@ use perpend_sql::{Arg, Sql};
 const MAX_USERS: u32 = 100;
 
 perpend_sql::record! {
+    // Also read from JSON, as an array in this order.
+    #[derive(serde::Deserialize)]
     struct BoneRow {
         id: String,
         parent_id: Option<String>,
@@ -33,13 +38,26 @@ perpend_sql::record! {
         input_tokens: Option<i64>,
         output_tokens: Option<i64>,
         total_tokens: Option<i64>,
+        #[serde(deserialize_with = "written")]
         total_cost: Option<f64>,
     }
+}
+
+/// A number that is written as text: SQLite leaves the last digits of one away when it writes JSON.
+fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    let text = Option::<&str>::deserialize(from)?;
+    let number = text.map(str::parse);
+    number.transpose().map_err(D::Error::custom)
 }
 
 /// Columns read, as [`BoneRow`] names them, from `observations o`.
 const READ_BONE: &str = "o.id, o.parent_id, o.kind, o.name, o.level, o.started_at, o.ended_at, o.first_token_at, o.model, \
     o.input_tokens, o.output_tokens, o.total_tokens, o.total_cost";
+const TOTAL_COST: &str = "o.total_cost";
+/// Steps that are read as one text: some megabytes.
+const PER_PART: i64 = 12_500;
+/// Such texts at a time.
+const AT_ONCE: usize = 2;
 
 impl BoneRow {
     /// The database does not add the tokens up: a sum of two could be too large for it.
@@ -138,13 +156,54 @@ impl Telemetry {
         let Some(tenant) = self.tenant(project).await? else {
             return Ok(Vec::new());
         };
-        let sql = format!(
-            "SELECT {READ_BONE} FROM traces t JOIN observations o ON o.trace = t.number \
-             WHERE t.tenant = $1 AND t.trace_id = $2 AND {IS_STEP}"
-        );
+        let ends = "SELECT t.number, MIN(o.seq), MAX(o.seq), COUNT(*) FROM traces t \
+                    JOIN observations o ON o.trace = t.number WHERE t.tenant = $1 AND t.trace_id = $2 \
+                    GROUP BY t.number";
         let args = [tenant.into(), Arg::Text(Some(trace.to_string().into()))];
-        let rows: Vec<BoneRow> = self.pool.select(&sql, &args).await?;
-        rows.into_iter().map(BoneRow::bone).collect()
+        let ends: Vec<(i64, i64, i64, i64)> = self.pool.select(ends, &args).await?;
+        let Some((number, first, last, n)) = ends.into_iter().next() else {
+            return Ok(Vec::new());
+        };
+        let n_parts = 1 + n / PER_PART;
+        let width = 1 + (last - first) / n_parts;
+        let parts = (0..n_parts).map(|at| first + at * width);
+        let parts = parts.map(|from| self.packed_steps(number, from, from + width));
+        let parts: Vec<Vec<Bone>> = stream::iter(parts)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?;
+        Ok(parts.into_iter().flatten().collect())
+    }
+
+    /// The steps of a trace that were stored from one place up to another, as one text: for many rows, a row each costs more
+    /// than reading them.
+    async fn packed_steps(&self, trace: i64, from: i64, to: i64) -> Result<Vec<Bone>, Error> {
+        let (list, row, cost) = match self.pool.is_postgres() {
+            true => ("json_agg", "json_build_array", "CAST(o.total_cost AS TEXT)"),
+            false => (
+                "json_group_array",
+                "json_array",
+                "format('%!.17g', o.total_cost)",
+            ),
+        };
+        let columns = READ_BONE.strip_suffix(TOTAL_COST).unwrap_or(READ_BONE);
+        let sql = format!(
+            "SELECT CAST({list}({row}({columns}CASE WHEN o.total_cost IS NOT NULL THEN {cost} END)) AS TEXT) \
+             FROM observations o WHERE o.trace = $1 AND o.seq >= $2 AND o.seq < $3 AND {IS_STEP}"
+        );
+        let args = [trace.into(), from.into(), to.into()];
+        let packed: Vec<(Option<String>,)> = self.pool.select(&sql, &args).await?;
+        let Some((Some(packed),)) = packed.into_iter().next() else {
+            return Ok(Vec::new());
+        };
+        let unpack = move || {
+            let rows: Vec<BoneRow> =
+                serde_json::from_str(&packed).map_err(|error| wrong("observation", error))?;
+            rows.into_iter().map(BoneRow::bone).collect()
+        };
+        tokio::task::spawn_blocking(unpack)
+            .await
+            .map_err(|error| wrong("observation", error))?
     }
 
     /// Observations of one trace by their ids, with content, in no particular order.
