@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::setup::Variables;
 use crate::shell::{self, coloured};
-use crate::{generate, house, rooms, setup, tests, tidy};
+use crate::tests::Built;
+use crate::{docs, generate, house, rooms, setup, tests, tidy};
 
 /// What to check.
 #[derive(clap::Args)]
@@ -27,7 +28,9 @@ enum Work {
     Cargo(&'static [&'static str]),
     /// Sentences about what is wrong; none when all is well.
     Look(fn() -> anyhow::Result<Vec<String>>),
+    Build,
     Tests,
+    Docs,
     Examples,
 }
 
@@ -59,17 +62,9 @@ const STEPS: &[Step] = &[
         work: Work::Look(tidy::violations),
     },
     Step {
-        name: "clippy",
-        about: "lints as errors",
-        work: Work::Cargo(&[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--locked",
-            "--",
-            "-D",
-            "warnings",
-        ]),
+        name: "build",
+        about: "all of it compiles, lints as errors",
+        work: Work::Build,
     },
     Step {
         name: "tests",
@@ -78,14 +73,9 @@ const STEPS: &[Step] = &[
         work: Work::Tests,
     },
     Step {
-        name: "doc-tests",
-        about: "examples in docstrings",
-        work: Work::Cargo(&["test", "--workspace", "--doc", "--locked"]),
-    },
-    Step {
         name: "docs",
-        about: "docstrings build without warnings",
-        work: Work::Cargo(&["doc", "--workspace", "--no-deps", "--locked"]),
+        about: "docstrings: examples run, no warnings",
+        work: Work::Docs,
     },
     Step {
         name: "generated",
@@ -126,10 +116,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         return Ok(true);
     }
     let n_wanted = wanted().count();
-    let mut tools = None;
+    let mut made = Made::default();
     if wanted().any(|step| matches!(step.work, Work::Tests)) {
         setup::system()?;
-        tools = Some(thread::spawn(setup::toolchains));
+        made.tools = Some(thread::spawn(setup::toolchains));
     }
     let mut outcomes = Vec::new();
     for (at, step) in wanted().enumerate() {
@@ -140,7 +130,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
             step.about
         );
         let begun = Instant::now();
-        let passed = perform(&step.work, &mut tools)?;
+        let passed = perform(&step.work, &mut made)?;
         outcomes.push(Outcome {
             step,
             passed,
@@ -158,26 +148,39 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
     report(&outcomes, n_wanted, args.json)
 }
 
-/// What is installed meanwhile.
-type Tools = Option<JoinHandle<anyhow::Result<Variables>>>;
+/// What a step leaves to those behind it.
+#[derive(Default)]
+struct Made {
+    /// What is installed meanwhile.
+    tools: Option<JoinHandle<anyhow::Result<Variables>>>,
+    built: Option<Built>,
+}
 
-fn perform(work: &Work, tools: &mut Tools) -> anyhow::Result<bool> {
+fn perform(work: &Work, made: &mut Made) -> anyhow::Result<bool> {
     match work {
-        Work::Cargo(args) => {
-            let mut command = shell::cargo(args);
-            command.env("RUSTDOCFLAGS", "-D warnings");
-            Ok(command.status()?.success())
-        }
+        Work::Cargo(args) => Ok(shell::cargo(args).status()?.success()),
         Work::Look(look) => {
             let found = look()?;
             found.iter().for_each(|sentence| eprintln!("  {sentence}"));
             Ok(found.is_empty())
         }
-        Work::Tests => tests::run(|| match tools.take().map(JoinHandle::join) {
-            Some(Ok(variables)) => variables,
-            Some(Err(_)) => anyhow::bail!("a thread panicked"),
-            None => setup::toolchains(),
-        }),
+        Work::Build => {
+            made.built = tests::build()?;
+            Ok(made.built.is_some())
+        }
+        Work::Tests => {
+            let built = match made.built.take() {
+                Some(built) => Some(built),
+                None => tests::build()?,
+            };
+            let variables = match made.tools.take().map(JoinHandle::join) {
+                Some(Ok(variables)) => variables?,
+                Some(Err(_)) => anyhow::bail!("a thread panicked"),
+                None => setup::toolchains()?,
+            };
+            built.map_or(Ok(false), |built| tests::run(built, &variables))
+        }
+        Work::Docs => docs::run(),
         Work::Examples => examples(),
     }
 }

@@ -19,7 +19,8 @@ const DOCUMENTS: &[(&str, &str)] = &[
 /// What a program of the workspace prints. It is built with the features that the tests build it with: alone it
 /// would have others, and most of its dependencies would be compiled again.
 fn printed(program: &str, args: &[&str]) -> anyhow::Result<String> {
-    let built = shell::cargo(&["build", "--quiet", "--workspace", "--bin", program]).status()?;
+    let build = ["build", "--quiet", "--workspace", "--bin", program];
+    let built = shell::linting_cargo(&build)?.status()?;
     anyhow::ensure!(built.success(), "{program} does not build");
     let path = shell::target_dir()?.join("debug").join(program);
     let out = Command::new(path)

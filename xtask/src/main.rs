@@ -3,6 +3,7 @@
 mod check;
 mod contract;
 mod demo;
+mod docs;
 mod generate;
 mod house;
 mod package;
@@ -53,6 +54,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = docs::stand_in() {
+        return code;
+    }
     let outcome = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),

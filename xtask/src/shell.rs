@@ -35,6 +35,37 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// The same for what compiles: crates of the workspace are linted in the pass that compiles them, and a warning is an
+/// error. Clippy alone would check all libraries first, in a form that no test can be linked with.
+pub(crate) fn linting_cargo(args: &[&str]) -> anyhow::Result<Command> {
+    let mut command = cargo(args);
+    command
+        .env("RUSTC_WORKSPACE_WRAPPER", clippy_driver()?)
+        .env("CLIPPY_ARGS", LINTS);
+    Ok(command)
+}
+
+/// As `cargo clippy -- -D warnings` hands them over.
+const LINTS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
+
+fn clippy_driver() -> anyhow::Result<PathBuf> {
+    let driver = sysroot()?.join("bin/clippy-driver");
+    anyhow::ensure!(
+        driver.is_file(),
+        "clippy is not installed: rustup component add clippy"
+    );
+    Ok(driver)
+}
+
+/// The folder of the toolchain in use.
+pub(crate) fn sysroot() -> anyhow::Result<PathBuf> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut command = Command::new(rustc);
+    command.args(["--print", "sysroot"]).current_dir(root());
+    let out = command.output().context("rustc")?;
+    Ok(String::from_utf8(out.stdout)?.trim().into())
+}
+
 /// What `cargo metadata` says of the workspace's own packages.
 pub(crate) fn metadata() -> anyhow::Result<serde_json::Value> {
     let out = cargo(&["metadata", "--format-version=1", "--no-deps"]).output()?;

@@ -1,4 +1,4 @@
-//! Every test of the workspace: built at once, and then run, as many programs at a time as there are processors.
+//! All of the workspace, built at once, and then its tests, as many programs at a time as there are processors.
 //!
 //! A program runs several tests at a time, because many wait, for a limit to pass or for another process. With more
 //! programs the processors would do no more, and each test would only take longer. The program `perpend` is built
@@ -23,10 +23,7 @@ use crate::shell::{self, coloured};
 const BUILD: &[&str] = &[
     "build",
     "--workspace",
-    "--lib",
-    "--bin",
-    "perpend",
-    "--tests",
+    "--all-targets",
     "--locked",
     "--message-format=json-render-diagnostics",
 ];
@@ -57,7 +54,7 @@ struct Program {
 
 /// What a build gave.
 #[derive(Default)]
-struct Built {
+pub(crate) struct Built {
     tests: Vec<Program>,
     /// The program `perpend`.
     perpend: Option<PathBuf>,
@@ -77,12 +74,8 @@ pub(crate) fn walk(variables: &Variables) -> anyhow::Result<bool> {
     perform(walk, &perpend, &logs, variables)
 }
 
-/// Builds and runs all of them; `true` when all passed. What they need besides is waited for in between.
-pub(crate) fn run(variables: impl FnOnce() -> anyhow::Result<Variables>) -> anyhow::Result<bool> {
-    let Some(mut built) = build()? else {
-        return Ok(false);
-    };
-    let variables = variables()?;
+/// Runs all of them; `true` when all passed.
+pub(crate) fn run(mut built: Built, variables: &Variables) -> anyhow::Result<bool> {
     let perpend = built.perpend.context("no program perpend was built")?;
     let rank = |program: &Program| {
         let at = LONGEST
@@ -103,7 +96,7 @@ pub(crate) fn run(variables: impl FnOnce() -> anyhow::Result<Variables>) -> anyh
                 let Some(program) = next else {
                     return Ok(());
                 };
-                if !perform(&program, &perpend, &logs, &variables)? {
+                if !perform(&program, &perpend, &logs, variables)? {
                     lock(&failed).push(program.name);
                 }
             }
@@ -123,10 +116,12 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `None` where something does not compile.
-fn build() -> anyhow::Result<Option<Built>> {
+/// `None` where something does not compile, or a lint speaks against it.
+pub(crate) fn build() -> anyhow::Result<Option<Built>> {
     let begun = Instant::now();
-    let mut cargo = shell::cargo(BUILD).stdout(Stdio::piped()).spawn()?;
+    let mut cargo = shell::linting_cargo(BUILD)?
+        .stdout(Stdio::piped())
+        .spawn()?;
     let said = cargo.stdout.take().context("standard output")?;
     let mut built = Built::default();
     for line in BufReader::new(said).lines() {
