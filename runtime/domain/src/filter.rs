@@ -10,6 +10,7 @@ mod columns;
 mod matching;
 mod parse;
 mod to_json;
+mod words;
 
 pub use columns::{
     Column, ColumnKind, OBSERVATIONS, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE, SCORE_COLUMNS,
@@ -17,6 +18,7 @@ pub use columns::{
 };
 pub use matching::{Cell, Mismatch, Row, member_at};
 pub use parse::{ConditionField, FilterError};
+pub use words::in_words;
 
 use serde_json::Value;
 

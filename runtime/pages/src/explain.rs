@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{Execution, ExecutionState, Rule, Target};
+use perpend_domain::filter::in_words;
 use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_scheduler::{Explanation, Refusal, Step};
-use perpend_ui::{Text, Tone, Verdict, clock, segment};
+use perpend_ui::{Named, Text, Tone, Verdict, clock, segment};
 use perpend_web::problem::Problem;
 
-use crate::rules::sentence;
 use crate::state::App;
 use crate::viewer::Viewer;
 
@@ -45,10 +45,10 @@ impl Said {
         self
     }
 
-    fn verdict(self, rule: &str, evaluator: Option<&str>) -> Verdict {
+    fn verdict(self, rule: Named, evaluators: Vec<Named>) -> Verdict {
         Verdict {
-            rule: Text::from(rule),
-            evaluator: evaluator.map(Text::from),
+            rule,
+            evaluators,
             state: self.state,
             tone: self.tone,
             sentence: Text::from(self.sentence),
@@ -89,7 +89,7 @@ pub(super) async fn verdicts(
     }
     let n_more = rules.len().saturating_sub(MAX_RULES);
     rules.truncate(MAX_RULES);
-    let mut names: HashMap<EvaluatorId, String> = HashMap::new();
+    let mut names = Names::default();
     let mut verdicts = Vec::new();
     let mut without_score = 0;
     for rule in &rules {
@@ -104,17 +104,13 @@ pub(super) async fn verdicts(
         if open.is_empty() && !rule.assignments.is_empty() {
             continue;
         }
+        names.read(app, viewer, &open).await?;
+        let named = Named::new(&rule.name, rule.id.as_str());
         let explanation = app.scheduler.explain(project, rule, target).await?;
         let mut pending: Vec<&EvaluatorId> = Vec::new();
         for evaluator in open {
             match last_execution(&explanation, evaluator) {
                 Some(execution) => {
-                    if !names.contains_key(evaluator)
-                        && let Some(found) = store.catalog.evaluator(project, evaluator).await?
-                    {
-                        names.insert(evaluator.clone(), found.name);
-                    }
-                    let name = names.get(evaluator).map(String::as_str);
                     let mut said = of_execution(execution);
                     without_score += usize::from(execution.state == ExecutionState::Completed);
                     let may =
@@ -123,26 +119,56 @@ pub(super) async fn verdicts(
                         let id = segment(execution.made.id.as_str());
                         format!("{}/executions/{id}/requeue", viewer.base())
                     });
-                    verdicts.push(said.verdict(&rule.name, name));
+                    verdicts.push(said.verdict(named.clone(), names.of(&[evaluator])));
                 }
                 None => pending.push(evaluator),
             }
         }
         let has_more = !pending.is_empty() || rule.assignments.is_empty();
         if has_more && let Some(said) = of_step(&explanation.step) {
-            verdicts.push(said.verdict(&rule.name, None));
+            verdicts.push(said.verdict(named, names.of(&pending)));
         }
     }
     if 0 < n_more {
         let sentence = "The newest rules are asked for this page. For any other one it is \
                         GET /api/v1/evaluation-rules/{ruleId}/explain that answers.";
         let said = Said::new("not asked", Tone::Plain, sentence);
-        verdicts.push(said.verdict(&format!("{n_more} more"), None));
+        verdicts.push(said.verdict(Named::gone(format!("{n_more} more")), Vec::new()));
     }
     Ok(Verdicts {
         all: verdicts,
         without_score,
     })
+}
+
+/// The evaluators of rules by their names, each read once.
+#[derive(Default)]
+struct Names(HashMap<EvaluatorId, Option<String>>);
+
+impl Names {
+    async fn read(
+        &mut self,
+        app: &App,
+        viewer: &Viewer,
+        evaluators: &[&EvaluatorId],
+    ) -> Result<(), Problem> {
+        for &id in evaluators {
+            if !self.0.contains_key(id) {
+                let found = app.store.catalog.evaluator(&viewer.project, id).await?;
+                self.0.insert(id.clone(), found.map(|found| found.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Of these those that are still there.
+    fn of(&self, evaluators: &[&EvaluatorId]) -> Vec<Named> {
+        let named = evaluators.iter().filter_map(|id| {
+            let name = self.0.get(id)?.as_ref()?;
+            Some(Named::new(name, id.as_str()))
+        });
+        named.collect()
+    }
 }
 
 fn last_execution<'a>(
@@ -215,7 +241,7 @@ fn of_step(step: &Step) -> Option<Said> {
             Refusal::NotMatched {
                 condition, actual, ..
             } => said("not matched", Tone::Plain)
-                .fact("Wanted", sentence(condition))
+                .fact("Wanted", in_words(condition))
                 .fact("Found", shown(actual)),
             Refusal::SampledOut { value, rate } => said("not sampled", Tone::Plain)
                 .fact("Sampling number", sampled(*value))
@@ -254,9 +280,9 @@ mod tests {
         .unwrap();
         assert_eq!(
             said.sentence,
-            "Condition 2 of the filter does not hold: the target has \"staging\" there."
+            "The rule scores where environment is \"prod\"; the target has \"staging\" there."
         );
-        assert_eq!(said.facts[0].1, Text::from("environment = prod"));
+        assert_eq!(said.facts[0].1, Text::from("environment is \"prod\""));
         assert_eq!(said.facts[1].1, Text::from("staging"));
         let said = of_step(&Step::Refused(Refusal::SampledOut {
             value: 0.5,

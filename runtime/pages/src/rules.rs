@@ -6,10 +6,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::evaluation::{Evaluator, Rule};
+use perpend_domain::filter::in_words;
 use perpend_domain::ids::EvaluatorId;
 use perpend_ui::{EvaluatorRow, RuleRow, RulesPage, Section, Text, Tone};
 use perpend_web::problem::Problem;
-use serde_json::Value;
 
 use crate::answer::page;
 use crate::state::App;
@@ -63,7 +63,7 @@ fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
             .filter
             .sent()
             .iter()
-            .map(|condition| Text::from(sentence(condition)))
+            .map(|condition| Text::from(in_words(condition)))
             .collect(),
         evaluators: assigned.collect(),
     }
@@ -85,39 +85,5 @@ fn evaluator_row(evaluator: &Evaluator) -> EvaluatorRow {
             .paused
             .as_ref()
             .map(|pause| Text::from(pause.message.as_str())),
-    }
-}
-
-/// A condition in the order in which one would say it: `tags any of billing, beta`.
-pub(super) fn sentence(condition: &Value) -> String {
-    let part = |key: &str| match condition.get(key) {
-        None | Some(Value::Null) => None,
-        Some(Value::String(text)) => Some(text.clone()),
-        Some(Value::Array(items)) => {
-            let shown = items
-                .iter()
-                .map(|item| item.as_str().map_or(item.to_string(), str::to_owned));
-            Some(shown.collect::<Vec<_>>().join(", "))
-        }
-        Some(other) => Some(other.to_string()),
-    };
-    let parts = ["column", "key", "operator", "value"]
-        .iter()
-        .filter_map(|key| part(key));
-    parts.collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn conditions_read_as_sentences() {
-        let said = |value| sentence(&value);
-        let any = json!({"type": "arrayOptions", "column": "tags", "operator": "any of", "value": ["a", "b"]});
-        assert_eq!(said(any), "tags any of a, b");
-        let member = json!({"type": "numberObject", "column": "metadata", "key": "n", "operator": ">", "value": 2});
-        assert_eq!(said(member), "metadata n > 2");
     }
 }

@@ -12,8 +12,8 @@ use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, RuleId, TraceId};
 use perpend_domain::score::{Score, ScoreOrigin};
 use perpend_outline::Outline;
 use perpend_ui::{
-    Aspect, DetailInput, DetailPage, Forms, HeadInput, Kept, Looking, Origin, RowsInput, RowsPage,
-    ScoreView, Section, Text, TraceInput, TracePage, Tried, of_segment,
+    Aspect, DetailInput, DetailPage, Forms, HeadInput, Kept, Looking, Named, Origin, RowsInput,
+    RowsPage, ScoreView, Section, Text, TraceInput, TracePage, Tried, of_segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -364,18 +364,19 @@ impl Names {
 
     pub(super) fn origin(&self, origin: &ScoreOrigin) -> Origin {
         let version = self.versions.get(&origin.evaluator_version_id);
-        let rule = self
-            .rules
-            .get(&origin.rule_id)
-            .map_or(origin.rule_id.as_str(), String::as_str);
+        let [evaluator, rule] = [origin.evaluator_id.as_str(), origin.rule_id.as_str()];
+        let deleted = |id| Named::gone(format!("{id} (deleted)"));
         Origin {
             evaluator: match version {
-                Some(version) => Text::from(version.evaluator.as_str()),
-                None => Text::from(format!("{} (deleted)", origin.evaluator_id)),
+                Some(version) => Named::new(&version.evaluator, evaluator),
+                None => deleted(evaluator),
             },
             version: version.map(|version| version.number),
             plugin: version.map(|version| Text::from(version.plugin.as_str())),
-            rule: Text::from(rule),
+            rule: match self.rules.get(&origin.rule_id) {
+                Some(name) => Named::new(name, rule),
+                None => deleted(rule),
+            },
             fingerprint: origin.fingerprint.to_string(),
             execution: Text::from(origin.execution_id.as_str()),
             sampling: origin.inclusion_probability,

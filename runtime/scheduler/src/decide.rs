@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use perpend_domain::evaluation::{
     Execution, ExecutionOrigin, Late, NewExecution, Target, TargetKind,
 };
-use perpend_domain::filter::{Cell, Row, SCORE_COLUMNS};
+use perpend_domain::filter::{Cell, Row, SCORE_COLUMNS, in_words};
 use perpend_domain::identity::{ExecutionKey, shadow_rule};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ExecutionId, ProjectId};
 use perpend_domain::sampling;
@@ -85,15 +85,17 @@ impl Refusal {
                 "The rule scores experiment items, and this observation is not the root of one."
                     .to_owned()
             }
-            Self::NotMatched { index, actual, .. } => {
+            Self::NotMatched {
+                condition, actual, ..
+            } => {
                 let mut actual = actual.to_string();
                 if let Some((end, _)) = actual.char_indices().nth(MAX_ACTUAL_CHARS) {
                     actual.truncate(end);
                     actual.push('…');
                 }
                 format!(
-                    "Condition {} of the filter does not hold: the target has {actual} there.",
-                    index + 1
+                    "The rule scores where {}; the target has {actual} there.",
+                    in_words(condition)
                 )
             }
             Self::SampledOut { value, rate } => format!(

@@ -14,9 +14,9 @@ use perpend_domain::time::Timestamp;
 use perpend_outline::{Folds, Outline};
 use perpend_ui::{
     Chip, DetailInput, DetailPage, ErrorPage, EvaluatorRow, HeadInput, InlineMedium, ListPage,
-    LoginPage, Looking, Opened, Origin, Pager, RowsInput, RuleRow, RulesPage, ScoreView, Section,
-    Setup, Shell, Text, Tone, TraceInput, TraceLine, TracePage, TracesPage, TracesQuery, Verdict,
-    WINDOW, Ways, assets, render, total_tokens,
+    LoginPage, Looking, Named, Opened, Origin, Pager, RowsInput, RuleRow, RulesPage, ScoreView,
+    Section, Setup, Shell, Text, Tone, TraceInput, TraceLine, TracePage, TracesPage, TracesQuery,
+    Verdict, WINDOW, Ways, assets, render, total_tokens,
 };
 use serde_json::json;
 
@@ -350,10 +350,10 @@ fn trace(
     }
     let at = Timestamp::from_millis(1_772_359_206_000);
     let origin = |evaluator: &str, rule: &str| Origin {
-        evaluator: evaluator.into(),
+        evaluator: Named::new(evaluator, "e1"),
         version: Some(3),
         plugin: Some("perpend/text 0.1.0 · contains-all".into()),
-        rule: rule.into(),
+        rule: Named::new(rule, "r1"),
         fingerprint: "9c1e4f6a8b2d7035e1f49a6cb87d20f3514e6b9a0c3d8f7216e5a4b3c2d1f098".to_owned(),
         execution: "4b7e0d2c91fa4c6f8d35a1be60c7f294".into(),
         sampling: 0.25,
@@ -375,8 +375,8 @@ fn trace(
         ),
     ];
     let verdicts = vec![Verdict {
-        rule: "Valid JSON everywhere".into(),
-        evaluator: None,
+        rule: Named::new("Valid JSON everywhere", "r1"),
+        evaluators: vec![Named::new("Valid JSON", "e1")],
         state: "not sampled",
         tone: Tone::Plain,
         requeue: None,

@@ -105,7 +105,7 @@ pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, When};
 pub use rows::{RowsInput, RowsPage, WINDOW};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use score_list::{ScoreLine, ScoresPage};
-pub use scores::{Chip, Origin, ScoreView, Tone, Verdict, together};
+pub use scores::{Chip, Named, Origin, ScoreView, Tone, Verdict, together};
 pub use search::{Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage};
 pub use session::{SessionPage, TURNS, Turn};
 pub use setup::{Refused, Setup};

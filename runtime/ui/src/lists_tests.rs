@@ -215,10 +215,10 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
         written,
     };
     let origin = Origin {
-        evaluator: text(HOSTILE),
+        evaluator: Named::new(HOSTILE, HOSTILE),
         version: Some(2),
         plugin: None,
-        rule: text(HOSTILE),
+        rule: Named::new(HOSTILE, HOSTILE),
         fingerprint: "ab".repeat(32),
         execution: text("x"),
         sampling: 1.0,

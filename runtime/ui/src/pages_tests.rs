@@ -97,8 +97,8 @@ pub(crate) fn trace(name: &str) -> Trace {
 
 pub(crate) fn verdict(name: &str) -> Verdict {
     Verdict {
-        rule: text(name),
-        evaluator: Some(text(name)),
+        rule: Named::new(name, name),
+        evaluators: vec![Named::new(name, name)],
         state: "not sampled",
         tone: Tone::Plain,
         sentence: text(name),
@@ -110,10 +110,10 @@ pub(crate) fn verdict(name: &str) -> Verdict {
 pub(crate) fn score(name: &str) -> ScoreView {
     let at = Timestamp::from_millis(0);
     let origin = Origin {
-        evaluator: text(name),
+        evaluator: Named::new(name, name),
         version: Some(3),
         plugin: Some(text(name)),
-        rule: text(name),
+        rule: Named::new(name, name),
         fingerprint: "ab".repeat(32),
         execution: text("5d1f0c"),
         sampling: 0.125,

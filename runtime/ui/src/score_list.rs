@@ -45,10 +45,31 @@ pub struct ScoreLine {
     comment: Option<Text>,
     at: String,
     at_iso: String,
-    /// What it is about: in words, and its address.
-    subject: (Text, String),
+    subject: About,
     origin: Option<Origin>,
     environment: Text,
+}
+
+/// What a score is about.
+#[derive(Clone, Debug)]
+struct About {
+    kind: &'static str,
+    id: Text,
+    href: String,
+}
+
+/// Characters of an id in a row; the whole one is pointed at.
+const ID: usize = 8;
+
+impl About {
+    fn short(&self) -> Text {
+        let id = self.id.raw();
+        let mut short: String = id.chars().take(ID).collect();
+        if short.len() < id.len() {
+            short.push('…');
+        }
+        Text::from(short)
+    }
 }
 
 impl ScoreLine {
@@ -80,28 +101,24 @@ const fn source_word(source: ScoreSource) -> &'static str {
     }
 }
 
-fn subject(subject: &Subject, base: &str) -> (Text, String) {
+fn subject(subject: &Subject, base: &str) -> About {
+    let about = |kind, id: &str, href| About {
+        kind,
+        id: Text::from(id),
+        href,
+    };
+    let of_trace = |id: &str| format!("{base}/traces/{}", segment(id));
     match subject {
-        Subject::Trace(trace) => (
-            Text::from(format!("trace {trace}")),
-            format!("{base}/traces/{}", segment(trace.as_str())),
-        ),
-        Subject::Observation(trace, step) => (
-            Text::from(format!("step {step}")),
-            format!(
-                "{base}/traces/{}?observation={}",
-                segment(trace.as_str()),
-                encode(step.as_str())
-            ),
-        ),
-        Subject::Session(session) => (
-            Text::from(format!("session {session}")),
-            href(base, GroupedBy::Session, session),
-        ),
-        Subject::Experiment(run) => (
-            Text::from(format!("run {run}")),
-            format!("{base}/search?q={}", encode(run)),
-        ),
+        Subject::Trace(trace) => about("trace", trace.as_str(), of_trace(trace.as_str())),
+        Subject::Observation(trace, step) => {
+            let step = step.as_str();
+            let href = format!("{}?observation={}", of_trace(trace.as_str()), encode(step));
+            about("step", step, href)
+        }
+        Subject::Session(session) => {
+            about("session", session, href(base, GroupedBy::Session, session))
+        }
+        Subject::Experiment(run) => about("run", run, format!("{base}/search?q={}", encode(run))),
     }
 }
 

@@ -119,17 +119,52 @@ const fn truth(value: &ScoreValue) -> Option<bool> {
     }
 }
 
+/// A rule or an evaluator by its name, with where more is said of it.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// Its name; the id of what is deleted.
+    pub name: Text,
+    /// Its id, while it is there.
+    pub id: Option<String>,
+}
+
+impl Named {
+    /// One that is there.
+    #[must_use]
+    pub fn new(name: &str, id: &str) -> Self {
+        Self {
+            name: Text::from(name),
+            id: Some(id.to_owned()),
+        }
+    }
+
+    /// One that has no row anywhere.
+    #[must_use]
+    pub fn gone(name: impl Into<Text>) -> Self {
+        Self {
+            name: name.into(),
+            id: None,
+        }
+    }
+
+    /// Its row on the page of rules and evaluators; `kind` is what the ids of the rows begin with.
+    pub(crate) fn href(&self, base: &str, kind: &str) -> Option<String> {
+        let id = self.id.as_ref()?;
+        Some(format!("{base}/rules#{kind}-{}", encode(id)))
+    }
+}
+
 /// What made a score.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The evaluator's name.
-    pub evaluator: Text,
+    /// The evaluator.
+    pub evaluator: Named,
     /// The number of the version that made it; unknown once the evaluator is deleted.
     pub version: Option<u32>,
     /// `vendor/name version · evaluator` of the plug-in, when it is known.
     pub plugin: Option<Text>,
-    /// The rule's name.
-    pub rule: Text,
+    /// The rule.
+    pub rule: Named,
     /// Hex digits.
     pub fingerprint: String,
     /// The execution.
@@ -201,10 +236,10 @@ impl ScoreView {
 /// What a rule did, or did not do, with the subject shown.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// The rule's name.
-    pub rule: Text,
-    /// The evaluator, where the answer is about one of several.
-    pub evaluator: Option<Text>,
+    /// The rule.
+    pub rule: Named,
+    /// The evaluators that the answer is about; the scores that they make have their names.
+    pub evaluators: Vec<Named>,
     /// One or two words: `scored`, `not sampled`, `waiting`.
     pub state: &'static str,
     /// Its colour.
