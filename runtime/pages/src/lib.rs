@@ -99,6 +99,8 @@ fn fragments(routes: &mut Routes<App>) {
     routes.page(BySession, detail, trace::detail);
     let peek = Page::get("/project/{project}/_/traces/{trace}/peek", TraceRead);
     routes.page(BySession, peek, peek::show);
+    let cell = Page::get("/project/{project}/_/traces/{trace}/cell/{part}", TraceRead);
+    routes.page(BySession, cell, peek::cell);
     let later = Page::get("/project/{project}/_/trends", TraceRead);
     routes.page(BySession, later, trends::show);
     let values = Page::get("/project/{project}/_/traces/facets", TraceRead);

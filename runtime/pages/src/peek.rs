@@ -1,14 +1,15 @@
-//! `GET P/_/traces/{trace}/peek`: one trace beside the list.
+//! `GET P/_/traces/{trace}/peek`: one trace beside the list; `…/cell/{part}`: its input or output in its row.
 
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::ids::TraceId;
 use perpend_domain::score::Subject;
-use perpend_ui::{Peek, PeekInput, PeekPage, ScoreView};
+use perpend_ui::{CellPage, Peek, PeekInput, PeekPage, ScoreView};
 use perpend_web::problem::Problem;
+use serde::Deserialize;
 
-use crate::answer::page;
+use crate::answer::{laid_out, page};
 use crate::asked::Asked;
 use crate::read::unknown;
 use crate::state::App;
@@ -68,4 +69,30 @@ pub(super) async fn show(
         return Err(unknown());
     }
     page(StatusCode::OK, &PeekPage { peek })
+}
+
+/// Of which trace, and whether its input or its output.
+#[derive(Debug, Deserialize)]
+pub(super) struct OfCell {
+    trace: String,
+    part: String,
+}
+
+/// `GET P/_/traces/{trace}/cell/{part}`: as much of the value as the peek shows of it.
+pub(super) async fn cell(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(OfCell { trace, part }): Path<OfCell>,
+) -> Result<Response, Problem> {
+    let id = TraceId::new(&trace).map_err(|_| unknown())?;
+    let found = read::whole(&app, &viewer.project, &id).await?;
+    let found = found.ok_or_else(unknown)?;
+    let value = match part.as_str() {
+        "input" => found.input,
+        "output" => found.output,
+        _ => return Err(unknown()),
+    };
+    let base = viewer.base();
+    let cell = laid_out(move || CellPage::new(value.as_ref(), &base, &trace, &part)).await?;
+    page(StatusCode::OK, &cell)
 }

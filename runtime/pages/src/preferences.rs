@@ -11,6 +11,7 @@ use serde::Deserialize;
 use crate::answer::page;
 use crate::forms;
 use crate::query::Query;
+use crate::sent;
 use crate::state::App;
 use crate::viewer;
 
@@ -67,7 +68,10 @@ pub(super) async fn submit(
         "{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax",
         Preferences::COOKIE
     );
-    let mut response = Redirect::to("/preferences?saved=1").into_response();
+    // The button at the rail stands on every page, and the reader stays there.
+    let elsewhere = fields.text("back").and_then(sent::local);
+    let elsewhere = elsewhere.filter(|back| !back.starts_with("/preferences"));
+    let mut response = Redirect::to(elsewhere.unwrap_or("/preferences?saved=1")).into_response();
     if let Ok(cookie) = HeaderValue::try_from(cookie) {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }

@@ -24,10 +24,11 @@ async function ask() {
 
 function plan() {
   clearTimeout(next);
-  if (!document.hidden && !isOver) next = setTimeout(ask, pause);
+  if (!document.hidden && isLive() && !isOver) next = setTimeout(ask, pause);
 }
 
 document.addEventListener("visibilitychange", plan);
+document.addEventListener("live", plan);
 bar.addEventListener("click", (event) => {
   const link = event.target instanceof Element ? event.target.closest("a") : null;
   if (link?.href !== location.href) return;

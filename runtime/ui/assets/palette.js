@@ -62,16 +62,18 @@ function group(label, ones) {
   return made;
 }
 
-/** The groups that fit what was typed; none when it asks for something else. */
+/** The groups that fit what was typed; none when it asks for something else. After `>` it is commands alone. */
 function local() {
-  const text = field.value.trim().toLowerCase();
-  if (/^[>#?]/.test(text)) return [];
+  const isCommand = field.value.trim().startsWith(">");
+  const text = field.value.trim().toLowerCase().replace(/^>\s*/, "");
+  if (/^[#?]/.test(text)) return [];
   const fits = ({ title }) => title.toLowerCase().includes(text);
   const onPage = Array.from(document.querySelectorAll("main [data-command]"), (element) => ({
     title: element.dataset.command || element.textContent.trim(),
     href: element.getAttribute("href"),
     run: element.matches("a") ? null : () => element.click(),
   }));
+  if (isCommand) return [["On this page", onPage.filter(fits)]].filter(([, ones]) => ones.length > 0).map(([label, ones]) => group(label, ones));
   const before = recent().filter((one) => one.href !== location.pathname);
   const groups = [["On this page", onPage.filter(fits)], ["Recent", before.filter(fits)]];
   return groups.filter(([, ones]) => ones.length > 0).map(([label, ones]) => group(label, ones.slice(0, SHOWN)));
@@ -104,10 +106,11 @@ async function ask() {
   mark(null);
 }
 
-function open() {
+function open(text) {
   if (dialog.open) return;
   dialog.showModal();
-  field.select();
+  if (text === undefined) field.select();
+  else field.value = text;
   ask();
 }
 
@@ -168,6 +171,14 @@ dialog.addEventListener("close", () => {
   said.textContent = "";
   clearTimeout(waiting);
 });
+
+if (document.documentElement.dataset.keys !== "off") {
+  addEventListener("keydown", (event) => {
+    if (event.key !== "." || event.defaultPrevented || isTyping(event)) return;
+    event.preventDefault();
+    open("> ");
+  });
+}
 
 addEventListener("keydown", (event) => {
   const isOurs = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k";

@@ -39,7 +39,7 @@ async function ask() {
 function plan() {
   clearTimeout(next);
   const part = watched = document.getElementById("pane-scores");
-  if (document.hidden || part?.dataset.unsettled === undefined) return;
+  if (document.hidden || !isLive() || part?.dataset.unsettled === undefined) return;
   if (part.dataset.from !== of) pause = SOON;
   of = part.dataset.from;
   next = setTimeout(ask, pause);
@@ -50,4 +50,5 @@ new MutationObserver(() => {
   if (document.getElementById("pane-scores") !== watched) plan();
 }).observe(document.getElementById("main"), { childList: true, subtree: true });
 document.addEventListener("visibilitychange", plan);
+document.addEventListener("live", plan);
 plan();

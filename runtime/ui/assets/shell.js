@@ -290,7 +290,7 @@ const two = (n) => String(n).padStart(2, "0");
 
 function localTime(time) {
   const at = new Date(time.dateTime);
-  if (Number.isNaN(at.getTime()) || time.title) return;
+  if (Number.isNaN(at.getTime()) || time.title || preferred.times === "utc") return;
   const said = time.textContent.trim();
   time.title = said.endsWith("UTC") ? said : `${said} UTC`;
   const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
@@ -310,9 +310,14 @@ function localTimes(root) {
   }
 }
 
+/** Whether parts of the page may ask for themselves. */
+function isLive() {
+  return document.documentElement.dataset.live !== "off";
+}
+
 // The page asks for itself until there is something to show.
 async function wait() {
-  if (!document.hidden) {
+  if (!document.hidden && isLive()) {
     const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
     const page = answer?.ok ? pageOf(await answer.text()) : null;
     if (page && !page.querySelector("[data-wait]")) {

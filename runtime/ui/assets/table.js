@@ -81,6 +81,35 @@ function beforeKey(event) {
   }
 }
 
+// Whole cells
+
+/** Shows the whole input and output of a row in its place, or folds them again. */
+async function whole(row) {
+  const shown = row.querySelectorAll(".whole");
+  if (shown.length > 0) {
+    for (const cell of shown) {
+      cell.previousElementSibling.hidden = false;
+      cell.remove();
+    }
+    return;
+  }
+  const link = row.querySelector("[data-peek]");
+  for (const cut of row.querySelectorAll("[data-cell]")) {
+    const cell = document.createElement("div");
+    cell.className = "whole";
+    cut.after(cell);
+    cut.hidden = true;
+    const html = await askHtml(`${panel.dataset.from}/${link.dataset.peek}/cell/${cut.dataset.cell}`);
+    if (html === null) {
+      cut.hidden = false;
+      noteFailure(cell, () => {
+        cell.remove();
+        whole(row);
+      });
+    } else cell.replaceChildren(fragment(html));
+  }
+}
+
 // Choice
 
 const choice = document.getElementById("choice");
@@ -141,6 +170,10 @@ function onKey(event) {
       if (isOpen() && (row === null || row === shownRow())) close();
       else if (row) peek(row);
       else return;
+      break;
+    case "Enter":
+      if (!event.shiftKey || !row?.querySelector("[data-peek]")) return;
+      whole(row);
       break;
     case "x":
     case "X":

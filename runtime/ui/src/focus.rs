@@ -258,7 +258,8 @@ impl FocusView {
         };
         let ranges = RANGES.iter().map(|(minutes, label)| {
             let from = Some(Moment::Ago(*minutes));
-            let is_current = focus.from == from && focus.to.is_none();
+            let is_usual = !focus.has_time() && usual.strip_prefix("Last ") == Some(label);
+            let is_current = is_usual || focus.from == from && focus.to.is_none();
             (*label, href(from), is_current)
         });
         let all = has_all.then(|| ("All", href(None), !focus.has_time()));
@@ -351,6 +352,16 @@ mod tests {
         };
         let kept = vec![("q", "a b".to_owned())];
         let view = FocusView::new(&focus, ("/p/traces".to_owned(), kept), ("All time", true));
+        let usual = FocusView::new(
+            &Focus::default(),
+            ("/p".to_owned(), Vec::new()),
+            ("Last 7 days", false),
+        );
+        let current = usual.links.iter().filter(|(.., is_current)| *is_current);
+        assert_eq!(
+            current.map(|(label, ..)| *label).collect::<Vec<_>>(),
+            ["7 days"]
+        );
         assert_eq!(
             view.links[2],
             ("24 hours", "/p/traces?from=-1d&q=a%20b".to_owned(), true)

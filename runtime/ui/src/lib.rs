@@ -99,7 +99,7 @@ pub use log::{LOG, LogInput, LogPage};
 pub use markup::{Html, Text};
 pub use news::NewsFragment;
 pub use overview::{OverviewPage, Waiting};
-pub use peek::{Peek, PeekInput, PeekPage};
+pub use peek::{CellPage, Peek, PeekInput, PeekPage};
 pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, When};
 pub use rows::{RowsInput, RowsPage, WINDOW};

@@ -1,6 +1,7 @@
 //! One trace beside the list: its figures, its scores, what went in and what came out.
 
 use askama::Template;
+use perpend_domain::payload::Payload;
 use perpend_domain::trace::Trace;
 
 use crate::Text;
@@ -53,6 +54,24 @@ pub(crate) struct Found {
 pub struct PeekPage {
     /// The peek.
     pub peek: Peek,
+}
+
+/// The input or the output of a trace, for the script that shows it in the place of its beginning.
+#[derive(Clone, Debug, Template)]
+#[template(path = "block.html")]
+pub struct CellPage {
+    block: Block,
+}
+
+impl CellPage {
+    /// The value of this part of a trace in the project at `base`.
+    #[must_use]
+    pub fn new(value: Option<&Payload>, base: &str, trace: &str, part: &str) -> Self {
+        let at = Addresses::new(base, trace, None, part);
+        Self {
+            block: Block::of(value, &at),
+        }
+    }
 }
 
 impl Peek {

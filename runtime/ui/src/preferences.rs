@@ -16,6 +16,8 @@ pub struct Preferences {
     pub is_compact: bool,
     /// Times are those of the browser's zone; UTC otherwise.
     pub is_local: bool,
+    /// The rail shows a letter for each section.
+    pub is_folded: bool,
 }
 
 /// Colours.
@@ -36,7 +38,7 @@ struct Choice {
     values: &'static [&'static str],
 }
 
-const CHOICES: [Choice; 4] = [
+const CHOICES: [Choice; 5] = [
     Choice {
         name: "keys",
         values: &["on", "off"],
@@ -52,6 +54,10 @@ const CHOICES: [Choice; 4] = [
     Choice {
         name: "zone",
         values: &["utc", "browser"],
+    },
+    Choice {
+        name: "rail",
+        values: &["names", "letters"],
     },
 ];
 
@@ -108,6 +114,7 @@ impl Preferences {
             "dark" => self.theme = Theme::Dark,
             "compact" => self.is_compact = true,
             "browser" => self.is_local = true,
+            "letters" => self.is_folded = true,
             _ => {}
         }
     }
@@ -121,9 +128,23 @@ impl Preferences {
             ("theme", Theme::Dark) => "dark",
             ("density", _) if self.is_compact => "compact",
             ("density", _) => "comfortable",
-            _ if self.is_local => "browser",
-            _ => "utc",
+            ("zone", _) if self.is_local => "browser",
+            ("zone", _) => "utc",
+            _ if self.is_folded => "letters",
+            _ => "names",
         }
+    }
+
+    /// The fields of a form that changes nothing but the rail.
+    pub(crate) fn with_other_rail(&self) -> Vec<(&'static str, &'static str)> {
+        let other = Self {
+            is_folded: !self.is_folded,
+            ..*self
+        };
+        let fields = CHOICES.iter();
+        fields
+            .map(|choice| (choice.name, other.chosen(choice.name)))
+            .collect()
     }
 
     pub(crate) fn is_light(&self) -> bool {
@@ -159,7 +180,7 @@ mod tests {
 
     #[test]
     fn whatever_a_form_offers_is_read_back_from_the_cookie() {
-        for n in 0..24_usize {
+        for n in 0..48_usize {
             let values = CHOICES.iter().scan(n, |rest, choice| {
                 let value = choice.values[*rest % choice.values.len()];
                 *rest /= choice.values.len();

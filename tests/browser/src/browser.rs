@@ -235,6 +235,21 @@ impl Browser {
         Ok(self.client.perform_actions(actions).await?)
     }
 
+    /// Presses keys together: the first ones are held while the others go down.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub async fn chord(&self, keys: &str) -> Result<()> {
+        let mut actions = KeyActions::new("keyboard".to_owned());
+        for value in keys.chars() {
+            actions = actions.then(KeyAction::Down { value });
+        }
+        for value in keys.chars().rev() {
+            actions = actions.then(KeyAction::Up { value });
+        }
+        Ok(self.client.perform_actions(actions).await?)
+    }
+
     /// Waits until the page is loaded and a script expression is true.
     ///
     /// # Errors

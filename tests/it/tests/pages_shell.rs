@@ -299,10 +299,20 @@ async fn preferences_are_set_by_a_form_and_hold_for_one_browser() {
     };
     let usual = visitor.page("/traces").await;
     assert!(usual.contains("<html lang=\"en\">"), "{usual}");
-    let chosen = "keys=off&theme=dark&density=compact&zone=browser";
+    let chosen = "keys=off&theme=dark&density=compact&zone=browser&rail=letters";
     let saved = send(chosen).await;
     assert_eq!(saved.status, 303);
     assert_eq!(header(&saved, "location"), "/preferences?saved=1");
+    // The button at the rail leads back to where it is.
+    for (back, to) in [
+        ("/project/p/traces?q=a", "/project/p/traces?q=a"),
+        ("//elsewhere.example", "/preferences?saved=1"),
+        ("/preferences?saved=1", "/preferences?saved=1"),
+    ] {
+        let back = encode(back);
+        let sent = send(&format!("{chosen}&back={back}")).await;
+        assert_eq!(header(&sent, "location"), to);
+    }
     let cookie = header(&saved, "set-cookie").to_owned();
     assert!(
         cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax"),
@@ -319,6 +329,7 @@ async fn preferences_are_set_by_a_form_and_hold_for_one_browser() {
             "-dark.css\"",
             "data-density=\"compact\"",
             "data-zone=\"browser\"",
+            "data-rail=\"letters\"",
         ] {
             assert!(page.contains(part), "{part} in {path}: {page}");
         }

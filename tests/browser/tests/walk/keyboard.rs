@@ -63,6 +63,16 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             "single_keys_lead_to_time_environments_order_columns_values_and_scores",
             leads_by_keys,
         ),
+        shared.test(
+            Place::Demo,
+            "keys_fold_the_sections_stop_what_is_live_turn_times_to_utc_and_widen_the_pane",
+            looks_by_keys,
+        ),
+        shared.test(
+            Place::Demo,
+            "a_key_shows_what_can_be_done_on_the_page_and_a_calendar_fills_in_a_time",
+            acts_by_keys,
+        ),
     ]
 }
 
@@ -183,5 +193,114 @@ async fn leads_by_keys(visitor: &Visitor) -> Result<()> {
         .expect(&format!("{on}.id === 'pane-scores'"))
         .await?;
     ensure!(browser.eval("[history.length, location.href]").await? == before);
+    visitor.assert_quiet().await
+}
+
+async fn looks_by_keys(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    // The rail, in this page and in the next one.
+    let is_folded = "document.documentElement.dataset.rail === 'letters'";
+    let keeps = |what| format!("document.getElementById('fold-rail').dataset.kept === '{what}'");
+    browser.press("[").await?;
+    browser.expect(is_folded).await?;
+    browser.wait_for(&keeps("letters")).await?;
+    visitor.open("/traces").await?;
+    browser.expect(is_folded).await?;
+    browser
+        .expect("document.querySelector('.rail').offsetWidth < 60")
+        .await?;
+    browser.press("[").await?;
+    browser.expect(&format!("!({is_folded})")).await?;
+    browser.wait_for(&keeps("names")).await?;
+    visitor.open("/traces").await?;
+    browser.expect(&format!("!({is_folded})")).await?;
+    // What is live, until it is asked for again.
+    let is_live = "document.getElementById('live').ariaPressed === 'true'";
+    browser.expect(is_live).await?;
+    browser.press("l").await?;
+    visitor.open("/sessions").await?;
+    browser.expect(&format!("!({is_live})")).await?;
+    browser.press("l").await?;
+    browser.expect(is_live).await?;
+    // Times.
+    visitor.open("/preferences").await?;
+    browser.click("[name=zone][value=browser]").await?;
+    browser.click("form.card [type=submit]").await?;
+    browser
+        .wait_for("document.querySelector('[role=status].notice') !== null")
+        .await?;
+    visitor.open("/traces").await?;
+    let both = "(() => { const at = document.querySelector('tbody time'); return [at.textContent, at.title]; })()";
+    let local = browser.eval(both).await?;
+    ensure!(
+        local[1].as_str().is_some_and(|utc| utc.ends_with("UTC")),
+        "{local}"
+    );
+    browser.press("T").await?;
+    let utc = browser.eval(both).await?;
+    ensure!(utc[0] == local[1] && utc[1] == local[0], "{utc}");
+    browser.press("T").await?;
+    ensure!(browser.eval(both).await? == local);
+    // The pane of a trace, by a key, by the divider, and in the next page.
+    visitor
+        .open("/traces?q=name%3A%22support+ticket%22")
+        .await?;
+    browser.click("tbody .name").await?;
+    let width = "document.getElementById('detail').offsetWidth";
+    browser
+        .wait_for("document.querySelector('.divider') !== null")
+        .await?;
+    let usual = browser.eval(width).await?.as_f64().context("a width")?;
+    browser.press("m").await?;
+    let wide = browser.eval(width).await?.as_f64().context("a width")?;
+    ensure!(1.3 * usual < wide, "{usual} px, then {wide} px");
+    browser
+        .eval("document.querySelector('.divider').focus()")
+        .await?;
+    browser.press("\u{e014}").await?;
+    let less = browser.eval(width).await?.as_f64().context("a width")?;
+    ensure!(less < wide, "{wide} px, then {less} px");
+    browser.client.refresh().await?;
+    browser.wait_for(&format!("{width} === {less}")).await?;
+    for _ in 0..4 {
+        browser
+            .eval("document.querySelector('.divider').focus()")
+            .await?;
+        browser.press("\u{e014}").await?;
+    }
+    browser
+        .expect("document.querySelector('.divider').ariaValueNow === '45'")
+        .await?;
+    visitor.assert_quiet().await
+}
+
+async fn acts_by_keys(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    visitor.open("/traces").await?;
+    browser.press(".").await?;
+    browser
+        .wait_for("document.querySelector('#hits [aria-label=\"On this page\"]') !== null")
+        .await?;
+    browser.press("hour").await?;
+    let found =
+        "Array.from(document.querySelectorAll('#hits bdi'), (one) => one.textContent).join()";
+    browser
+        .wait_for(&format!("{found} === 'Time: 1 hour,Time: 24 hours'"))
+        .await?;
+    browser.press("\u{e015}\u{e007}").await?;
+    browser.wait_for("location.search === '?from=-1h'").await?;
+    browser.press("t\u{e007}").await?;
+    browser.click("[data-calendar=from]").await?;
+    browser
+        .eval(
+            "(() => { const input = document.querySelector('[type=datetime-local]'); \
+             input.value = '2026-03-01T10:00'; input.dispatchEvent(new Event('change')); })()",
+        )
+        .await?;
+    browser
+        .expect("document.querySelector('[name=from]').value === '2026-03-01 10:00'")
+        .await?;
     visitor.assert_quiet().await
 }

@@ -523,5 +523,19 @@ async fn cuts_long_inputs(visitor: &Visitor) -> Result<()> {
     browser
         .expect("performance.getEntriesByType('navigation')[0].encodedBodySize < 45_000")
         .await?;
+    // As much of it as a value shows at first, in the row, and folded again.
+    browser.press("j").await?;
+    let both = "\u{e008}\u{e007}";
+    browser.chord(both).await?;
+    browser
+        .wait_for("document.querySelector('.whole')?.innerText.includes('KB of')")
+        .await?;
+    browser
+        .expect("document.querySelector('.beginning').hidden")
+        .await?;
+    browser.chord(both).await?;
+    browser
+        .expect("document.querySelector('.whole') === null && !document.querySelector('.beginning').hidden")
+        .await?;
     visitor.assert_quiet().await
 }

@@ -1,0 +1,73 @@
+// The width of the selected step beside the rows of a trace: moved by dragging the divider, by arrows on it, and by `m`. The
+// browser keeps it. Without this script the two have their usual widths.
+"use strict";
+
+const split = document.querySelector(".split");
+const divider = split.querySelector("[role=separator]");
+const [LEAST, MOST] = [Number(divider.ariaValueMin), Number(divider.ariaValueMax)];
+const USUAL = Number(divider.ariaValueNow);
+const WIDE = 70;
+const STEP = 5;
+
+/** Sets the share of the selected step, in percent. */
+function setShare(share, isKept = true) {
+  const kept = Math.min(MOST, Math.max(LEAST, Math.round(share)));
+  split.style.setProperty("--steps", `${100 - kept}fr`);
+  split.style.setProperty("--pane", `${kept}fr`);
+  divider.ariaValueNow = String(kept);
+  if (!isKept) return;
+  try {
+    localStorage.setItem("pane", String(kept));
+  } catch {
+    // A browser that keeps nothing begins with the usual width.
+  }
+}
+
+const share = () => Number(divider.ariaValueNow);
+
+function onMove(event) {
+  const frame = split.getBoundingClientRect();
+  setShare(100 * (frame.right - event.clientX) / frame.width);
+}
+
+divider.addEventListener("pointerdown", (event) => {
+  if (event.button !== 0) return;
+  divider.setPointerCapture(event.pointerId);
+  divider.addEventListener("pointermove", onMove);
+  event.preventDefault();
+  divider.focus();
+});
+
+for (const end of ["pointerup", "pointercancel"]) {
+  divider.addEventListener(end, () => divider.removeEventListener("pointermove", onMove));
+}
+
+divider.addEventListener("keydown", (event) => {
+  switch (event.key) {
+    case "ArrowLeft": setShare(share() + STEP); break;
+    case "ArrowRight": setShare(share() - STEP); break;
+    case "Home": setShare(MOST); break;
+    case "End": setShare(LEAST); break;
+    default: return;
+  }
+  event.preventDefault();
+  event.stopPropagation();
+});
+
+divider.addEventListener("dblclick", () => setShare(USUAL));
+
+if (document.documentElement.dataset.keys !== "off") {
+  addEventListener("keydown", (event) => {
+    if (event.key !== "m" || event.defaultPrevented || isTyping(event)) return;
+    event.preventDefault();
+    setShare(share() < WIDE ? WIDE : USUAL);
+  });
+}
+
+let kept = NaN;
+try {
+  kept = Number(localStorage.getItem("pane") ?? NaN);
+} catch {
+  // As above.
+}
+if (!Number.isNaN(kept)) setShare(kept, false);
