@@ -6,6 +6,8 @@
 //! Parents may be missing and may form cycles (anyone can send anything): an observation without a known parent and
 //! every member of a cycle is placed on the top level, so that none is ever hidden.
 
+mod align;
+mod critical;
 mod place;
 mod runs;
 mod view;
@@ -19,6 +21,8 @@ use perpend_domain::observation::{Level, ObservationKind};
 use perpend_domain::telemetry::Bone;
 use perpend_domain::time::Timestamp;
 
+pub use align::{Pair, align};
+pub use critical::{CriticalPath, critical_path};
 pub use place::Oddity;
 pub use runs::Run;
 pub use view::{Bucket, Folds, Line, Mark, View};

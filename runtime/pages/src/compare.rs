@@ -9,10 +9,9 @@ use percent_encoding::percent_decode_str;
 use perpend_domain::ids::{MAX_ID_CHARS, ObservationId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::score::{Score, Subject};
-use perpend_outline::Outline;
+use perpend_outline::{Outline, align};
 use perpend_ui::{
     CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, PickPage, Scored, Section, Text,
-    align,
 };
 use perpend_web::problem::Problem;
 

@@ -22,7 +22,6 @@ mod charts;
 mod columns;
 mod compare;
 mod content;
-mod critical;
 mod datasets;
 mod diff;
 mod facets;
@@ -78,8 +77,8 @@ pub use aspect::{Aspect, HeadInput, Kept, Looking, Neighbours};
 pub use charts::{Bar, Chart, Part};
 pub use columns::{Columns, MAX_COLUMNS, NamedColumns};
 pub use compare::{
-    COMPARED_ROWS, CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, Pair, PickPage,
-    Prints, Scored, align,
+    COMPARED_ROWS, CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, PickPage, Prints,
+    Scored,
 };
 pub use content::{
     Addresses, Asked, Block, Form, Forms, InlineMedium, MAX_PATH, inline_type, node,

@@ -5,12 +5,11 @@ use std::fmt::Write as _;
 
 use askama::Template;
 use perpend_domain::observation::Level;
-use perpend_outline::{Entry, Folds, Line, Oddity, Run, View};
+use perpend_outline::{CriticalPath, Entry, Folds, Line, Oddity, Run, View, critical_path};
 
 use crate::Text;
 use crate::address::encode;
 use crate::aspect::{Aspect, Kept, Looking, hidden};
-use crate::critical::{Path, path};
 use crate::format::{count, dollars, duration};
 use crate::timeline::{Axis, Bar};
 use crate::words::{kind_word, many};
@@ -93,7 +92,7 @@ pub(crate) struct Window {
     pub(crate) map: Option<Map>,
     pub(crate) grouping: Option<(&'static str, String)>,
     /// What the end of the trace waited for, where that is shown.
-    pub(crate) path: Option<Path>,
+    pub(crate) path: Option<CriticalPath>,
 }
 
 /// The whole as a drawing of [`MAP_PARTS`] columns, as paths.
@@ -152,7 +151,7 @@ impl Window {
         let view = input.view;
         let outline = view.outline();
         let axis = input.axis();
-        let path = (input.looking.aspect == Aspect::Time).then(|| path(outline));
+        let path = (input.looking.aspect == Aspect::Time).then(|| critical_path(outline));
         let lines = view.window(input.at, input.n.min(WINDOW));
         let at = input.at.min(view.len());
         let parents = view.parents(at, lines.len());

@@ -2,10 +2,10 @@
 
 use crate::Text;
 use crate::aspect::{Kept, Looking, folds_pairs};
-use crate::critical::Path;
 use crate::format::duration;
 use crate::rows::{RowsInput, Window};
 use crate::words::many;
+use perpend_outline::CriticalPath;
 
 /// Steps of the critical path that are named.
 const NAMED: usize = 3;
@@ -93,7 +93,7 @@ impl TimePart {
     }
 }
 
-fn summary(path: &Path) -> Option<String> {
+fn summary(path: &CriticalPath) -> Option<String> {
     let length = duration(path.values().sum());
     let steps = many(path.len() as u64, "step");
     (!path.is_empty()).then(|| format!("{length} on {steps}"))

@@ -169,11 +169,7 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
         .page(&format!("/scores?fingerprint={fingerprint}"))
         .await;
     assert_eq!(rows(&same), 2, "one of each trace: {same}");
-    assert_eq!(
-        same.matches(">same fingerprint</a>").count(),
-        2,
-        "{same}"
-    );
+    assert_eq!(same.matches(">same fingerprint</a>").count(), 2, "{same}");
     let list = visitor.page("/scores").await;
     assert_eq!((rows(&list), count(&all)), (4, 4), "{list}");
     assert!(

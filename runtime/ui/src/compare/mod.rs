@@ -1,10 +1,9 @@
 //! Two traces beside each other: their figures, their rows, and the contents of one row.
 //!
-//! `query`: what is compared, as an address; `align`: which rows belong together; `side`: what is known of a trace; `facts`: what they say of themselves;
-//! `rows`: which rows differ; `content`: the values of one of them; `figures`: numbers with their differences; `pick`:
+//! `query`: what is compared, as an address; `side`: what is known of a trace; `facts`: what they say of themselves;
+//! `rows`: which rows differ, of those that `perpend_outline::align` puts beside each other; `content`: the values of one of them; `figures`: numbers with their differences; `pick`:
 //! what is asked for where there are not two traces.
 
-mod align;
 mod content;
 mod facts;
 mod figures;
@@ -17,8 +16,8 @@ mod tests;
 
 use askama::Template;
 use perpend_domain::observation::Observation;
+use perpend_outline::Pair;
 
-pub use self::align::{Pair, align};
 use self::content::{Contents, LETTERS, of_steps, of_traces};
 use self::facts::facts;
 use self::figures::Figure;

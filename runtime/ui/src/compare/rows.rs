@@ -3,9 +3,8 @@
 use std::ops::Range;
 
 use perpend_domain::observation::Level;
-use perpend_outline::{Entry, Outline};
+use perpend_outline::{Entry, Outline, Pair};
 
-use super::align::Pair;
 use super::figures::Figure;
 use super::query::{CompareQuery, OfSide};
 use super::side::{CompareSide, Prints, Scored};

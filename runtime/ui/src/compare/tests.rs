@@ -5,7 +5,7 @@ use std::sync::Arc;
 use perpend_domain::observation::{Level, ObservationKind};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::ScoreValue;
-use perpend_outline::Outline;
+use perpend_outline::{Outline, align};
 use serde_json::json;
 
 use super::*;

@@ -90,7 +90,7 @@ async fn waits_for_the_first_trace(visitor: &Visitor) -> Result<()> {
 async fn marks(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     server
-        .send(&data::many(30_000, 2, "worth keeping", "kim"))
+        .send(&data::many(36_000, 2, "worth keeping", "kim"))
         .await?;
     visitor.log_in().await?;
     visitor.open("/traces?q=name%3A%22worth+keeping%22").await?;
@@ -136,7 +136,7 @@ async fn marks(visitor: &Visitor) -> Result<()> {
         .wait_for("document.activeElement.matches('.problems') && document.querySelector('#field-add[aria-invalid]') !== null")
         .await?;
     browser.allow_scripts(false).await?;
-    let path = format!("/traces/{}", data::trace_id(30_000));
+    let path = format!("/traces/{}", data::trace_id(36_000));
     visitor.open(&path).await?;
     browser.click(".remove").await?;
     browser

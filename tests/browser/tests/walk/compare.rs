@@ -28,8 +28,8 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
 async fn compares(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     for (number, answer) in [
-        (7_000, "It comes on Monday."),
-        (7_001, "It comes on Friday."),
+        (7_500, "It comes on Monday."),
+        (7_501, "It comes on Friday."),
     ] {
         let trace = data::trace_id(number);
         let mut spans = vec![
@@ -37,7 +37,7 @@ async fn compares(visitor: &Visitor) -> Result<()> {
             data::span(&trace, 2, Some(1), "answer", &data::said("When?", answer)),
             data::span(&trace, 3, Some(1), "check", &data::said("Is it?", "yes")),
         ];
-        spans.extend((number == 7_001).then(|| data::span(&trace, 4, Some(1), "again", &[])));
+        spans.extend((number == 7_501).then(|| data::span(&trace, 4, Some(1), "again", &[])));
         server.send(&spans).await?;
     }
     visitor.log_in().await?;

@@ -4,16 +4,18 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use perpend_domain::time::Timestamp;
-use perpend_outline::{Entry, Outline};
+
+use crate::{Entry, Outline};
 
 /// Rows on the path by position, each with the microseconds of the path in which none of the rows below it was waited for.
-pub(crate) type Path = BTreeMap<usize, i64>;
+pub type CriticalPath = BTreeMap<usize, i64>;
 
 /// Walks back from the end of the trace: of the steps below a step, it waited last for the one that ended last, before
 /// that for the one that ended last before that one began, and so on. A step that is still open ends with the trace; what
 /// of a step goes on behind the end of its parent is cut off.
-pub(crate) fn path(outline: &Outline) -> Path {
-    let mut path = Path::new();
+#[must_use]
+pub fn critical_path(outline: &Outline) -> CriticalPath {
+    let mut path = CriticalPath::new();
     let Some((start, end)) = outline.period() else {
         return path;
     };
@@ -85,7 +87,7 @@ mod tests {
     }
 
     fn named(outline: &Outline) -> Vec<(String, i64)> {
-        let found = path(outline).into_iter();
+        let found = critical_path(outline).into_iter();
         let found = found.map(|(at, us)| (outline.rows()[at].id().to_owned(), us / 1_000));
         found.collect()
     }
@@ -148,7 +150,7 @@ mod tests {
             });
             let outline = Outline::new(bones.collect());
             let (start, end) = outline.period().unwrap();
-            let found = path(&outline);
+            let found = critical_path(&outline);
             prop_assert!(found.values().all(|us| 0 <= *us));
             prop_assert!(found.values().sum::<i64>() <= end.micros_since(start));
             // What ended last was waited for.

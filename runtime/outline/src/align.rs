@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use perpend_outline::{Entry, Outline};
+use crate::{Entry, Outline};
 
 /// A row of both outlines, or of one. Positions are those of [`Outline::rows`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
