@@ -119,7 +119,7 @@ pub(super) async fn of(app: &App, viewer: &Viewer, range: Range) -> Result<Vec<C
         |title, bars: &[Bar], shown| Chart::new((title, Part::Errors), granularity, bars, shown);
     Ok(vec![
         chart(
-            "Observations",
+            "Steps",
             &bars(|sums| (sums.observations, sums.errors)),
             whole,
         ),

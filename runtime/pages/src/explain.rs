@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{Execution, ExecutionState, Rule, Target};
-use perpend_domain::filter::in_words;
 use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_scheduler::{Explanation, Refusal, Step};
 use perpend_ui::{Named, Text, Tone, Verdict, clock, segment};
@@ -238,14 +237,8 @@ fn of_step(step: &Step) -> Option<Said> {
             Refusal::RuleInactive => said("off", Tone::Plain),
             Refusal::RulePaused => said("paused", Tone::Waiting),
             Refusal::InternalEnvironment => said("left out", Tone::Plain),
-            Refusal::NotMatched {
-                condition, actual, ..
-            } => said("not matched", Tone::Plain)
-                .fact("Wanted", in_words(condition))
-                .fact("Found", shown(actual)),
-            Refusal::SampledOut { value, rate } => said("not sampled", Tone::Plain)
-                .fact("Sampling number", sampled(*value))
-                .fact("Needed", format!("below {rate}")),
+            Refusal::NotMatched { .. } => said("not matched", Tone::Plain),
+            Refusal::SampledOut { .. } => said("not sampled", Tone::Plain),
         },
     })
 }
@@ -254,21 +247,13 @@ fn sampled(value: f64) -> String {
     format!("{value:.6}")
 }
 
-fn shown(actual: &serde_json::Value) -> String {
-    match actual {
-        serde_json::Value::Null => "nothing".to_owned(),
-        serde_json::Value::String(text) => text.chars().take(500).collect(),
-        other => other.to_string().chars().take(500).collect(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
 
     #[test]
-    fn each_refusal_is_a_sentence_with_its_facts() {
+    fn each_refusal_is_a_sentence_that_says_all() {
         let condition =
             json!({"type": "string", "column": "environment", "operator": "=", "value": "prod"});
         let actual = json!("staging");
@@ -280,16 +265,15 @@ mod tests {
         .unwrap();
         assert_eq!(
             said.sentence,
-            "The rule scores where environment is \"prod\"; the target has \"staging\" there."
+            "The rule scores where environment is \"prod\"; here it is \"staging\"."
         );
-        assert_eq!(said.facts[0].1, Text::from("environment is \"prod\""));
-        assert_eq!(said.facts[1].1, Text::from("staging"));
         let said = of_step(&Step::Refused(Refusal::SampledOut {
             value: 0.5,
             rate: 0.1,
         }))
         .unwrap();
-        assert!(said.sentence.contains("10 %") && said.facts[1].1 == Text::from("below 0.1"));
+        assert!(said.sentence.contains("10 %") && said.sentence.contains("0.500000"));
+        assert!(said.facts.is_empty());
     }
 
     #[test]

@@ -150,13 +150,13 @@ async fn figures(
             rows: rows(""),
         },
         figure(
-            "Observations",
+            "Steps",
             |sums| sums.observations,
             count(now.observations),
             None,
         ),
         figure(
-            "Observations with errors",
+            "Steps with errors",
             |sums| sums.errors,
             count(now.errors),
             rows("level:ERROR"),

@@ -158,7 +158,7 @@ async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
     };
     let figures = vec![
         figure("Median latency", Aggregation::P50),
-        figure("95th percentile", Aggregation::P95),
+        figure("95th percentile of latency", Aggregation::P95),
         Figure {
             label: "Users",
             value: perpend_ui::count(users(asked).await?),

@@ -94,7 +94,7 @@ impl Refusal {
                     actual.push('…');
                 }
                 format!(
-                    "The rule scores where {}; the target has {actual} there.",
+                    "The rule scores where {}; here it is {actual}.",
                     in_words(condition)
                 )
             }

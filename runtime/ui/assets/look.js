@@ -17,13 +17,16 @@ async function foldRail() {
   else root.dataset.rail = "letters";
   rail.elements.rail.value = isFolded ? "letters" : "names";
   const button = rail.querySelector("button");
-  button.textContent = isFolded ? "« Fold" : "»";
-  button.setAttribute("aria-label", isFolded ? "Show a letter for each section" : "Show the names of the sections");
+  button.textContent = isFolded ? "Fold" : "»";
+  button.setAttribute("aria-label", `${isFolded ? "Fold" : "Unfold"} the sections`);
   // An answer that leads on has been taken.
   const answer = await fetch(rail.action, { method: "POST", body, redirect: "manual" }).catch(() => null);
   if (answer?.type === "opaqueredirect") rail.dataset.kept = body.get("rail");
   else hint("Not kept for the next page: the server did not answer");
 }
+
+// In a narrow window the sections are a line that scrolls.
+document.querySelector(".rail [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 
 rail?.addEventListener("submit", (event) => {
   event.preventDefault();

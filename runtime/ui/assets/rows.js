@@ -394,7 +394,9 @@ grid.tabIndex = -1;
 prepare([ofTrace, ...box.children]);
 layout();
 mark();
-if (rowAt(current) && (current >= 0 || first === 0)) show(current);
+// A step that a link leads to stands in the middle, where the panel is in view.
+if (rowAt(current) && current >= 0) grid.scrollTop = current * height() - (grid.clientHeight - head()) / 3;
+else if (first === 0) grid.scrollTop = 0;
 else grid.scrollTop = first * height();
 lastTop = grid.scrollTop;
 fill();

@@ -106,7 +106,10 @@ async function whole(row) {
         cell.remove();
         whole(row);
       });
-    } else cell.replaceChildren(fragment(html));
+    } else {
+      cell.replaceChildren(fragment(html));
+      for (const long of cell.querySelectorAll("details.long")) long.open = true;
+    }
   }
 }
 

@@ -306,7 +306,7 @@ fn figures(trace: &Trace) -> Vec<Fact> {
             },
         ),
         fact("Cost", known_dollars(trace.total_cost)),
-        fact("Observations", count(trace.n_observations.into())),
+        fact("Steps", count(trace.n_observations.into())),
     ];
     if errors > 0 {
         figures.push(fact("Errors", count(errors.into())));

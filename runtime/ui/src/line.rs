@@ -14,7 +14,7 @@ use crate::scores::Chip;
 use crate::shell::href;
 
 /// Chips shown on a line; the rest is counted.
-const CHIPS: usize = 5;
+const CHIPS: usize = 3;
 /// Tags shown on a line.
 const TAGS: usize = 3;
 

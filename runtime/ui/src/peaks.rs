@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use perpend_domain::time::Timestamp;
-use perpend_outline::Entry;
+use perpend_outline::{Entry, Outline};
 
 use crate::aspect::Kept;
 use crate::format::{dollars, duration};
@@ -19,11 +19,13 @@ const FEW: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Peak {
     pub(crate) name: Text,
+    /// Which of the steps of this name it is, where there are several.
+    pub(crate) place: Option<String>,
     pub(crate) href: String,
     pub(crate) value: String,
 }
 
-/// Steps that stand out, by what they do so: `Cost most` and `Took longest`.
+/// Steps that stand out, by what they do so: cost most, took longest.
 pub(crate) type Peaks = Vec<(&'static str, Vec<Peak>)>;
 
 pub(crate) fn peaks(input: &RowsInput<'_>) -> Peaks {
@@ -33,6 +35,7 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Peaks {
     }
     let peak = |entry: &Entry, value: String| Peak {
         name: Text::from(outline.name(entry)),
+        place: place(outline, entry),
         href: Kept::new(Some(entry.id()), input.folds).address(input.looking),
         value,
     };
@@ -60,9 +63,28 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Peaks {
         .map(|(entry, us)| peak(entry, duration(us)));
     let all = [
         ("Cost most", costly.collect::<Vec<_>>()),
-        ("Took longest", long.collect()),
+        (
+            "Took longest, of steps without others below",
+            long.collect(),
+        ),
     ];
     all.into_iter()
         .filter(|(_, peaks)| !peaks.is_empty())
         .collect()
+}
+
+/// `18 of 20`
+fn place(outline: &Outline, entry: &Entry) -> Option<String> {
+    let name = outline.name(entry);
+    let mut n = 0;
+    let mut at = 0;
+    for own in outline.rows() {
+        if outline.name(own) == name {
+            n += 1;
+            if own.id() == entry.id() {
+                at = n;
+            }
+        }
+    }
+    (1 < n).then(|| format!("{at} of {n}"))
 }

@@ -129,10 +129,6 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    pub(crate) fn scores_text(&self) -> String {
-        many(self.n_scores, "score")
-    }
-
     pub(crate) fn row_index(&self) -> usize {
         self.index + ROWS_ABOVE + 1
     }

@@ -238,7 +238,7 @@ impl ScoreView {
 pub struct Verdict {
     /// The rule.
     pub rule: Named,
-    /// The evaluators that the answer is about; the scores that they make have their names.
+    /// The evaluators that the answer is about.
     pub evaluators: Vec<Named>,
     /// One or two words: `scored`, `not sampled`, `waiting`.
     pub state: &'static str,
@@ -251,6 +251,16 @@ pub struct Verdict {
     pub requeue: Option<String>,
     /// Facts behind it: the condition, the value found, the sampling number.
     pub facts: Vec<(&'static str, Text)>,
+}
+
+impl Verdict {
+    /// Many rules have one evaluator, of the same name.
+    pub(crate) fn names_evaluators(&self) -> bool {
+        match self.evaluators.as_slice() {
+            [one] => one.name != self.rule.name,
+            more => !more.is_empty(),
+        }
+    }
 }
 
 #[cfg(test)]

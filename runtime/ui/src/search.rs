@@ -87,7 +87,7 @@ impl SearchAnswer {
 
     fn said(&self) -> String {
         match self.n_hits() {
-            0 => "Nothing found".to_owned(),
+            0 => "No id or name begins with that".to_owned(),
             1 => "1 found".to_owned(),
             n => format!("{n} found"),
         }

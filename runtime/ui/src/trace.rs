@@ -108,6 +108,8 @@ struct Detail {
     level: Option<&'static str>,
     level_class: &'static str,
     status_message: Option<Text>,
+    /// Its duration, tokens and cost, as far as they are known.
+    figures: String,
     facts: Vec<Fact>,
     /// Input and output.
     values: [Part; 2],
@@ -167,10 +169,6 @@ impl TracePage {
             shell,
         }
     }
-
-    fn trace_scores_text(&self) -> String {
-        many(self.trace_scores, "score")
-    }
 }
 
 impl Detail {
@@ -181,13 +179,14 @@ impl Detail {
             .any(|verdict| verdict.tone == Tone::Waiting)
     }
 
-    /// `2 scores; 3 rules without one`
-    fn scores_said(&self) -> String {
-        let scores = many(self.scores.len() as u64, "score");
-        match self.verdicts.len() as u64 {
-            0 => scores,
-            n => format!("{scores}; {} without one", many(n, "rule")),
-        }
+    fn n_scores(&self) -> String {
+        many(self.scores.len() as u64, "score")
+    }
+
+    /// `why 3 rules made none`
+    fn why_none(&self) -> Option<String> {
+        let n = self.verdicts.len() as u64;
+        (0 < n).then(|| format!("why {} made none", many(n, "rule")))
     }
 
     fn values(&self) -> &[Part] {
@@ -224,6 +223,8 @@ impl Detail {
             level: None,
             level_class: "",
             status_message: None,
+            // The head of the page has those of the trace.
+            figures: String::new(),
             facts,
             values: [
                 Part::new(INPUT, at("input"), forms, |asked, at| {
@@ -278,6 +279,7 @@ impl Detail {
             level,
             level_class,
             status_message: step.status_message.as_deref().map(Text::from),
+            figures: figures(step),
             facts: observation_facts(step),
             values: [
                 Part::new(INPUT, at("input"), forms, |form, at| {
@@ -308,6 +310,19 @@ impl Detail {
             verdicts: input.verdicts,
         }
     }
+}
+
+/// `850 ms · 11,400 tokens · $0.0465`
+fn figures(step: &Observation) -> String {
+    let took = step.end.map(|end| duration(end.micros_since(step.start)));
+    let tokens = total_tokens(&step.usage);
+    let cost = step.effective_cost().get("total").copied();
+    let all = [
+        took,
+        (0 < tokens).then(|| many(tokens, "token")),
+        cost.filter(|cost| 0.0 < *cost).map(dollars),
+    ];
+    all.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 fn observation_facts(step: &Observation) -> Vec<Fact> {

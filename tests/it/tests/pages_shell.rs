@@ -90,7 +90,7 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
     let foreign = other.json(Method::POST, "/api/public/v2/datasets", &body);
     let foreign = id(&foreign.await.unwrap().json());
     let none = visitor.page(&format!("/search?q={foreign}&go=1")).await;
-    assert!(none.contains("Nothing found"), "{none}");
+    assert!(none.contains("No id or name begins with that"), "{none}");
     app.stop().await.unwrap();
 }
 
@@ -133,7 +133,7 @@ async fn names_are_found_by_their_beginning_and_a_prefix_narrows_the_search() {
     );
     assert!(n_compressed(&hits) <= 4 << 10, "{}", n_compressed(&hits));
     let ids = visitor.page("/search?q=%23tickets").await;
-    assert!(ids.contains("Nothing found"), "{ids}");
+    assert!(ids.contains("No id or name begins with that"), "{ids}");
     let pages = visitor.page("/search?q=%3Esess").await;
     assert!(
         pages.contains(&format!("href=\"{}/sessions\"", visitor.base)),

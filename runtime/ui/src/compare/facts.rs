@@ -37,7 +37,7 @@ pub(super) fn facts(sides: [Option<&CompareSide>; 2]) -> Vec<(Text, Figure)> {
         ),
         ("Tokens", Figure::count(tokens)),
         ("Cost", Figure::dollars(costs)),
-        ("Observations", n(|trace| trace.n_observations.into())),
+        ("Steps", n(|trace| trace.n_observations.into())),
         ("Errors", n(|trace| trace.n_by_level[3].into())),
         ("Warnings", n(|trace| trace.n_by_level[2].into())),
     ];

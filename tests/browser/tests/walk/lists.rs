@@ -528,11 +528,11 @@ async fn cuts_long_inputs(visitor: &Visitor) -> Result<()> {
     let both = "\u{e008}\u{e007}";
     browser.chord(both).await?;
     browser
-        .wait_for("document.querySelector('.whole')?.innerText.includes('KB of')")
+        .wait_for("(([whole, cut]) => whole?.innerText.length > 10_000 && cut.hidden)(['.whole', '.beginning'].map((one) => document.querySelector(one)))")
         .await?;
-    browser
-        .expect("document.querySelector('.beginning').hidden")
-        .await?;
+    let shown = browser.text(".whole").await?;
+    let end: String = shown.chars().skip(shown.chars().count() - 60).collect();
+    ensure!(end.contains(" KB of 366 KB"), "{end}");
     browser.chord(both).await?;
     browser
         .expect("document.querySelector('.whole') === null && !document.querySelector('.beginning').hidden")

@@ -319,7 +319,7 @@ impl Walk<'_> {
         ensure!(why.as_str().is_some_and(|why| !why.is_empty()), "{why}");
         self.picture("reason").await?;
         self.open("/rules").await?;
-        ensure!(browser.text("h1").await? == "Evaluation");
+        ensure!(browser.text("h1").await? == "Rules and evaluators");
         self.picture("rules").await?;
         self.assert_quiet().await
     }
