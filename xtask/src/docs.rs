@@ -31,13 +31,40 @@ pub(crate) fn stand_in() -> Option<ExitCode> {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let is_well = call(&real, &args)
         && match building(&args, &pages) {
-            Some(args) => call(&real, &args),
+            Some(args) => build(&real, &args, &pages),
             None => true,
         };
     Some(match is_well {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// Builds the pages of a crate, unless they are newer than the crate as it was compiled last.
+fn build(rustdoc: &Path, args: &[OsString], pages: &Path) -> bool {
+    let compiled = compiled(args);
+    let noted = compiled.as_deref().and_then(Path::file_name);
+    let note = noted.map(|name| pages.join(name).with_extension("built"));
+    let changed = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified());
+    if let (Some(compiled), Some(note)) = (&compiled, &note)
+        && let (Ok(compiled), Ok(built)) = (changed(compiled), changed(note))
+        && compiled < built
+    {
+        return true;
+    }
+    // Without the note they are built again the next time.
+    call(rustdoc, args) && note.is_none_or(|note| std::fs::write(note, "").is_ok())
+}
+
+/// The library that these arguments are about: the one among those it is linked with that has its name.
+fn compiled(args: &[OsString]) -> Option<PathBuf> {
+    let name = args
+        .iter()
+        .skip_while(|arg| *arg != "--crate-name")
+        .nth(1)?;
+    let start = format!("{}=", name.to_str()?);
+    let of_name = |arg: &OsString| Some(PathBuf::from(arg.to_str()?.strip_prefix(&start)?));
+    args.iter().find_map(of_name)
 }
 
 fn call(rustdoc: &Path, args: &[OsString]) -> bool {
@@ -84,5 +111,7 @@ mod tests {
         let expected = "--edition=2024 src/lib.rs --extern a=b -D warnings --out-dir doc";
         assert_eq!(built, all(expected));
         assert_eq!(building(&all("-vV"), Path::new("doc")), None);
+        let own = all("--crate-name a src/lib.rs --extern b=libb.rlib --extern a=liba.rlib");
+        assert_eq!(compiled(&own), Some(PathBuf::from("liba.rlib")));
     }
 }

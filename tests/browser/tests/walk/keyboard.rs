@@ -300,7 +300,7 @@ async fn acts_by_keys(visitor: &Visitor) -> Result<()> {
         )
         .await?;
     browser
-        .expect("document.querySelector('[name=from]').value === '2026-03-01 10:00'")
+        .expect("document.querySelector('.focus [name=from]').value === '2026-03-01 10:00'")
         .await?;
     visitor.assert_quiet().await
 }

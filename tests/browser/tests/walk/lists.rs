@@ -528,7 +528,7 @@ async fn cuts_long_inputs(visitor: &Visitor) -> Result<()> {
     let both = "\u{e008}\u{e007}";
     browser.chord(both).await?;
     browser
-        .wait_for("(([whole, cut]) => whole?.innerText.length > 10_000 && cut.hidden)(['.whole', '.beginning'].map((one) => document.querySelector(one)))")
+        .wait_for("(([whole, cut]) => whole?.innerText.length > 5_000 && cut.hidden)(['.whole', '.beginning'].map((one) => document.querySelector(one)))")
         .await?;
     let shown = browser.text(".whole").await?;
     let end: String = shown.chars().skip(shown.chars().count() - 60).collect();
