@@ -63,6 +63,12 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Whether two rows of one outline have the same name.
+    #[must_use]
+    pub const fn is_named_as(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+
     /// The id of the observation.
     #[must_use]
     pub fn id(&self) -> &str {

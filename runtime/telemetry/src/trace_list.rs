@@ -32,6 +32,8 @@ const SCAN: usize = 500;
 const BLOCK: u64 = 2_000;
 /// The first time: most pages are full by then.
 const FIRST_BLOCK: u64 = 250;
+/// What a page needs, and so many more, where nearly all of them pass.
+const FEW_MORE: u64 = 10;
 /// Traces next to the beginning of a page whose scores are looked for one by one. Tests reach both sides with few.
 const NEAR: u64 = if cfg!(test) { 4 } else { 2_000 };
 /// So few are sorted rather than looked for in the order of time.
@@ -478,7 +480,12 @@ impl Telemetry {
         let mut n_read = 0;
         loop {
             let left = max - n_read;
-            let block = if n_read == 0 { FIRST_BLOCK } else { BLOCK };
+            let block = match n_read {
+                // Nearly all that has such a score passes.
+                0 if shape.way == Way::OneByOne => FEW_MORE + wanted.unwrap_or(0) as u64,
+                0 => FIRST_BLOCK,
+                _ => BLOCK,
+            };
             let part = Part {
                 from: cursor,
                 backwards,

@@ -114,6 +114,7 @@ pub(super) struct Shape {
     /// Its start.
     pub(super) start: &'static str,
     pub(super) has_lead: bool,
+    pub(super) way: Way,
     /// All that have a score of some name are gathered before the first row is there.
     pub(super) gathers: bool,
 }
@@ -204,6 +205,7 @@ impl Shape {
             number,
             start,
             has_lead: lead.is_some(),
+            way,
             gathers: gathers && !is_postgres,
         }
     }

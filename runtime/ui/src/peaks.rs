@@ -1,6 +1,6 @@
 //! The steps of a trace that stand out: what cost most and what took longest, however many rows there are.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 
 use perpend_domain::time::Timestamp;
 use perpend_outline::{Entry, Outline};
@@ -43,23 +43,17 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Peaks {
         .period()
         .map_or_else(Timestamp::default, |(_, end)| end);
     let took = |entry: &Entry| entry.end.unwrap_or(end).micros_since(entry.start);
-    let mut costly: Vec<(&Entry, f64)> = outline
+    let costs = outline
         .rows()
         .iter()
-        .filter_map(|entry| Some((entry, entry.cost.filter(|cost| 0.0 < *cost)?)))
-        .collect();
-    costly.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        .filter_map(|entry| Some((entry, entry.cost.filter(|cost| 0.0 < *cost)?)));
+    let costly = highest(costs, f64::total_cmp)
+        .into_iter()
+        .map(|(entry, cost)| peak(entry, dollars(cost)));
     // What has steps below it takes as long as they do.
     let leaves = outline.rows().iter().filter(|entry| entry.n_below == 0);
-    let mut long: Vec<(&Entry, i64)> = leaves.map(|entry| (entry, took(entry))).collect();
-    long.sort_by_key(|(_, us)| Reverse(*us));
-    let costly = costly
+    let long = highest(leaves.map(|entry| (entry, took(entry))), i64::cmp)
         .into_iter()
-        .take(NAMED)
-        .map(|(entry, cost)| peak(entry, dollars(cost)));
-    let long = long
-        .into_iter()
-        .take(NAMED)
         .map(|(entry, us)| peak(entry, duration(us)));
     let all = [
         ("Cost most", costly.collect::<Vec<_>>()),
@@ -73,13 +67,28 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Peaks {
         .collect()
 }
 
+/// The first [`NAMED`] of them, the highest first and equal ones in their order, without sorting them all.
+fn highest<'e, V: Copy>(
+    all: impl Iterator<Item = (&'e Entry, V)>,
+    order: impl Fn(&V, &V) -> Ordering,
+) -> Vec<(&'e Entry, V)> {
+    let mut found: Vec<(&Entry, V)> = Vec::with_capacity(NAMED + 1);
+    for (entry, value) in all {
+        let at = found.partition_point(|(_, own)| order(own, &value).is_ge());
+        if at < NAMED {
+            found.insert(at, (entry, value));
+            found.truncate(NAMED);
+        }
+    }
+    found
+}
+
 /// `18 of 20`
 fn place(outline: &Outline, entry: &Entry) -> Option<String> {
-    let name = outline.name(entry);
     let mut n = 0;
     let mut at = 0;
     for own in outline.rows() {
-        if outline.name(own) == name {
+        if own.is_named_as(entry) {
             n += 1;
             if own.id() == entry.id() {
                 at = n;
