@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode};
 
 use crate::shell;
 
-/// Set where this program stands in for rustdoc: where the real one is, and where the pages go.
+/// Variables that are set when cargo calls this program as rustdoc: the path of the real one, and the folder of the pages.
 const REAL: &str = "PERPEND_XTASK_RUSTDOC";
 const PAGES: &str = "PERPEND_XTASK_DOC";
 

@@ -68,7 +68,7 @@ pub(super) async fn submit(
         "{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax",
         Preferences::COOKIE
     );
-    // The button at the rail stands on every page, and the reader stays there.
+    // The form at the rail is on every page; its sender returns to that page.
     let elsewhere = fields.text("back").and_then(sent::local);
     let elsewhere = elsewhere.filter(|back| !back.starts_with("/preferences"));
     let mut response = Redirect::to(elsewhere.unwrap_or("/preferences?saved=1")).into_response();

@@ -394,7 +394,7 @@ grid.tabIndex = -1;
 prepare([ofTrace, ...box.children]);
 layout();
 mark();
-// A step that a link leads to stands in the middle, where the panel is in view.
+// The step that the address selects is scrolled to the upper third, because the window may end above the end of the panel.
 if (rowAt(current) && current >= 0) grid.scrollTop = current * height() - (grid.clientHeight - head()) / 3;
 else if (first === 0) grid.scrollTop = 0;
 else grid.scrollTop = first * height();
