@@ -53,6 +53,30 @@ async fn an_outline_is_made_from_narrow_rows_of_steps() {
 }
 
 #[tokio::test]
+async fn steps_are_read_whether_or_not_those_of_other_traces_lie_among_them() {
+    on_each_database(|store| async move {
+        let (p, trace) = (project("p1"), trace_id(1));
+        let telemetry = &store.telemetry;
+        let ids = || async {
+            let mut steps = telemetry.steps_of_trace(&p, &trace).await.unwrap();
+            steps.sort_by(|a, b| a.id.cmp(&b.id));
+            steps.into_iter().map(|step| step.id).collect::<Vec<_>>()
+        };
+        let of = |n: u32| span_id(n).to_string();
+        let write = |spans| telemetry.write_batch(&p, batch(spans), at(0));
+        write(vec![span(1, 1, None), span(2, 2, None)])
+            .await
+            .unwrap();
+        assert_eq!(ids().await, [of(1)]);
+        let others = (10..40).map(|n| span(2, n, Some(2)));
+        write(others.collect()).await.unwrap();
+        write(vec![span(1, 3, Some(1))]).await.unwrap();
+        assert_eq!(ids().await, [of(1), of(3)]);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_version_of_an_outline_changes_with_its_observations_alone() {
     on_each_database(|store| async move {
         let (p, trace) = (project("p1"), trace_id(1));
