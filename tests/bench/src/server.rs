@@ -111,6 +111,12 @@ impl Server {
         Connection::open(self.address, KEYS).await
     }
 
+    /// What its addresses begin with.
+    #[must_use]
+    pub(crate) fn origin(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// The token of the address that the server prints at its start.
     ///
     /// # Errors

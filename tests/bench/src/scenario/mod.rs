@@ -10,4 +10,5 @@ pub(crate) mod judges;
 pub(crate) mod lanes;
 pub(crate) mod pages;
 pub(crate) mod queries;
+pub(crate) mod screen;
 pub(crate) mod waiting;

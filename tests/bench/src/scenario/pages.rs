@@ -9,6 +9,7 @@ use crate::http::Connection;
 use crate::load::quantile;
 use crate::report::{Bar, Figure};
 use crate::scenario::queries::data::{self, HUGE, HUGE_TRACES, trace_id};
+use crate::scenario::screen;
 use crate::server::Server;
 
 /// Requests of one figure.
@@ -47,8 +48,21 @@ pub(crate) async fn measure(n_observations: u64) -> anyhow::Result<Vec<Figure>> 
         "MiB",
         Bar::None,
     ));
+    figures.extend(in_a_browser(&server, &opening.base).await?);
     server.stop().await?;
     Ok(figures)
+}
+
+async fn in_a_browser(server: &Server, base: &str) -> anyhow::Result<Vec<Figure>> {
+    let pages = ["traces", "sessions", "users", "scores", "rules"];
+    let pages = pages.map(|page| (page, format!("{base}/{page}")));
+    let large = format!("{base}/traces/{}", trace_id(HUGE));
+    let mut pages = pages.to_vec();
+    pages.push(("overview", base.to_owned()));
+    pages.push(("a trace", format!("{base}/traces/{}", trace_id(97))));
+    pages.push(("a trace of 50,000", large.clone()));
+    let token = server.login_token()?;
+    screen::measure((&server.origin(), &token, base), &pages, &large).await
 }
 
 fn figure(what: &str, value: f64, unit: &'static str, bar: Bar) -> Figure {
