@@ -53,6 +53,7 @@ impl Said {
             sentence: Text::from(self.sentence),
             facts: self.facts,
             requeue: self.requeue,
+            makes: Vec::new(),
         }
     }
 }
@@ -128,6 +129,15 @@ pub(super) async fn verdicts(
             verdicts.push(said.verdict(named, names.of(&pending)));
         }
     }
+    verdicts.sort_by(|a, b| {
+        let rank = |verdict: &Verdict| match verdict.tone {
+            Tone::Bad => 0,
+            Tone::Waiting => 1,
+            Tone::Plain | Tone::Good => 2,
+        };
+        let by_rank = rank(a).cmp(&rank(b));
+        by_rank.then_with(|| a.rule.name.cmp(&b.rule.name))
+    });
     if 0 < n_more {
         let sentence = "The newest rules are asked for this page. For any other one it is \
                         GET /api/v1/evaluation-rules/{ruleId}/explain that answers.";

@@ -52,6 +52,7 @@ mod session;
 mod setup;
 mod short;
 mod state;
+mod step_scores;
 mod suggest;
 mod trace;
 mod trends;

@@ -5,15 +5,12 @@ use std::collections::HashMap;
 use perpend_domain::filter::member_at;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::payload::Payload;
-use perpend_domain::score::{Score, Subject};
+use perpend_domain::score::{Score, ScoreValue, Subject};
 use perpend_domain::trace::Trace;
-use perpend_ui::{Chip, Columns, Text, TraceLine, together};
+use perpend_ui::{Chip, Columns, Preview, Text, TraceLine, together};
 use perpend_web::problem::Problem;
 
 use crate::state::App;
-
-/// Bytes of an input or output on a line, or a word more.
-const BEGINNING: usize = 200;
 
 /// A line for each of these traces, in their order.
 pub(super) async fn of(
@@ -21,19 +18,34 @@ pub(super) async fn of(
     project: &ProjectId,
     traces: &[Trace],
 ) -> Result<Vec<TraceLine>, Problem> {
-    with(app, project, traces, &Columns::default()).await
+    with(app, project, traces, Wanted::default()).await
 }
 
-/// The same with what these columns show.
+/// What lines show beside what all of them do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wanted<'a> {
+    /// Columns.
+    pub(super) columns: Option<&'a Columns>,
+    /// Texts that are looked for.
+    pub(super) sought: &'a [&'a str],
+}
+
+/// The same with what is wanted.
 pub(super) async fn with(
     app: &App,
     project: &ProjectId,
     traces: &[Trace],
-    columns: &Columns,
+    wanted: Wanted<'_>,
 ) -> Result<Vec<TraceLine>, Problem> {
     let ids: Vec<TraceId> = traces.iter().map(|trace| trace.id.clone()).collect();
     let mut scores = app.store.telemetry.scores_of_traces(project, &ids).await?;
-    scores.sort_by(|a, b| a.written.name.cmp(&b.written.name));
+    // Few of them are shown: what looks worst stands first.
+    scores.sort_by(|a, b| {
+        let (a, b) = (&a.written, &b.written);
+        worth(&a.value)
+            .total_cmp(&worth(&b.value))
+            .then_with(|| a.name.cmp(&b.name))
+    });
     let mut by_trace: HashMap<&TraceId, Vec<&Score>> = HashMap::new();
     for score in &scores {
         if let Some(id) = trace_of(score) {
@@ -42,14 +54,23 @@ pub(super) async fn with(
     }
     let line = |trace: &Trace| {
         let scores = by_trace.remove(&trace.id).unwrap_or_default();
-        line(trace, &scores, columns)
+        line(trace, &scores, wanted)
     };
     Ok(traces.iter().map(line).collect())
 }
 
+/// Of truths and of numbers from 0 to 1, which are compared; other values come behind them.
+fn worth(value: &ScoreValue) -> f64 {
+    match value {
+        ScoreValue::Boolean(truth) => f64::from(u8::from(*truth)),
+        ScoreValue::Numeric(number) if (0.0..=1.0).contains(number) => *number,
+        _ => 2.0,
+    }
+}
+
 /// The line of a trace whose scores are shown elsewhere.
 pub(super) fn bare(trace: &Trace) -> TraceLine {
-    line(trace, &[], &Columns::default())
+    line(trace, &[], Wanted::default())
 }
 
 /// What the scores about the trace itself say, by those of their names that have a column.
@@ -87,7 +108,8 @@ fn trace_of(score: &Score) -> Option<&TraceId> {
     }
 }
 
-fn line(trace: &Trace, scores: &[&Score], columns: &Columns) -> TraceLine {
+fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
+    let preview = |value: Option<&Payload>| Preview::of(value?.as_str(), wanted.sought);
     let text = |value: &Option<String>| value.as_deref().map(Text::from);
     let [_, _, n_warnings, n_errors] = trace.n_by_level;
     TraceLine {
@@ -112,31 +134,33 @@ fn line(trace: &Trace, scores: &[&Score], columns: &Columns) -> TraceLine {
         n_warnings,
         scores: scores
             .iter()
-            .map(|score| Chip::new(&score.written.name, &score.written.value))
+            .map(|score| {
+                let chip = Chip::new(&score.written.name, &score.written.value);
+                let step = match &score.written.subject {
+                    Subject::Observation(_, step) => Some(step.as_str()),
+                    _ => None,
+                };
+                chip.at(score.written.id.as_str(), step)
+            })
             .collect(),
-        input: trace.input.as_ref().and_then(beginning),
-        output: trace.output.as_ref().and_then(beginning),
+        input: preview(trace.input.as_ref()),
+        output: preview(trace.output.as_ref()),
         release: text(&trace.release),
         version: text(&trace.version),
         parts: ["input", "output"].map(|kind| tokens(trace, kind)),
-        metadata: members(trace, columns),
-        by_name: by_name(scores, columns),
+        metadata: wanted
+            .columns
+            .map(|columns| members(trace, columns))
+            .unwrap_or_default(),
+        by_name: wanted
+            .columns
+            .map(|columns| by_name(scores, columns))
+            .unwrap_or_default(),
     }
 }
 
 /// How a value begins, on one line.
 pub(super) fn beginning(value: &Payload) -> Option<Text> {
-    let said = value.as_str();
-    let mut words = String::new();
-    for word in said.split_whitespace() {
-        if !words.is_empty() {
-            words.push(' ');
-        }
-        words.extend(word.chars().take(BEGINNING));
-        if BEGINNING < words.len() {
-            words.push('…');
-            break;
-        }
-    }
-    (!words.is_empty()).then(|| Text::from(words))
+    let said = perpend_ui::beginning(value.as_str());
+    (!said.is_empty()).then(|| Text::from(said))
 }

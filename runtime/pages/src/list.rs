@@ -4,7 +4,7 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::access::Permission::TraceMark;
-use perpend_domain::filter::{Condition, Filter, TRACES};
+use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_query::Parsed;
@@ -182,6 +182,15 @@ fn json(asked: &Conditions) -> String {
     }
 }
 
+/// The texts that are looked for in what traces say.
+fn sought(filter: &Filter) -> Vec<String> {
+    let text = |condition: &Condition| match &condition.test {
+        Test::Text(TextOp::MatchesAnyCase, text) => Some(text.clone()),
+        _ => None,
+    };
+    filter.conditions.iter().filter_map(text).collect()
+}
+
 async fn fill(
     app: &App,
     viewer: &Viewer,
@@ -189,6 +198,7 @@ async fn fill(
     from: Option<TracesFrom>,
     view: &mut TracesPage,
 ) -> Result<(), Problem> {
+    let sought = sought(&filter);
     let number = match view.page {
         ListPage::Number(number) => number,
         _ => 1,
@@ -234,7 +244,11 @@ async fn fill(
         },
     };
     let traces: Vec<_> = traces.into_iter().map(|stored| stored.trace).collect();
-    view.lines = lines::with(app, &viewer.project, &traces, &view.query.columns).await?;
+    let wanted = lines::Wanted {
+        columns: Some(&view.query.columns),
+        sought: &sought.iter().map(String::as_str).collect::<Vec<_>>(),
+    };
+    view.lines = lines::with(app, &viewer.project, &traces, wanted).await?;
     view.may_mark = viewer.may(TraceMark);
     for line in &mut view.lines {
         line.is_markable = view.may_mark;

@@ -120,6 +120,11 @@ impl Look {
         Kept::new(selected, &self.folds)
     }
 
+    /// The page that looks in the same way at a step.
+    pub(super) fn address(&self, step: &str) -> String {
+        Kept::new(Some(step), &self.folds).address(&self.looking)
+    }
+
     /// The window of the outline that is looked at.
     pub(super) fn window<'o>(self, outline: &'o Outline, selected: Option<usize>) -> Looked<'o> {
         let folds = match self.toggle {
@@ -170,6 +175,11 @@ impl<'o> Looked<'o> {
             looking,
             selected,
         }
+    }
+
+    /// The page that looks in the same way at a step.
+    pub(super) fn address(&self, step: &str) -> String {
+        Kept::new(Some(step), &self.folds).address(&self.looking)
     }
 
     /// The observations in the window.

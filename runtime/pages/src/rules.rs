@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use perpend_domain::evaluation::{Evaluator, Rule};
+use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
 use perpend_domain::filter::in_words;
 use perpend_domain::ids::EvaluatorId;
 use perpend_ui::{EvaluatorRow, RuleRow, RulesPage, Section, Text, Tone};
@@ -38,6 +38,13 @@ pub(super) async fn show(State(app): State<App>, viewer: Viewer) -> Result<Respo
     page(StatusCode::OK, &view)
 }
 
+const fn target_word(target: TargetKind) -> &'static str {
+    match target {
+        TargetKind::Observation => "step",
+        other => other.as_str(),
+    }
+}
+
 fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
     let (state, tone) = match (&rule.paused, rule.enabled) {
         (_, false) => ("off", Tone::Plain),
@@ -51,7 +58,7 @@ fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
     RuleRow {
         id: Text::from(rule.id.as_str()),
         name: Text::from(rule.name.as_str()),
-        target: rule.target.as_str(),
+        target: target_word(rule.target),
         state,
         tone,
         reason: rule

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use perpend_domain::metrics::{Accumulator, Aggregation, Group, View};
 use perpend_domain::time::Timestamp;
 use perpend_stats::{proportion, summary};
-use perpend_ui::{ScoreTrend, Text, Together, clock, encode};
+use perpend_ui::{ScoreTrend, Text, Together, clock, with_query};
 use perpend_web::problem::Problem;
 
 use crate::charts::buckets;
+use crate::overview_range;
 use crate::questions::Questions;
 
 /// Names of scores that are shown.
@@ -16,8 +17,11 @@ const SCORE_NAMES: usize = 8;
 /// Of intervals.
 const LEVEL: f64 = 0.95;
 
-/// The names with most scores, and how many others there are.
-pub(super) async fn scores(asked: Questions<'_>) -> Result<(Vec<ScoreTrend>, usize), Problem> {
+/// How many other names there are, in words, and where their scores are listed.
+type More = Option<(String, String)>;
+
+/// The names with most scores, and the others.
+pub(super) async fn scores(asked: Questions<'_>) -> Result<(Vec<ScoreTrend>, More), Problem> {
     let mut all = Vec::new();
     let dimensions = ["name", "dataType"];
     let metrics = [("value", Aggregation::P50)];
@@ -40,7 +44,13 @@ pub(super) async fn scores(asked: Questions<'_>) -> Result<(Vec<ScoreTrend>, usi
     let n_more = all.len().saturating_sub(SCORE_NAMES);
     all.truncate(SCORE_NAMES);
     let trends = all.into_iter().filter_map(|named| trend(asked, named));
-    Ok((trends.collect(), n_more))
+    let more = match n_more {
+        0 => None,
+        1 => Some("1 more name".to_owned()),
+        n => Some(format!("{n} more names")),
+    };
+    let more = more.map(|said| (said, list(asked, None)));
+    Ok((trends.collect(), more))
 }
 
 /// The most frequent category of each name.
@@ -70,6 +80,13 @@ async fn categories(asked: Questions<'_>) -> Result<Vec<Named>, Problem> {
         }
     }
     Ok(by_name.into_values().collect())
+}
+
+/// The list of the scores that are counted here.
+fn list(asked: Questions<'_>, name: Option<String>) -> String {
+    let mut pairs = overview_range::focus(asked.viewer).pairs();
+    pairs.extend(name.map(|name| ("name", name)));
+    with_query(&format!("{}/scores", asked.viewer.base()), &pairs)
 }
 
 fn trend(asked: Questions<'_>, named: Named) -> Option<ScoreTrend> {
@@ -110,11 +127,7 @@ fn trend(asked: Questions<'_>, named: Named) -> Option<ScoreTrend> {
             })
             .collect(),
     };
-    let href = format!(
-        "{}/scores?name={}",
-        asked.viewer.base(),
-        encode(&named.name)
-    );
+    let href = list(asked, Some(named.name.clone()));
     Some(ScoreTrend::new(
         &named.name,
         (said, named.n),

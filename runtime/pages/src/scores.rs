@@ -3,9 +3,11 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use perpend_domain::ids::TraceId;
 use perpend_domain::score::Score;
 use perpend_domain::telemetry::ScoreQuery;
-use perpend_ui::{ScoreLine, ScoresPage, Section, Text, Ways, encode};
+use perpend_domain::time::Timestamp;
+use perpend_ui::{Focus, FocusView, ScoreLine, ScoresPage, Section, Text, Ways, with_query};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -23,7 +25,61 @@ const PER_PAGE: u32 = 50;
 pub(super) struct Asked {
     name: String,
     fingerprint: String,
+    trace: String,
     after: String,
+}
+
+/// What the list is narrowed to.
+struct Narrowed {
+    query: ScoreQuery,
+    shown: Vec<(&'static str, Text)>,
+    /// The parameters of an address that say it, beside those of the focus.
+    kept: Vec<(&'static str, String)>,
+    notices: Vec<Text>,
+}
+
+impl Narrowed {
+    fn new(asked: &Asked, viewer: &Viewer, now: Timestamp) -> Self {
+        let (from, to) = viewer.focus.range(now);
+        let mut narrowed = Self {
+            query: ScoreQuery {
+                from,
+                to,
+                environments: viewer.focus.environments.clone(),
+                ..ScoreQuery::default()
+            },
+            shown: Vec::new(),
+            kept: Vec::new(),
+            notices: viewer.faults.clone(),
+        };
+        let query = &mut narrowed.query;
+        let name = asked.name.trim();
+        query
+            .names
+            .extend((!name.is_empty()).then(|| name.to_owned()));
+        query.fingerprint = asked.fingerprint.trim().parse().ok();
+        query
+            .trace_ids
+            .extend(TraceId::new(asked.trace.trim()).ok());
+        let (by_print, by_trace) = (query.fingerprint.is_some(), !query.trace_ids.is_empty());
+        narrowed.take("name", name, true, "");
+        let fault = "fingerprint: it must have 64 hexadecimal digits, so all scores are shown.";
+        narrowed.take("fingerprint", asked.fingerprint.trim(), by_print, fault);
+        let fault = "trace: this is no id, so all scores are shown.";
+        narrowed.take("trace", asked.trace.trim(), by_trace, fault);
+        narrowed
+    }
+
+    fn take(&mut self, name: &'static str, value: &str, is_read: bool, fault: &str) {
+        match (value.is_empty(), is_read) {
+            (true, _) => {}
+            (false, true) => {
+                self.shown.push((name, Text::from(value)));
+                self.kept.push((name, value.to_owned()));
+            }
+            (false, false) => self.notices.push(Text::from(fault)),
+        }
+    }
 }
 
 pub(super) async fn show(
@@ -32,31 +88,12 @@ pub(super) async fn show(
     headers: HeaderMap,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    let mut notices = Vec::new();
-    let mut narrowed = Vec::new();
-    let mut kept = String::new();
-    let mut query = ScoreQuery::default();
-    let name = asked.name.trim();
-    if !name.is_empty() {
-        query.names.push(name.to_owned());
-        narrowed.push(("name", Text::from(name)));
-        kept.push_str(&format!("&name={}", encode(name)));
-    }
-    let fingerprint = asked.fingerprint.trim();
-    if !fingerprint.is_empty() {
-        query.fingerprint = fingerprint.parse().ok();
-        match query.fingerprint {
-            Some(_) => {
-                narrowed.push(("fingerprint", Text::from(fingerprint)));
-                kept.push_str(&format!("&fingerprint={}", encode(fingerprint)));
-            }
-            None => {
-                let fault =
-                    "fingerprint: it must have 64 hexadecimal digits, so all scores are shown.";
-                notices.push(Text::from(fault));
-            }
-        }
-    }
+    let Narrowed {
+        query,
+        shown: narrowed,
+        kept,
+        mut notices,
+    } = Narrowed::new(&asked, &viewer, app.web.clock.now());
     let after = cursor::read(&asked.after);
     if after.is_none() && !asked.after.is_empty() {
         let fault = "after: this is not a cursor of this list, so this is its first page.";
@@ -70,31 +107,38 @@ pub(super) async fn show(
     let names = Names::read(&app, &viewer, origins).await?;
     let base = viewer.base();
     let path = format!("{base}/scores");
-    let address = |more: &str| match more.strip_prefix('&') {
-        Some(more) => format!("{path}?{more}"),
-        None => path.clone(),
+    let address = |after: Option<String>| {
+        let mut pairs = [viewer.focus.pairs(), kept.clone()].concat();
+        pairs.extend(after.map(|after| ("after", after)));
+        with_query(&path, &pairs)
     };
     let line = |score: &Score| {
         let origin = score.written.origin.as_ref();
         ScoreLine::new(score, origin.map(|origin| names.origin(origin)), &base)
     };
     let is_later = after.is_some();
-    let setup = match found.items.is_empty() && narrowed.is_empty() && !is_later {
+    let is_whole = narrowed.is_empty() && viewer.focus == Focus::default();
+    let setup = match found.items.is_empty() && is_whole && !is_later {
         true => Some(setup::of(&app, &viewer.project, &headers).await?),
         false => None,
     };
     let view = ScoresPage {
         setup,
         shell: viewer.shell(Section::Scores),
-        name: Text::from(name),
+        focus: FocusView::new(
+            &viewer.focus,
+            (path.clone(), kept.clone()),
+            ("All time", true),
+        ),
+        name: Text::from(asked.name.trim()),
         narrowed,
         notices,
         lines: found.items.iter().map(line).collect(),
         ways: Ways {
-            before: after.map(|_| ("Newest", address(&kept))),
+            before: after.map(|_| ("Newest", address(None))),
             behind: found.next.map(|next| {
-                let more = format!("{kept}&after={}", cursor::written(&next));
-                ("Older", address(&more))
+                let after = Some(cursor::written(&next));
+                ("Older", address(after))
             }),
             ..Ways::default()
         },

@@ -1,8 +1,8 @@
 //! `GET P/search?q=` and `GET P/_/search?q=`: what has this id, or a name that begins so.
 //!
 //! Everything asked of the store is one row of an index or bounded; what was not searched is said. The forms send
-//! `go=1`: where one thing alone has exactly this id, the answer leads to it. A link without `go` always shows what
-//! was found.
+//! `go=1`: where one thing alone has exactly this id, the answer leads to it, and where nothing has such an id or name, to
+//! the traces that say the text. A link without `go` always shows what was found.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -104,6 +104,10 @@ pub(super) async fn show(
     let answer = search.answer(q, below, &mut exact).await?;
     if let ("1", [one]) = (asked.go.as_str(), exact.as_slice()) {
         return Ok(Redirect::to(&one.href).into_response());
+    }
+    // No name and no id: the text is looked for in what traces say.
+    if let ("1", 0, Some(contents)) = (asked.go.as_str(), answer.n_hits(), &answer.contents) {
+        return Ok(Redirect::to(&contents.href).into_response());
     }
     let view = SearchPage {
         shell: viewer.shell(Section::Search),

@@ -23,7 +23,7 @@ use crate::look::{Look, Looked};
 use crate::read::unknown;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{explain, read, views, within};
+use crate::{explain, read, step_scores, views, within};
 
 /// The trace in an address.
 #[derive(Debug, Deserialize)]
@@ -116,8 +116,12 @@ async fn whole(
         .and_then(|step| outline.find(step.id.as_str()));
     let looked = look.window(&outline, selected);
     let n_scores = score_counts(app, viewer, &id, &looked).await?;
-    let target = Target::within(id, step.as_ref().map(|step| step.id.clone()));
+    let target = Target::within(id.clone(), step.as_ref().map(|step| step.id.clone()));
     let mut detail = detail_of(app, viewer, &target).await?;
+    if step.is_none() {
+        let address = |step: &str| looked.address(step);
+        detail.of_steps = Some(step_scores::of(app, viewer, &id, &outline, address).await?);
+    }
     let observation = step.as_ref().map(|step| step.id.as_str());
     let kept = Kept::new(observation, &looked.folds);
     in_forms(&mut detail, &kept, &looked.looking);
@@ -148,10 +152,15 @@ pub(super) async fn detail(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let id = of.id()?;
-    let look = Look::new(query.as_deref());
+    let mut look = Look::new(query.as_deref());
     let kept = look.kept();
-    let target = Target::within(id.clone(), look.observation);
+    let target = Target::within(id.clone(), look.observation.take());
     let mut input = detail_of(&app, &viewer, &target).await?;
+    if target.observation().is_none() {
+        let outline = outline(&app, &viewer, &id).await?;
+        let address = |step: &str| look.address(step);
+        input.of_steps = Some(step_scores::of(&app, &viewer, &id, &outline, address).await?);
+    }
     in_forms(&mut input, &kept, &look.looking);
     let view = match target.observation() {
         Some(observation) => {
@@ -284,6 +293,10 @@ pub(super) async fn detail_of(
         }
         without_score = verdicts.without_score;
     };
+    let mut verdicts = verdicts;
+    if let Some(trace) = target.trace() {
+        step_scores::name(app, viewer, trace, &mut verdicts).await?;
+    }
     let origins = about
         .iter()
         .filter_map(|score| score.written.origin.as_ref());
@@ -296,6 +309,7 @@ pub(super) async fn detail_of(
             written.source,
             written.timestamp,
         )
+        .id(written.id.as_str())
         .comment(written.comment.as_deref())
         .origin(written.origin.as_ref().map(|origin| names.origin(origin)))
     });

@@ -90,7 +90,7 @@ async fn of(app: &App, viewer: &Viewer, range: Range, kind: Kind) -> Result<Tren
         Kind::Models => models(asked).await,
         Kind::Scores => {
             let scores = score_trends::scores(asked).await;
-            scores.map(|(shown, n_more)| Trend::Scores(shown, n_more))
+            scores.map(|(shown, more)| Trend::Scores(shown, more))
         }
     };
     match trend {
@@ -159,6 +159,7 @@ async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
     let figures = vec![
         figure("Median latency", Aggregation::P50),
         figure("95th percentile of latency", Aggregation::P95),
+        figure("Slowest trace", Aggregation::Max),
         Figure {
             label: "Users",
             value: perpend_ui::count(users(asked).await?),

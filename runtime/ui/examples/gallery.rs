@@ -14,9 +14,9 @@ use perpend_domain::time::Timestamp;
 use perpend_outline::{Folds, Outline};
 use perpend_ui::{
     Chip, DetailInput, DetailPage, ErrorPage, EvaluatorRow, HeadInput, InlineMedium, ListPage,
-    LoginPage, Looking, Named, Opened, Origin, Pager, RowsInput, RuleRow, RulesPage, ScoreView,
-    Section, Setup, Shell, Text, Tone, TraceInput, TraceLine, TracePage, TracesPage, TracesQuery,
-    Verdict, WINDOW, Ways, assets, render, total_tokens,
+    LoginPage, Looking, Named, Opened, Origin, Pager, Preview, RowsInput, RuleRow, RulesPage,
+    ScoreView, Section, Setup, Shell, Text, Tone, TraceInput, TraceLine, TracePage, TracesPage,
+    TracesQuery, Verdict, WINDOW, Ways, assets, render, total_tokens,
 };
 use serde_json::json;
 
@@ -120,8 +120,8 @@ fn traces() -> TracesPage {
             )],
             _ => Vec::new(),
         },
-        input: Some("Where is my order 4711?".into()),
-        output: (i != 9).then(|| "It is on its way and comes on 4 March.".into()),
+        input: Preview::of("Where is my order 4711?", &[]),
+        output: Preview::of("It is on its way and comes on 4 March.", &[]).filter(|_| i != 9),
         release: None,
         version: None,
         parts: [0, 0],
@@ -383,6 +383,7 @@ fn trace(
         sentence:
             "This rule scores 10 % of what it matches, and this observation is not in the sample."
                 .into(),
+        makes: Vec::new(),
         facts: vec![
             ("Sampling number", "0.4821".into()),
             ("Needed", "below 0.1".into()),

@@ -15,6 +15,19 @@ pub fn encode(raw: &str) -> String {
     utf8_percent_encode(raw, ESCAPED).to_string()
 }
 
+/// A path with these parameters behind it.
+#[must_use]
+pub fn with_query(path: &str, pairs: &[(&str, String)]) -> String {
+    let mut all = path.to_owned();
+    for (at, (name, value)) in pairs.iter().enumerate() {
+        all.push(if at == 0 { '?' } else { '&' });
+        all.push_str(name);
+        all.push('=');
+        all.push_str(&encode(value));
+    }
+    all
+}
+
 /// An id as a segment of a path. Browsers take the segments `.` and `..` for steps in the path, escaped too: these two ids
 /// are written behind a tilde, and so is what looks like an id written in this way.
 #[must_use]

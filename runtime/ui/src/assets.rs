@@ -60,6 +60,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         asset("value.js", SCRIPT, include_bytes!("../assets/value.js")),
         asset("palette.js", SCRIPT, include_bytes!("../assets/palette.js")),
         asset("split.js", SCRIPT, include_bytes!("../assets/split.js")),
+        asset("widths.js", SCRIPT, include_bytes!("../assets/widths.js")),
         asset("suggest.js", SCRIPT, include_bytes!("../assets/suggest.js")),
         asset("table.js", SCRIPT, include_bytes!("../assets/table.js")),
         asset(

@@ -6,7 +6,7 @@ use perpend_domain::filter::{Column, Condition, Order, Test, find};
 use perpend_domain::time::Timestamp;
 
 use crate::Text;
-use crate::address::encode;
+use crate::address::with_query;
 
 /// A point in time, as addresses have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,14 +141,7 @@ impl Focus {
     /// As the end of an address that has no other parameters.
     #[must_use]
     pub fn query(&self) -> String {
-        let pairs = self.pairs();
-        let pairs = pairs
-            .iter()
-            .map(|(name, value)| format!("{name}={}", encode(value)));
-        match pairs.collect::<Vec<_>>().join("&") {
-            none if none.is_empty() => none,
-            query => format!("?{query}"),
-        }
+        with_query("", &self.pairs())
     }
 
     /// Whether a time is chosen.
@@ -240,21 +233,13 @@ impl FocusView {
         (action, kept): (String, Vec<(&'static str, String)>),
         (usual, has_all): (&'static str, bool),
     ) -> Self {
-        let kept_query: String = kept
-            .iter()
-            .map(|(name, value)| format!("&{name}={}", encode(value)))
-            .collect();
         let href = |from: Option<Moment>| {
             let moved = Focus {
                 from,
                 to: None,
                 environments: focus.environments.clone(),
             };
-            let query = format!("{}{kept_query}", moved.query());
-            match query.strip_prefix('&') {
-                Some(rest) => format!("{action}?{rest}"),
-                None => format!("{action}{query}"),
-            }
+            with_query(&action, &[moved.pairs(), kept.clone()].concat())
         };
         let ranges = RANGES.iter().map(|(minutes, label)| {
             let from = Some(Moment::Ago(*minutes));

@@ -10,6 +10,7 @@ use crate::address::{encode, segment};
 use crate::asked::only;
 use crate::columns::{Column, Known};
 use crate::format::{NONE, clock, count, duration, known_dollars};
+use crate::preview::Preview;
 use crate::scores::Chip;
 use crate::shell::href;
 
@@ -53,10 +54,10 @@ pub struct TraceLine {
     pub n_warnings: u32,
     /// Its scores.
     pub scores: Vec<Chip>,
-    /// How its input begins.
-    pub input: Option<Text>,
-    /// How its output begins.
-    pub output: Option<Text>,
+    /// What its input says.
+    pub input: Option<Preview>,
+    /// What its output says.
+    pub output: Option<Preview>,
     /// Release.
     pub release: Option<Text>,
     /// Version.
@@ -161,8 +162,8 @@ impl TraceLine {
                 Known::Version => alike("version", &self.version),
                 Known::User => linked(&self.user, &|raw| href(base, GroupedBy::User, raw)),
                 Known::Session => linked(&self.session, &|raw| href(base, GroupedBy::Session, raw)),
-                Known::Input => own(self.input.as_ref()),
-                Known::Output => own(self.output.as_ref()),
+                Known::Input => own(self.input.as_ref().map(Preview::text).as_ref()),
+                Known::Output => own(self.output.as_ref().map(Preview::text).as_ref()),
                 Known::Trace | Known::Started | Known::People | Known::Scores | Known::Tags => {
                     own(None)
                 }

@@ -103,6 +103,7 @@ pub(crate) fn verdict(name: &str) -> Verdict {
         tone: Tone::Plain,
         sentence: text(name),
         requeue: Some("/project/p/executions/5d1f0c/requeue".to_owned()),
+        makes: vec![text(name)],
         facts: vec![("Sampling number", text(name))],
     }
 }
@@ -243,8 +244,8 @@ pub(crate) fn hostile_line() -> TraceLine {
         n_errors: 1,
         n_warnings: 2,
         scores: vec![Chip::new(HOSTILE, &ScoreValue::Text(HOSTILE.to_owned())); 6],
-        input: Some(text(HOSTILE)),
-        output: Some(text(HOSTILE)),
+        input: Preview::of(HOSTILE, &[]),
+        output: Preview::of(HOSTILE, &["script"]),
         release: Some(text(HOSTILE)),
         version: Some(text(HOSTILE)),
         parts: [9, 3],
@@ -412,7 +413,7 @@ fn the_overview_and_datasets_are_inert() {
     let trends = [
         Trend::Latency(vec![figure], Some(chart("Latency", Part::Median))),
         Trend::Models(vec![ModelLine::new(HOSTILE, (1.0, 2.0, 3.0), 1.0)]),
-        Trend::Scores(vec![score], 1),
+        Trend::Scores(vec![score], Some(("1 more name".to_owned(), typed()))),
         Trend::Refused(text(HOSTILE)),
     ];
     let parts = trends.clone().map(|trend| checked(&TrendPage { trend }));

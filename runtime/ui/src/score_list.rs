@@ -10,7 +10,7 @@ use crate::scores::{Origin, Tone, shown};
 use crate::setup::Setup;
 use crate::shell::href;
 use crate::ways::Ways;
-use crate::{Shell, Text};
+use crate::{Focus, FocusView, Shell, Text};
 
 /// Characters of a value in a row.
 const VALUE: usize = 60;
@@ -21,7 +21,9 @@ const VALUE: usize = 60;
 pub struct ScoresPage {
     /// Around the page.
     pub shell: Shell,
-    /// What the list is narrowed to: parameter and value.
+    /// The time and the environments.
+    pub focus: FocusView,
+    /// What the list is narrowed to beside them: parameter and value.
     pub narrowed: Vec<(&'static str, Text)>,
     /// The name that is typed in the form.
     pub name: Text,
@@ -124,6 +126,6 @@ fn subject(subject: &Subject, base: &str) -> About {
 
 impl ScoresPage {
     fn is_narrowed(&self) -> bool {
-        !self.narrowed.is_empty()
+        !self.narrowed.is_empty() || self.shell.focus != Focus::default()
     }
 }

@@ -37,6 +37,8 @@ pub struct Chip {
     pub(crate) name: Text,
     pub(crate) value: Text,
     pub(crate) tone: Tone,
+    /// Its id, and the step that it is about where that is not the whole.
+    place: (String, Option<String>),
 }
 
 impl Chip {
@@ -48,7 +50,26 @@ impl Chip {
             name: Text::from(name),
             value,
             tone,
+            place: (String::new(), None),
         }
+    }
+
+    /// With its id, and the step of the trace that it is about.
+    #[must_use]
+    pub fn at(mut self, id: &str, step: Option<&str>) -> Self {
+        self.place = (id.to_owned(), step.map(str::to_owned));
+        self
+    }
+
+    /// Where the score is shown with what made it, on the page at `trace`, which may have been found in a list.
+    pub(crate) fn href(&self, trace: &str, within: &str) -> String {
+        let (id, step) = &self.place;
+        let sign = if within.is_empty() { '?' } else { '&' };
+        let step = step.as_deref();
+        let step = step.map_or_else(String::new, |step| {
+            format!("{sign}observation={}", encode(step))
+        });
+        format!("{trace}{within}{step}{}", anchor(id))
     }
 }
 
@@ -70,6 +91,15 @@ pub(crate) fn shown(value: &ScoreValue, max: usize) -> (Text, Tone) {
         }
     }
 }
+
+/// The card of the score with this id, as the end of an address.
+#[must_use]
+pub fn anchor(id: &str) -> String {
+    format!("#score-{}", encode(id))
+}
+
+/// Digits of a fingerprint that are shown; the whole one is pointed at.
+const FINGERPRINT: usize = 12;
 
 /// Different categories that are named; the rest is counted.
 const CATEGORIES: usize = 3;
@@ -179,6 +209,16 @@ impl Origin {
         format!("{base}/scores?fingerprint={}", encode(&self.fingerprint))
     }
 
+    pub(crate) fn short_fingerprint(&self) -> String {
+        let begins = self.fingerprint.get(..FINGERPRINT);
+        begins.map_or_else(|| self.fingerprint.clone(), |begins| format!("{begins}…"))
+    }
+
+    /// Rule and evaluator are called the same.
+    pub(crate) fn is_of_like_named(&self) -> bool {
+        self.rule.name == self.evaluator.name
+    }
+
     pub(crate) fn sampling_text(&self) -> String {
         format!("{} %", number(self.sampling * 100.0))
     }
@@ -187,6 +227,7 @@ impl Origin {
 /// One score with all that stands behind it.
 #[derive(Clone, Debug)]
 pub struct ScoreView {
+    pub(crate) id: String,
     pub(crate) name: Text,
     pub(crate) value: Text,
     pub(crate) tone: Tone,
@@ -203,6 +244,7 @@ impl ScoreView {
     pub fn new(name: &str, value: &ScoreValue, source: ScoreSource, at: Timestamp) -> Self {
         let (text, tone) = shown(value, 500);
         Self {
+            id: String::new(),
             name: Text::from(name),
             value: text,
             tone,
@@ -216,6 +258,13 @@ impl ScoreView {
             comment: None,
             origin: None,
         }
+    }
+
+    /// With its id, by which its card is led to.
+    #[must_use]
+    pub fn id(mut self, id: &str) -> Self {
+        id.clone_into(&mut self.id);
+        self
     }
 
     /// With its explanation.
@@ -249,6 +298,8 @@ pub struct Verdict {
     /// Where a form is sent to that puts a failed execution back into the queue; absent where there is none, or the reader
     /// may not.
     pub requeue: Option<String>,
+    /// What the scores of the rule are called, where that is known and not its own name.
+    pub makes: Vec<Text>,
     /// Facts behind it: the condition, the value found, the sampling number.
     pub facts: Vec<(&'static str, Text)>,
 }

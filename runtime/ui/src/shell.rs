@@ -155,9 +155,11 @@ impl Shell {
 
     pub(crate) fn href(&self, entry: &Entry) -> String {
         let focus = match entry.section {
-            Section::Overview | Section::Traces | Section::Sessions | Section::Users => {
-                self.focus.query()
-            }
+            Section::Overview
+            | Section::Traces
+            | Section::Sessions
+            | Section::Users
+            | Section::Scores => self.focus.query(),
             _ => String::new(),
         };
         format!("{}{}{focus}", self.base(), entry.path)

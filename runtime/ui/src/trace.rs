@@ -14,6 +14,7 @@ use crate::forms::FormKit;
 use crate::peaks::{Peaks, peaks};
 use crate::rows::{RowsInput, Window, nonzero, nonzero_dollars};
 use crate::scores::{ScoreView, Tone, Verdict};
+use crate::step_scores::ScoresOfSteps;
 use crate::time::TimePart;
 use crate::timeline::Tick;
 use crate::value::Part;
@@ -53,6 +54,8 @@ pub struct DetailInput {
     pub scores: Vec<ScoreView>,
     /// What each rule did with it.
     pub verdicts: Vec<Verdict>,
+    /// Of a trace, the scores of its steps.
+    pub of_steps: Option<ScoresOfSteps>,
     /// The forms that were chosen for its values.
     pub forms: Forms,
     /// The address of the page around it without them; the usual page of the step when empty.
@@ -117,6 +120,7 @@ struct Detail {
     extras: [Part; 2],
     scores: Vec<ScoreView>,
     verdicts: Vec<Verdict>,
+    of_steps: Option<ScoresOfSteps>,
 }
 
 impl DetailPage {
@@ -179,8 +183,19 @@ impl Detail {
             .any(|verdict| verdict.tone == Tone::Waiting)
     }
 
+    /// `1 score, 8 of its steps`
     fn n_scores(&self) -> String {
-        many(self.scores.len() as u64, "score")
+        let own = many(self.scores.len() as u64, "score");
+        let of_steps = self.of_steps.as_ref();
+        match of_steps.and_then(ScoresOfSteps::said) {
+            Some(said) => format!("{own}, {said} of its steps"),
+            None => own,
+        }
+    }
+
+    fn has_scores(&self) -> bool {
+        let of_steps = self.of_steps.as_ref();
+        !self.scores.is_empty() || of_steps.is_some_and(|of_steps| !of_steps.scores.is_empty())
     }
 
     /// `why 3 rules made none`
@@ -251,6 +266,7 @@ impl Detail {
             kit: input.kit,
             scores: input.scores,
             verdicts: input.verdicts,
+            of_steps: input.of_steps,
         }
     }
 
@@ -308,6 +324,7 @@ impl Detail {
             kit: input.kit,
             scores: input.scores,
             verdicts: input.verdicts,
+            of_steps: input.of_steps,
         }
     }
 }

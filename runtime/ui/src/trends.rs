@@ -25,7 +25,7 @@ pub enum Trend {
     /// What each model cost, the dearest first.
     Models(Vec<ModelLine>),
     /// The names with most scores, and how many names are not shown.
-    Scores(Vec<ScoreTrend>, usize),
+    Scores(Vec<ScoreTrend>, Option<(String, String)>),
     /// Why it cannot be added up, and what would need less.
     Refused(Text),
 }

@@ -178,10 +178,31 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
     );
     let none = visitor.page("/scores?name=other").await;
     assert!(none.contains("No such score") && rows(&none) == 0, "{none}");
-    let odd = visitor.page("/scores?fingerprint=x&after=y").await;
+    let odd = visitor.page("/scores?fingerprint=x&after=y&trace=").await;
     assert!(
         odd.contains("fingerprint: ") && odd.contains("after: ") && rows(&odd) == 4,
         "{odd}"
+    );
+    let of_trace = visitor.page(&format!("/scores?trace={}", trace.id)).await;
+    assert_eq!(rows(&of_trace), 2, "{of_trace}");
+    let now = visitor.page("/scores?from=-1h&env=default").await;
+    assert_eq!(rows(&now), 4, "{now}");
+    for none in ["to=2020-01-01", "env=staging"] {
+        let none = visitor.page(&format!("/scores?{none}")).await;
+        assert!(none.contains("No such score") && rows(&none) == 0, "{none}");
+    }
+    // The trace names the scores of its steps, and leads to each.
+    let whole = visitor.page(&format!("/traces/{}", trace.id)).await;
+    let lead = format!("?observation={}#score-", Trace::span_id(2));
+    assert_eq!(whole.matches(&lead).count(), 2, "{whole}");
+    assert!(whole.contains("0 scores, 2 of its steps"), "{whole}");
+    let listed = visitor.page("/traces").await;
+    assert_eq!(
+        listed
+            .matches(&format!("{}#score-", Trace::span_id(2)))
+            .count(),
+        4,
+        "{listed}"
     );
     for number in 0..60 {
         let score = json!({ "name": "given", "value": number, "traceId": trace.id });

@@ -89,8 +89,12 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
     let body = json!({ "name": "theirs" });
     let foreign = other.json(Method::POST, "/api/public/v2/datasets", &body);
     let foreign = id(&foreign.await.unwrap().json());
-    let none = visitor.page(&format!("/search?q={foreign}&go=1")).await;
+    let none = visitor.page(&format!("/search?q={foreign}")).await;
     assert!(none.contains("No id or name begins with that"), "{none}");
+    // Where nothing is called so, traces may say it.
+    let said = format!("{base}/search?q=refund+%22policy%22&go=1");
+    let there = format!("{base}/traces?q=%22refund%20%5C%22policy%5C%22%22");
+    assert_eq!(visitor.leads_to(&said).await, there);
     app.stop().await.unwrap();
 }
 

@@ -198,7 +198,7 @@ async fn requeues(visitor: &Visitor) -> Result<()> {
         .await?;
     // What was made by exactly the same is one step away.
     let fingerprint = browser
-        .eval("Array.from(document.querySelectorAll('#pane-scores code'), (code) => code.textContent).find((text) => /^[0-9a-f]{64}$/.test(text))")
+        .eval("Array.from(document.querySelectorAll('#pane-scores code'), (code) => code.title).find((text) => /^[0-9a-f]{64}$/.test(text))")
         .await?;
     browser
         .eval("Array.from(document.querySelectorAll('#pane-scores a')).find((a) => a.textContent === 'same fingerprint').click()")

@@ -12,7 +12,7 @@ use crate::pages;
 
 const TAB: &str = "\u{e004}";
 /// Stops on one page. None has more, or the one that has is walked as far.
-const MAX_STOPS: usize = 400;
+const MAX_STOPS: usize = 600;
 /// Stops in one message.
 const MAX_TOLD: usize = 40;
 

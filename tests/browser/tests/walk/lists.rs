@@ -72,6 +72,16 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             chooses_columns,
         ),
         shared.test(
+            Place::Demo,
+            "a_column_keeps_the_width_that_it_was_given_by_keys_or_by_the_pointer",
+            keeps_widths,
+        ),
+        shared.test(
+            Place::Demo,
+            "a_sentence_in_the_search_leads_to_the_trace_that_says_it_with_the_words_marked",
+            finds_a_sentence,
+        ),
+        shared.test(
             Place::Own,
             "text_of_a_row_can_be_marked_and_a_user_opens_with_a_click",
             marks_text,
@@ -203,7 +213,9 @@ async fn sees_trends(visitor: &Visitor) -> Result<()> {
     }
     browser.click(".trend .ranked a").await?;
     browser
-        .wait_for("location.pathname.endsWith('/scores') && location.search.startsWith('?name=')")
+        .wait_for(
+            "location.pathname.endsWith('/scores') && /^[?]from=-7d&name=/.test(location.search)",
+        )
         .await?;
     browser.allow_scripts(false).await?;
     visitor.open("").await?;
@@ -536,6 +548,120 @@ async fn cuts_long_inputs(visitor: &Visitor) -> Result<()> {
     browser.chord(both).await?;
     browser
         .expect("document.querySelector('.whole') === null && !document.querySelector('.beginning').hidden")
+        .await?;
+    visitor.assert_quiet().await
+}
+
+async fn keeps_widths(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    visitor.open("/traces").await?;
+    let grips = "document.querySelectorAll('.traces .grip')";
+    browser.wait_for(&format!("{grips}.length > 5")).await?;
+    // One of them is reached by Tab; arrows lead from it to the others.
+    let stops = format!("Array.from({grips}).filter((grip) => grip.tabIndex === 0).length");
+    browser.expect(&format!("{stops} === 1")).await?;
+    let of = |name: &str, what: &str| {
+        format!("document.querySelector('.grip[aria-label=\"Width of {name}\"]'){what}")
+    };
+    let width = |name: &str| of(name, ".parentElement.offsetWidth");
+    browser.eval(&format!("{grips}[0].focus()")).await?;
+    browser.press("\u{e015}").await?;
+    let second = format!("document.activeElement === {grips}[1]");
+    browser.expect(&second).await?;
+    browser.eval(&of("Latency", ".focus()")).await?;
+    let usual = browser
+        .eval(&width("Latency"))
+        .await?
+        .as_f64()
+        .context("a width")?;
+    browser.press("\u{e014}\u{e014}").await?;
+    let wider = browser
+        .eval(&width("Latency"))
+        .await?
+        .as_f64()
+        .context("a width")?;
+    ensure!(usual + 24.0 < wider, "{usual} px, then {wider} px");
+    // By the pointer, and in the next page.
+    let place = of("Trace", ".getBoundingClientRect().toJSON()");
+    let place = browser.eval(&place).await?;
+    let [x, y] = ["x", "y"].map(|side| place[side].as_f64().unwrap_or_default() + 3.0);
+    let to = |x: f64| PointerAction::MoveTo {
+        duration: None,
+        x,
+        y,
+    };
+    let drag = MouseActions::new("mouse".to_owned())
+        .then(to(x))
+        .then(PointerAction::Down {
+            button: MOUSE_BUTTON_LEFT,
+        })
+        .then(to(x + 60.0))
+        .then(PointerAction::Up {
+            button: MOUSE_BUTTON_LEFT,
+        });
+    let before = browser
+        .eval(&width("Trace"))
+        .await?
+        .as_f64()
+        .context("a width")?;
+    browser.client.perform_actions(drag).await?;
+    let dragged = browser
+        .eval(&width("Trace"))
+        .await?
+        .as_f64()
+        .context("a width")?;
+    ensure!(
+        (50.0..70.0).contains(&(dragged - before)),
+        "{before} px, then {dragged} px"
+    );
+    visitor.open("/traces").await?;
+    let is_kept = format!(
+        "{} === {wider} && {} === {dragged}",
+        width("Latency"),
+        width("Trace")
+    );
+    browser
+        .wait_for(&format!("{grips}.length > 5 && {is_kept}"))
+        .await?;
+    // Taken back.
+    browser.eval(&of("Latency", ".focus()")).await?;
+    browser.press("\u{e017}").await?;
+    browser.eval(&of("Trace", ".focus()")).await?;
+    browser.press("\u{e017}").await?;
+    browser
+        .expect(&format!("{} !== {wider}", width("Latency")))
+        .await?;
+    visitor.assert_quiet().await
+}
+
+async fn finds_a_sentence(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    browser
+        .fill(".seek [name=q]", "your refund of 49.90 for order 4712")
+        .await?;
+    browser.press(ENTER).await?;
+    browser
+        .wait_for("location.pathname.endsWith('/traces')")
+        .await?;
+    let marked =
+        "Array.from(document.querySelectorAll('.traces mark'), (mark) => mark.textContent).join()";
+    browser
+        .wait_for(&format!(
+            "{marked} === 'Your refund of 49.90 for order 4712'"
+        ))
+        .await?;
+    // Its scores lead to where they are explained.
+    let chip = "document.querySelector('.traces a.chip')";
+    let name = browser
+        .eval(&format!("{chip}.querySelector('bdi').textContent"))
+        .await?;
+    browser.click(".traces a.chip").await?;
+    browser
+        .wait_for(&format!(
+            "document.querySelector('.card-score:target h4')?.textContent.includes({name})"
+        ))
         .await?;
     visitor.assert_quiet().await
 }

@@ -187,7 +187,8 @@ async fn shows_fingerprints(visitor: &Visitor) -> Result<()> {
     let of_it = of_it.with_context(|| format!("no score of {execution}"))?;
     // A link to the scores with the same one stands behind it.
     let fingerprint = card["Fingerprint"].as_str().context("a fingerprint")?;
-    let fingerprint = fingerprint.split_whitespace().next().unwrap_or_default();
+    let fingerprint = fingerprint.split('…').next().unwrap_or_default();
+    ensure!(fingerprint.len() == 12, "{card}");
     ensure!(of_it.to_string().contains(fingerprint), "{card} {of_it}");
     Ok(())
 }

@@ -1,0 +1,103 @@
+// Widths of the columns of lists: moved by dragging the end of a head, or by arrows on it. The browser keeps them by list
+// and column. Heads of a list that fits its place stay in view. Without this script columns are as wide as usual.
+"use strict";
+
+const [LEAST, MOST] = [48, 1200];
+const STEP = 16;
+
+function kept(list) {
+  try {
+    return JSON.parse(localStorage.getItem(list)) ?? {};
+  } catch {
+    // A browser that keeps nothing, or something that is no list of widths: the usual ones.
+    return {};
+  }
+}
+
+function keep(list, widths) {
+  try {
+    localStorage.setItem(list, JSON.stringify(widths));
+  } catch {
+    // As above.
+  }
+}
+
+function ofTable(table) {
+  const list = `widths ${table.dataset.list}`;
+  const widths = kept(list);
+  const sheet = new CSSStyleSheet();
+  const heads = Array.from(table.tHead.rows[0].cells, (cell) => ({ cell, name: cell.textContent.trim() }));
+
+  function show() {
+    const rules = heads.flatMap(({ name }, at) => {
+      const width = widths[name];
+      if (!(LEAST <= width && width <= MOST)) return [];
+      const cells = `table[data-list="${table.dataset.list}"] > * > tr > :nth-child(${at + 1})`;
+      return `${cells} { width: ${width}px; min-width: ${width}px; max-width: ${width}px; overflow: hidden; text-overflow: ellipsis; }`;
+    });
+    sheet.replaceSync(rules.join("\n"));
+    for (const grip of grips) grip.ariaValueNow = String(grip.parentElement.offsetWidth);
+  }
+
+  /** In pixels; as wide as usual where none is given. */
+  function setWidth(name, width) {
+    widths[name] = width && Math.min(MOST, Math.max(LEAST, Math.round(width)));
+    show();
+    keep(list, widths);
+  }
+
+  /** One of them is reached by Tab, the others from it by arrows up and down. */
+  function focus(grip) {
+    for (const other of grips) other.tabIndex = other === grip ? 0 : -1;
+    grip.focus();
+  }
+
+  function gripOf({ cell, name }) {
+    const grip = document.createElement("span");
+    grip.className = "grip";
+    grip.role = "separator";
+    grip.tabIndex = -1;
+    grip.ariaOrientation = "vertical";
+    grip.ariaLabel = `Width of ${name}`;
+    grip.ariaValueMin = String(LEAST);
+    grip.ariaValueMax = String(MOST);
+    const onMove = (event) => setWidth(name, event.clientX - cell.getBoundingClientRect().left);
+    grip.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0) return;
+      grip.setPointerCapture(event.pointerId);
+      grip.addEventListener("pointermove", onMove);
+      event.preventDefault();
+      focus(grip);
+    });
+    for (const end of ["pointerup", "pointercancel"]) {
+      grip.addEventListener(end, () => grip.removeEventListener("pointermove", onMove));
+    }
+    grip.addEventListener("dblclick", () => setWidth(name));
+    grip.addEventListener("keydown", (event) => {
+      const at = grips.indexOf(grip);
+      switch (event.key) {
+        case "ArrowLeft": setWidth(name, cell.offsetWidth - STEP); break;
+        case "ArrowRight": setWidth(name, cell.offsetWidth + STEP); break;
+        case "Delete": setWidth(name); break;
+        case "ArrowUp": focus(grips[Math.max(0, at - 1)]); break;
+        case "ArrowDown": focus(grips[Math.min(grips.length - 1, at + 1)]); break;
+        default: return;
+      }
+      event.preventDefault();
+      event.stopPropagation();
+    });
+    cell.append(grip);
+    return grip;
+  }
+
+  const grips = heads.filter(({ name }) => name !== "").map(gripOf);
+  grips[0].tabIndex = 0;
+  document.adoptedStyleSheets.push(sheet);
+  show();
+
+  // A box that scrolls sideways would keep the heads to itself.
+  const box = table.parentElement;
+  new ResizeObserver(() => box.classList.toggle("fits", table.offsetWidth <= box.clientWidth)).observe(box);
+}
+
+for (const table of document.querySelectorAll("table[data-list]")) ofTable(table);
