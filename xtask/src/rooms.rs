@@ -40,6 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-workers", &["perpend-domain", "perpend-protocol"]),
     ("perpend-query", &["perpend-domain"]),
     ("perpend-diff", &["perpend-domain"]),
+    ("perpend-words", &["perpend-domain"]),
     ("perpend-outline", &["perpend-domain"]),
     (
         "perpend-ui",
@@ -48,6 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-domain",
             "perpend-outline",
             "perpend-query",
+            "perpend-words",
         ],
     ),
     (
@@ -275,6 +277,7 @@ const PURE_ROOMS: &[&str] = &[
     "perpend-diff",
     "perpend-outline",
     "perpend-query",
+    "perpend-words",
     "perpend-choices",
     "perpend-otlp",
     "perpend-schema",

@@ -52,3 +52,11 @@ new MutationObserver(() => {
 document.addEventListener("visibilitychange", plan);
 document.addEventListener("live", plan);
 plan();
+
+// The card that an address leads to is open.
+function open() {
+  document.querySelector(".card-score:target .made")?.setAttribute("open", "");
+}
+
+addEventListener("hashchange", open);
+open();

@@ -32,10 +32,12 @@ function ofTable(table) {
     const rules = heads.flatMap(({ name }, at) => {
       const width = widths[name];
       if (!(LEAST <= width && width <= MOST)) return [];
-      const cells = `table[data-list="${table.dataset.list}"] > * > tr > :nth-child(${at + 1})`;
-      return `${cells} { width: ${width}px; min-width: ${width}px; max-width: ${width}px; overflow: hidden; text-overflow: ellipsis; }`;
+      const of = (part) => `table[data-list="${table.dataset.list}"] > ${part} > tr > :nth-child(${at + 1})`;
+      return `${of("*")} { width: ${width}px; min-width: ${width}px; max-width: ${width}px; }
+        ${of("tbody")} { overflow: clip; overflow-clip-margin: 4px; text-overflow: ellipsis; }`;
     });
-    sheet.replaceSync(rules.join("\n"));
+    // On a narrow screen a row is a card and has no columns.
+    sheet.replaceSync(`@media (min-width: 40.01rem) { ${rules.join("\n")} }`);
     for (const grip of grips) grip.ariaValueNow = String(grip.parentElement.offsetWidth);
   }
 
@@ -59,6 +61,7 @@ function ofTable(table) {
     grip.tabIndex = -1;
     grip.ariaOrientation = "vertical";
     grip.ariaLabel = `Width of ${name}`;
+    grip.title = "Drag, or use arrow keys; Delete for the usual width";
     grip.ariaValueMin = String(LEAST);
     grip.ariaValueMax = String(MOST);
     const onMove = (event) => setWidth(name, event.clientX - cell.getBoundingClientRect().left);
@@ -86,6 +89,8 @@ function ofTable(table) {
       event.preventDefault();
       event.stopPropagation();
     });
+    // The grip is no part of the name of the column.
+    cell.ariaLabel = name;
     cell.append(grip);
     return grip;
   }
@@ -97,7 +102,9 @@ function ofTable(table) {
 
   // A box that scrolls sideways would keep the heads to itself.
   const box = table.parentElement;
-  new ResizeObserver(() => box.classList.toggle("fits", table.offsetWidth <= box.clientWidth)).observe(box);
+  const observer = new ResizeObserver(() => box.classList.toggle("fits", table.offsetWidth <= box.clientWidth));
+  observer.observe(box);
+  observer.observe(table);
 }
 
 for (const table of document.querySelectorAll("table[data-list]")) ofTable(table);

@@ -12,10 +12,10 @@ use crate::address::{encode, segment};
 use crate::asked::{only, tagged};
 use crate::content::Forms;
 use crate::facts::{Fact, fact, total_tokens};
-use crate::format::{clock, count, duration, known_dollars};
 use crate::forms::Tried;
 use crate::shell::href;
-use crate::words::many;
+use perpend_words::many;
+use perpend_words::{clock, count, duration, known_dollars};
 
 /// A way of looking at a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

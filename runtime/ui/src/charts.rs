@@ -3,7 +3,7 @@
 use perpend_domain::metrics::Granularity;
 use perpend_domain::time::Timestamp;
 
-use crate::format::clock;
+use perpend_words::clock;
 
 /// Height of the drawing, in its own units.
 const HEIGHT: f64 = 40.0;

@@ -7,7 +7,7 @@ use perpend_query::{parse, print_condition};
 
 use crate::Text;
 use crate::asked::TracesQuery;
-use crate::format::count;
+use perpend_words::count;
 
 /// The values of some columns, counted.
 #[derive(Clone, Debug)]

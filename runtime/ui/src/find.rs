@@ -4,9 +4,11 @@ use askama::Template;
 use perpend_domain::observation::Observation;
 
 use crate::address::{encode, segment};
-use crate::around::{Around, first};
-use crate::format::{clock, count};
+use perpend_words::first;
+
+use crate::around::Around;
 use crate::{Shell, Text};
+use perpend_words::{clock, count};
 
 /// The steps of a trace that contain a text.
 #[derive(Clone, Debug, Template)]
@@ -64,7 +66,7 @@ impl Hit {
             .filter_map(|(part, whole)| Place::of(part, &whole?, text));
         Self {
             id: step.id.to_string(),
-            kind: crate::words::kind_word(step.kind),
+            kind: perpend_words::kind_word(step.kind),
             name: Text::from(step.name.as_str()),
             at: clock(step.start),
             places: places.collect(),

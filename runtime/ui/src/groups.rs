@@ -4,10 +4,10 @@ use askama::Template;
 use perpend_domain::telemetry::{GroupedBy, TraceGroup};
 
 use crate::focus::{Focus, FocusView};
-use crate::format::{clock, count, duration, known_dollars};
 use crate::shell::href;
 use crate::ways::Ways;
 use crate::{Shell, Text};
+use perpend_words::{clock, count, duration, known_dollars};
 
 /// Sessions, or users, those that were active last first.
 #[derive(Clone, Debug, Template)]
@@ -83,7 +83,7 @@ impl GroupLine {
 
     pub(crate) fn tokens(&self) -> String {
         match self.group.total_tokens {
-            0 => crate::format::NONE.to_owned(),
+            0 => perpend_words::NONE.to_owned(),
             n => count(n),
         }
     }

@@ -29,7 +29,6 @@ mod facts;
 mod figure;
 mod find;
 mod focus;
-mod format;
 mod forms;
 mod groups;
 mod line;
@@ -69,7 +68,6 @@ mod value;
 #[cfg(test)]
 mod views_tests;
 mod ways;
-mod words;
 
 pub use askama::{Error, Template};
 
@@ -92,7 +90,6 @@ pub use facts::total_tokens;
 pub use figure::{Figure, change};
 pub use find::{FindPage, Hit};
 pub use focus::{Focus, FocusView, Moment};
-pub use format::{clock, count, dollars, duration};
 pub use forms::{FormKit, Told, Tried, Undo, without_tokens};
 pub use groups::{GroupLine, GroupsPage, UserPage};
 pub use line::TraceLine;
@@ -101,6 +98,7 @@ pub use markup::{Html, Text};
 pub use news::NewsFragment;
 pub use overview::{OverviewPage, Waiting};
 pub use peek::{CellPage, Peek, PeekInput, PeekPage};
+pub use perpend_words::{clock, count, dollars, duration};
 pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use preview::{Preview, beginning};
 pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, When};

@@ -9,10 +9,10 @@ use crate::Text;
 use crate::address::{encode, segment};
 use crate::asked::only;
 use crate::columns::{Column, Known};
-use crate::format::{NONE, clock, count, duration, known_dollars};
 use crate::preview::Preview;
 use crate::scores::Chip;
 use crate::shell::href;
+use perpend_words::{NONE, clock, count, duration, known_dollars};
 
 /// Chips shown on a line; the rest is counted.
 const CHIPS: usize = 3;
@@ -144,7 +144,7 @@ impl TraceLine {
             href: None,
         };
         match column {
-            Column::Metadata(key) => own(self.metadata.get(key)),
+            Column::Metadata(_) => own(None),
             Column::Score(name) => own(self.by_name.get(name)),
             Column::Known(known) => match known {
                 Known::Latency => plain(duration(self.latency_us)),
@@ -162,12 +162,24 @@ impl TraceLine {
                 Known::Version => alike("version", &self.version),
                 Known::User => linked(&self.user, &|raw| href(base, GroupedBy::User, raw)),
                 Known::Session => linked(&self.session, &|raw| href(base, GroupedBy::Session, raw)),
-                Known::Input => own(self.input.as_ref().map(Preview::text).as_ref()),
-                Known::Output => own(self.output.as_ref().map(Preview::text).as_ref()),
-                Known::Trace | Known::Started | Known::People | Known::Scores | Known::Tags => {
-                    own(None)
-                }
+                Known::Trace
+                | Known::Started
+                | Known::People
+                | Known::Scores
+                | Known::Tags
+                | Known::Input
+                | Known::Output => own(None),
             },
+        }
+    }
+
+    /// What stands in the cell of a column of long texts.
+    pub(crate) fn said(&self, column: &Column) -> Option<Preview> {
+        match column {
+            Column::Known(Known::Input) => self.input.clone(),
+            Column::Known(Known::Output) => self.output.clone(),
+            Column::Metadata(key) => Preview::of(self.metadata.get(key)?.raw(), &[]),
+            _ => None,
         }
     }
 

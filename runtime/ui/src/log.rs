@@ -7,10 +7,10 @@ use perpend_domain::trace::Trace;
 
 use crate::address::{encode, segment};
 use crate::aspect::{Head, HeadInput, Kept, Looking, hidden};
-use crate::format::{count, duration};
 use crate::ways::Ways;
-use crate::words::kind_word;
 use crate::{Shell, Text};
+use perpend_words::kind_word;
+use perpend_words::{count, duration};
 
 /// Steps on a page.
 pub const LOG: usize = 100;

@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use crate::format::count;
+use perpend_words::count;
 
 /// A line that says so; nothing when nothing came.
 #[derive(Clone, Debug, Template)]

@@ -6,9 +6,9 @@ use perpend_domain::time::Timestamp;
 use perpend_outline::{Entry, Outline};
 
 use crate::aspect::Kept;
-use crate::format::{dollars, duration};
 use crate::markup::Text;
 use crate::rows::RowsInput;
+use perpend_words::{dollars, duration};
 
 /// Steps named of each sort.
 const NAMED: usize = 3;
@@ -83,7 +83,7 @@ fn highest<'e, V: Copy>(
     found
 }
 
-/// `18 of 20`
+/// `no. 18 of 20`
 fn place(outline: &Outline, entry: &Entry) -> Option<String> {
     let mut n = 0;
     let mut at = 0;
@@ -95,5 +95,5 @@ fn place(outline: &Outline, entry: &Entry) -> Option<String> {
             }
         }
     }
-    (1 < n).then(|| format!("{at} of {n}"))
+    (1 < n).then(|| format!("no. {at} of {n}"))
 }

@@ -8,10 +8,10 @@ use crate::Text;
 use crate::address::encode;
 use crate::asked::{MAX_LIST, only, tagged};
 use crate::content::{Addresses, Block};
-use crate::format::count;
 use crate::line::TraceLine;
 use crate::scores::{ScoreView, Verdict};
-use crate::words::many;
+use perpend_words::count;
+use perpend_words::many;
 
 /// What the peek is made from.
 #[derive(Debug)]

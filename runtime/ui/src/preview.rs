@@ -1,14 +1,18 @@
 //! What a value says, on one line of a list.
 
 use crate::Text;
-use crate::around::{Around, first};
+use perpend_words::first;
+
+use crate::around::Around;
 
 /// Bytes of a beginning, or a word more.
 const BEGINNING: usize = 200;
 /// Characters before what was looked for: few, so that it is not cut off.
 const BEFORE: usize = 24;
 /// Bytes in which it is looked for.
-const SEARCHED: usize = 64 * 1024;
+const SEARCHED: usize = 8 * 1024;
+/// Texts that are looked for.
+const MAX_SOUGHT: usize = 5;
 
 /// How a value begins, or what stands around a text that was looked for in it.
 #[derive(Clone, Debug)]
@@ -25,7 +29,10 @@ impl Preview {
         let searched = value
             .get(..value.floor_char_boundary(SEARCHED))
             .unwrap_or(value);
-        let place = sought.iter().find_map(|text| first(searched, text));
+        let place = sought
+            .iter()
+            .take(MAX_SOUGHT)
+            .find_map(|text| first(searched, text));
         let Some((from, to)) = place else {
             let before = beginning(value);
             return (!before.is_empty()).then(|| Self {
@@ -49,12 +56,6 @@ impl Preview {
 
     pub(crate) fn is_found(&self) -> bool {
         !self.found.is_empty()
-    }
-
-    /// Without marks.
-    pub(crate) fn text(&self) -> Text {
-        let [before, found, behind] = [&self.before, &self.found, &self.behind].map(Text::raw);
-        Text::from(format!("{before}{found}{behind}"))
     }
 }
 

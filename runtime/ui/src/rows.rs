@@ -10,9 +10,9 @@ use perpend_outline::{CriticalPath, Entry, Folds, Line, Oddity, Run, View, criti
 use crate::Text;
 use crate::address::encode;
 use crate::aspect::{Aspect, Kept, Looking, hidden};
-use crate::format::{count, dollars, duration};
 use crate::timeline::{Axis, Bar};
-use crate::words::{kind_word, many};
+use perpend_words::{count, dollars, duration};
+use perpend_words::{kind_word, many};
 
 /// Rows rendered at once.
 pub const WINDOW: usize = 200;

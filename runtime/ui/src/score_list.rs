@@ -5,12 +5,12 @@ use perpend_domain::score::{Score, ScoreSource, Subject};
 use perpend_domain::telemetry::GroupedBy;
 
 use crate::address::{encode, segment};
-use crate::format::clock;
 use crate::scores::{Origin, Tone, shown};
 use crate::setup::Setup;
 use crate::shell::href;
 use crate::ways::Ways;
 use crate::{Focus, FocusView, Shell, Text};
+use perpend_words::clock;
 
 /// Characters of a value in a row.
 const VALUE: usize = 60;

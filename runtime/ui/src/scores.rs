@@ -4,8 +4,8 @@ use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Timestamp;
 
 use crate::address::encode;
-use crate::format::{clock, number};
 use crate::markup::Text;
+use perpend_words::{clock, number};
 
 /// How something is coloured; the words beside it say the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use perpend_domain::score::ScoreValue;
 
 use crate::Text;
-use crate::format::count;
 use crate::scores::{Tone, shown};
+use perpend_words::count;
 
 /// Characters of a value.
 const VALUE: usize = 40;

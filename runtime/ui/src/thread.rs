@@ -8,11 +8,11 @@ use crate::address::{encode, segment};
 use crate::aspect::{Head, HeadInput, Kept, Looking, hidden};
 use crate::content::{Addresses, Block, Spoken, Told, told};
 use crate::facts::total_tokens;
-use crate::format::{count, duration};
 use crate::rows::{nonzero, nonzero_dollars};
 use crate::ways::Ways;
-use crate::words::{kind_word, many};
 use crate::{Shell, Text};
+use perpend_words::{count, duration};
+use perpend_words::{kind_word, many};
 
 /// Calls on a page.
 pub const CALLS: usize = 20;

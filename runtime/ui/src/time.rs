@@ -2,10 +2,10 @@
 
 use crate::Text;
 use crate::aspect::{Kept, Looking, folds_pairs};
-use crate::format::duration;
 use crate::rows::{RowsInput, Window};
-use crate::words::many;
 use perpend_outline::CriticalPath;
+use perpend_words::duration;
+use perpend_words::many;
 
 /// Steps of the critical path that are named.
 const NAMED: usize = 3;

@@ -9,7 +9,6 @@ use crate::address::{encode, segment};
 use crate::aspect::{Aspect, Head, HeadInput};
 use crate::content::{Addresses, Forms, Shown};
 use crate::facts::{Fact, fact, total_tokens};
-use crate::format::{count, dollars, duration};
 use crate::forms::FormKit;
 use crate::peaks::{Peaks, peaks};
 use crate::rows::{RowsInput, Window, nonzero, nonzero_dollars};
@@ -18,8 +17,9 @@ use crate::step_scores::ScoresOfSteps;
 use crate::time::TimePart;
 use crate::timeline::Tick;
 use crate::value::Part;
-use crate::words::{kind_word, many};
 use crate::{Shell, Text};
+use perpend_words::{count, dollars, duration};
+use perpend_words::{kind_word, many};
 
 const INPUT: (&str, &str) = ("Input", "input");
 const OUTPUT: (&str, &str) = ("Output", "output");
@@ -183,12 +183,12 @@ impl Detail {
             .any(|verdict| verdict.tone == Tone::Waiting)
     }
 
-    /// `1 score, 8 of its steps`
+    /// `1 score, and 8 on its steps`
     fn n_scores(&self) -> String {
         let own = many(self.scores.len() as u64, "score");
         let of_steps = self.of_steps.as_ref();
         match of_steps.and_then(ScoresOfSteps::said) {
-            Some(said) => format!("{own}, {said} of its steps"),
+            Some(said) => format!("{own}, and {said} on its steps"),
             None => own,
         }
     }
@@ -258,7 +258,7 @@ impl Detail {
                 }),
             ],
             from: format!(
-                "{}/_/traces/{}/detail?trace",
+                "{}/_/traces/{}/detail{address}",
                 input.base,
                 segment(trace.id.as_str())
             ),

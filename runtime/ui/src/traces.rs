@@ -9,15 +9,15 @@ use crate::asked::{ListPage, MAX_LIST, ROWS, TracesQuery};
 use crate::columns::{Column, Head, Table};
 use crate::facets::FacetsView;
 use crate::focus::FocusView;
-use crate::format::{clock, count};
 use crate::line::TraceLine;
 use crate::menu;
 use crate::peek::Peek;
 use crate::setup::Setup;
 use crate::sort::Sort;
 use crate::ways::Ways;
-use crate::words::many;
 use crate::{Shell, Text};
+use perpend_words::many;
+use perpend_words::{clock, count};
 
 /// Traces that fit a filter.
 #[derive(Clone, Debug, Default, Template)]

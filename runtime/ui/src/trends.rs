@@ -3,8 +3,8 @@
 use askama::Template;
 
 use crate::figure::Figure;
-use crate::format::{count, known_dollars, number};
 use crate::{Chart, Text};
+use perpend_words::{count, known_dollars, number};
 
 /// Height of a spark, in its own units.
 const HEIGHT: f64 = 16.0;
@@ -24,7 +24,7 @@ pub enum Trend {
     Latency(Vec<Figure>, Option<Chart>),
     /// What each model cost, the dearest first.
     Models(Vec<ModelLine>),
-    /// The names with most scores, and how many names are not shown.
+    /// The names with most scores, and the others: how many, in words, and where they are listed.
     Scores(Vec<ScoreTrend>, Option<(String, String)>),
     /// Why it cannot be added up, and what would need less.
     Refused(Text),

@@ -6,8 +6,8 @@ use perpend_domain::payload::Payload;
 
 use crate::address::{encode, segment};
 use crate::content::{Addresses, Asked, Block, Form, Forms, Places, Shown, places};
-use crate::format::{count, size};
 use crate::{Shell, Text};
+use perpend_words::{count, size};
 
 /// Nodes around one that are linked to, beside the root.
 const MAX_CRUMBS: usize = 20;

@@ -10,7 +10,7 @@ use super::side::CompareSide;
 use crate::Text;
 use crate::address::{encode, segment};
 use crate::diff::Diff;
-use crate::words::kind_word;
+use perpend_words::kind_word;
 
 /// Bytes of the differences of one value that a page shows.
 const ROOM: usize = 24 << 10;

@@ -6,7 +6,7 @@ use super::figures::Figure;
 use super::side::{CompareSide, Scored};
 use crate::Text;
 use crate::facts::total_tokens;
-use crate::format::clock;
+use perpend_words::clock;
 
 /// A label, and the word of a trace that stands there.
 type Word = (&'static str, fn(&Trace) -> Option<String>);

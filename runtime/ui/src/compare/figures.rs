@@ -1,6 +1,6 @@
 //! Figures of both sides, and how much more the second one has.
 
-use crate::format::{NONE, count, dollars, duration, number};
+use perpend_words::{NONE, count, dollars, duration, number};
 
 /// A figure of both sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

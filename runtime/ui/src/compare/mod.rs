@@ -27,9 +27,9 @@ pub use self::rows::COMPARED_ROWS;
 use self::rows::{Compared, Shown, Window};
 pub use self::side::{CompareSide, Prints, Scored};
 use crate::address::segment;
-use crate::format::count;
-use crate::words::many;
 use crate::{Shell, Text};
+use perpend_words::count;
+use perpend_words::many;
 
 /// What the comparison is made from.
 #[derive(Debug)]

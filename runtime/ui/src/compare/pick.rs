@@ -2,8 +2,8 @@
 
 use askama::Template;
 
-use crate::words::many;
 use crate::{Shell, Text};
+use perpend_words::many;
 
 /// Asks for two traces.
 #[derive(Clone, Debug, Default, Template)]

@@ -9,8 +9,8 @@ use super::figures::Figure;
 use super::query::{CompareQuery, OfSide};
 use super::side::{CompareSide, Prints, Scored};
 use crate::Text;
-use crate::format::count;
-use crate::words::{kind_word, many};
+use perpend_words::count;
+use perpend_words::{kind_word, many};
 
 /// Rows in one document.
 pub const COMPARED_ROWS: usize = 150;

@@ -4,8 +4,8 @@ use std::hash::{DefaultHasher, Hasher as _};
 
 use super::fields::beginning;
 use super::media::Media;
-use crate::format::{count, size};
 use crate::markup::{Html, Text};
+use perpend_words::{count, size};
 
 /// Values above this are folded away.
 const FOLD_BYTES: usize = 4_000;

@@ -9,7 +9,9 @@ use super::media::{Addresses, MAX_PATH};
 use super::node::{Node, unquoted};
 use super::source::without_media;
 use crate::Text;
-use crate::around::{Around, first};
+use perpend_words::first;
+
+use crate::around::Around;
 
 /// The shortest step is `[0]`: more of them make a path too long.
 const MAX_STEPS: usize = MAX_PATH / 3 + 1;

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::inline::{Found, inline_type};
 use crate::address::{encode, segment};
-use crate::format::size;
 use crate::markup::Text;
+use perpend_words::size;
 
 /// What the common APIs call a part of a message that is a medium.
 pub(super) const MEDIUM_TYPES: [&str; 22] = [

@@ -9,8 +9,8 @@ use super::fold::{Fold, Further, Style, Window};
 use super::form::Form;
 use super::inline::{self, Taken};
 use super::media::{Addresses, MEDIUM_TYPES, Media, family, host_of};
-use crate::format::size;
 use crate::markup::Text;
+use perpend_words::size;
 
 /// Media shown of one text or JSON value.
 const MAX_SHOWN: usize = 100;

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::fields::parsed;
 use super::fold::Fold;
 use super::source::Source;
-use crate::format::count;
 use crate::markup::Text;
+use perpend_words::count;
 
 /// Tools in the order in which they were offered.
 #[derive(Clone, Debug)]

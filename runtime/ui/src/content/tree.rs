@@ -14,8 +14,8 @@ use super::node::{Kind, Node};
 use super::source::without_media;
 use crate::Text;
 use crate::asked::passing;
-use crate::format::{count, size};
-use crate::words::many;
+use perpend_words::many;
+use perpend_words::{count, size};
 
 /// Nodes on a page.
 const NODES: usize = 200;

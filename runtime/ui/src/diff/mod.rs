@@ -18,9 +18,9 @@ pub(crate) use self::shown::{Bit, Said, Shown};
 use self::shown::{Room, many_of};
 use crate::Text;
 use crate::content::comparable;
-use crate::format::size;
 use perpend_diff::json::{self, Node, Step};
 use perpend_diff::lines::{self, Part, Rules};
+use perpend_words::size;
 
 /// Larger values are compared by lines only.
 const MAX_WHOLE: usize = 1 << 20;

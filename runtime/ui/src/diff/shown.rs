@@ -1,8 +1,8 @@
 //! As much of a difference as a page has room for.
 
 use crate::Text;
-use crate::format::{count, size};
 use perpend_diff::lines::{Line, Part};
+use perpend_words::{count, size};
 
 /// Equal lines that are shown before and behind a change.
 const CONTEXT: usize = 3;

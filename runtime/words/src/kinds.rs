@@ -2,9 +2,11 @@
 
 use perpend_domain::observation::ObservationKind;
 
-use crate::format::count;
+use crate::numbers::count;
 
-pub(crate) fn kind_word(kind: ObservationKind) -> &'static str {
+/// As pages and filters call it.
+#[must_use]
+pub const fn kind_word(kind: ObservationKind) -> &'static str {
     match kind {
         ObservationKind::Span => "span",
         ObservationKind::Generation => "generation",
@@ -19,6 +21,8 @@ pub(crate) fn kind_word(kind: ObservationKind) -> &'static str {
     }
 }
 
-pub(crate) fn many(n: u64, what: &str) -> String {
+/// `1 score`, `1,200 scores`
+#[must_use]
+pub fn many(n: u64, what: &str) -> String {
     format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" })
 }

@@ -3,7 +3,7 @@
 use perpend_domain::time::Timestamp;
 
 /// What stands where there is no value.
-pub(crate) const NONE: &str = "–";
+pub const NONE: &str = "–";
 
 /// A span of microseconds with three significant digits or so.
 #[must_use]
@@ -67,7 +67,8 @@ pub fn dollars(amount: f64) -> String {
 }
 
 /// Dollars of a sum in which unknown costs count as zero: a zero may mean either, so it is a dash.
-pub(crate) fn known_dollars(amount: f64) -> String {
+#[must_use]
+pub fn known_dollars(amount: f64) -> String {
     if amount > 0.0 {
         dollars(amount)
     } else {
@@ -109,7 +110,8 @@ fn rounded(amount: f64, places: usize) -> String {
 }
 
 /// Bytes as people read them: `812 bytes`, `3.4 KB`, `34 KB`, `1.2 MB`.
-pub(crate) fn size(bytes: u64) -> String {
+#[must_use]
+pub fn size(bytes: u64) -> String {
     let kib = bytes as f64 / 1024.0;
     match bytes {
         1 => "1 byte".to_owned(),
@@ -131,7 +133,8 @@ pub fn clock(at: Timestamp) -> String {
 }
 
 /// A number without needless digits.
-pub(crate) fn number(value: f64) -> String {
+#[must_use]
+pub fn number(value: f64) -> String {
     if value == value.trunc() && value.abs() < 1e15 {
         return format!("{value:.0}");
     }

@@ -1,0 +1,9 @@
+//! Numbers, times and kinds as people read them, and where a text stands in a longer one.
+
+mod find;
+mod kinds;
+mod numbers;
+
+pub use find::first;
+pub use kinds::{kind_word, many};
+pub use numbers::{NONE, clock, count, dollars, duration, known_dollars, number, size};
