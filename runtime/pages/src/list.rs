@@ -4,7 +4,7 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::access::Permission::TraceMark;
-use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp};
+use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_query::Parsed;
@@ -182,10 +182,12 @@ fn json(asked: &Conditions) -> String {
     }
 }
 
-/// The texts that are looked for in what traces say.
+/// The texts that are looked for in all that traces say.
 fn sought(filter: &Filter) -> Vec<String> {
     let text = |condition: &Condition| match &condition.test {
-        Test::Text(TextOp::MatchesAnyCase, text) => Some(text.clone()),
+        Test::Text(TextOp::MatchesAnyCase, text) if condition.column == find(TRACES, "text") => {
+            Some(text.clone())
+        }
         _ => None,
     };
     filter.conditions.iter().filter_map(text).collect()

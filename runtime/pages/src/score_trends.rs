@@ -82,7 +82,7 @@ async fn categories(asked: Questions<'_>) -> Result<Vec<Named>, Problem> {
     Ok(by_name.into_values().collect())
 }
 
-/// The list of the scores that are counted here.
+/// The list of scores in the time and the environments that are looked at.
 fn list(asked: Questions<'_>, name: Option<String>) -> String {
     let mut pairs = overview_range::focus(asked.viewer).pairs();
     pairs.extend(name.map(|name| ("name", name)));

@@ -63,9 +63,9 @@ impl Narrowed {
             .extend(TraceId::new(asked.trace.trim()).ok());
         let (by_print, by_trace) = (query.fingerprint.is_some(), !query.trace_ids.is_empty());
         narrowed.take("name", name, true, "");
-        let fault = "fingerprint: it must have 64 hexadecimal digits, so all scores are shown.";
+        let fault = "fingerprint: it must have 64 hexadecimal digits; it is left out.";
         narrowed.take("fingerprint", asked.fingerprint.trim(), by_print, fault);
-        let fault = "trace: this is no id, so all scores are shown.";
+        let fault = "trace: this is no id; it is left out.";
         narrowed.take("trace", asked.trace.trim(), by_trace, fault);
         narrowed
     }

@@ -105,8 +105,14 @@ pub(super) async fn show(
     if let ("1", [one]) = (asked.go.as_str(), exact.as_slice()) {
         return Ok(Redirect::to(&one.href).into_response());
     }
-    // No name and no id: the text is looked for in what traces say.
-    if let ("1", 0, Some(contents)) = (asked.go.as_str(), answer.n_hits(), &answer.contents) {
+    // No name and no id, wherever they may be: the text is looked for in what traces say.
+    let is_whole = answer.notes.is_empty() && answer.further.is_none();
+    if let ("1", 0, true, Some(contents)) = (
+        asked.go.as_str(),
+        answer.n_hits(),
+        is_whole,
+        &answer.contents,
+    ) {
         return Ok(Redirect::to(&contents.href).into_response());
     }
     let view = SearchPage {

@@ -3,9 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use perpend_domain::ids::TraceId;
-use perpend_domain::list::Page;
 use perpend_domain::score::{Score, Subject};
-use perpend_domain::telemetry::ScoreQuery;
 use perpend_outline::Outline;
 use perpend_ui::{ScoreOfStep, ScoresOfSteps, Text, Verdict, anchor, with_query};
 use perpend_web::problem::Problem;
@@ -16,15 +14,23 @@ use crate::viewer::Viewer;
 /// Scores that are shown; a link leads to the others.
 const LIMIT: u32 = 50;
 
-/// Tells rules whose scores have other names than theirs, by those that they made elsewhere in the trace.
+/// Says what the scores of rules are called, where some of them are on other steps of the trace and have another name than
+/// the rule.
 pub(super) async fn name(
     app: &App,
     viewer: &Viewer,
     trace: &TraceId,
     verdicts: &mut [Verdict],
 ) -> Result<(), Problem> {
+    if verdicts.is_empty() {
+        return Ok(());
+    }
     let mut names: HashMap<String, BTreeSet<Text>> = HashMap::new();
-    for score in newest(app, viewer, trace).await?.items {
+    let telemetry = &app.store.telemetry;
+    for score in telemetry
+        .scores_of_steps(&viewer.project, trace, LIMIT)
+        .await?
+    {
         if let Some(origin) = score.written.origin {
             let of_rule = names.entry(origin.rule_id.to_string()).or_default();
             of_rule.insert(Text::from(score.written.name));
@@ -41,17 +47,6 @@ pub(super) async fn name(
     Ok(())
 }
 
-async fn newest(app: &App, viewer: &Viewer, trace: &TraceId) -> Result<Page<Score>, Problem> {
-    let query = ScoreQuery {
-        trace_ids: vec![trace.clone()],
-        ..ScoreQuery::default()
-    };
-    let telemetry = &app.store.telemetry;
-    Ok(telemetry
-        .scores(&viewer.project, &query, None, LIMIT)
-        .await?)
-}
-
 /// In the order of the steps; a link on each leads to its step.
 pub(super) async fn of(
     app: &App,
@@ -60,7 +55,12 @@ pub(super) async fn of(
     outline: &Outline,
     address: impl Fn(&str) -> String,
 ) -> Result<ScoresOfSteps, Problem> {
-    let found = newest(app, viewer, trace).await?;
+    let telemetry = &app.store.telemetry;
+    let mut found = telemetry
+        .scores_of_steps(&viewer.project, trace, LIMIT + 1)
+        .await?;
+    let has_more = (LIMIT as usize) < found.len();
+    found.truncate(LIMIT as usize);
     let placed = |score: &Score| match &score.written.subject {
         Subject::Observation(_, step) => {
             let at = outline.find(step.as_str())?;
@@ -78,12 +78,12 @@ pub(super) async fn of(
         }
         _ => None,
     };
-    let mut scores: Vec<(usize, ScoreOfStep)> = found.items.iter().filter_map(placed).collect();
+    let mut scores: Vec<(usize, ScoreOfStep)> = found.iter().filter_map(placed).collect();
     scores.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp_name(&b.1)));
     let path = format!("{}/scores", viewer.base());
     let all = [("trace", trace.to_string())];
     Ok(ScoresOfSteps {
         scores: scores.into_iter().map(|(_, score)| score).collect(),
-        all: found.next.map(|_| with_query(&path, &all)),
+        all: has_more.then(|| with_query(&path, &all)),
     })
 }

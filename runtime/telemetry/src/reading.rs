@@ -56,7 +56,7 @@ const READ_BONE: &str = "o.id, o.parent_id, o.kind, o.name, o.level, o.started_a
 const TOTAL_COST: &str = "o.total_cost";
 /// Steps that are read as one text: some megabytes.
 const PER_PART: i64 = 12_500;
-/// Rows of a trace are read in the order in which they are stored where so many of all rows there are its own: one of these.
+/// The rows of a trace lie together where at least one of so many between its first and its last is its own.
 const AMONG: i64 = 4;
 /// Such texts at a time.
 const AT_ONCE: usize = 2;
@@ -97,6 +97,31 @@ perpend_sql::record! {
         start: Option<i64>,
         newest: Option<i64>,
     }
+}
+
+/// Reads steps of a trace as one text: for many rows, a row each costs more than reading them.
+///
+/// Where its rows lie together, they are read in the order in which they are stored. SQLite would look each up by its id,
+/// which takes three times as long.
+pub(super) fn packed_steps(is_postgres: bool, is_together: bool) -> String {
+    let (list, row, cost) = match is_postgres {
+        true => ("json_agg", "json_build_array", "CAST(o.total_cost AS TEXT)"),
+        false => (
+            "json_group_array",
+            "json_array",
+            "format('%!.17g', o.total_cost)",
+        ),
+    };
+    let of_trace = match is_together && !is_postgres {
+        // The sign keeps the index of the column away.
+        true => "+o.trace",
+        false => "o.trace",
+    };
+    let columns = READ_BONE.strip_suffix(TOTAL_COST).unwrap_or(READ_BONE);
+    format!(
+        "SELECT CAST({list}({row}({columns}CASE WHEN o.total_cost IS NOT NULL THEN {cost} END)) AS TEXT) \
+         FROM observations o WHERE {of_trace} = $1 AND o.seq >= $2 AND o.seq < $3 AND {IS_STEP}"
+    )
 }
 
 impl Telemetry {
@@ -169,8 +194,8 @@ impl Telemetry {
         let n_parts = 1 + n / PER_PART;
         let width = 1 + (last - first) / n_parts;
         let parts = (0..n_parts).map(|at| first + at * width);
-        let is_apart = last - first < AMONG * n;
-        let parts = parts.map(|from| self.packed_steps((number, is_apart), from, from + width));
+        let is_together = last - first < AMONG * n;
+        let parts = parts.map(|from| self.packed_steps((number, is_together), from, from + width));
         let parts: Vec<Vec<Bone>> = stream::iter(parts)
             .buffer_unordered(AT_ONCE)
             .try_collect()
@@ -178,35 +203,14 @@ impl Telemetry {
         Ok(parts.into_iter().flatten().collect())
     }
 
-    /// The steps of a trace that were stored from one place up to another, as one text: for many rows, a row each costs more
-    /// than reading them.
-    ///
-    /// Where few rows of other traces are among them (`is_apart`), they are read in the order in which they are stored. SQLite
-    /// would look each up by its id, which takes three times as long.
+    /// The steps of a trace that were stored from one place up to another.
     async fn packed_steps(
         &self,
-        (trace, is_apart): (i64, bool),
+        (trace, is_together): (i64, bool),
         from: i64,
         to: i64,
     ) -> Result<Vec<Bone>, Error> {
-        let of_trace = match is_apart && !self.pool.is_postgres() {
-            // The sign keeps the index of the column away.
-            true => "+o.trace",
-            false => "o.trace",
-        };
-        let (list, row, cost) = match self.pool.is_postgres() {
-            true => ("json_agg", "json_build_array", "CAST(o.total_cost AS TEXT)"),
-            false => (
-                "json_group_array",
-                "json_array",
-                "format('%!.17g', o.total_cost)",
-            ),
-        };
-        let columns = READ_BONE.strip_suffix(TOTAL_COST).unwrap_or(READ_BONE);
-        let sql = format!(
-            "SELECT CAST({list}({row}({columns}CASE WHEN o.total_cost IS NOT NULL THEN {cost} END)) AS TEXT) \
-             FROM observations o WHERE {of_trace} = $1 AND o.seq >= $2 AND o.seq < $3 AND {IS_STEP}"
-        );
+        let sql = packed_steps(self.pool.is_postgres(), is_together);
         let args = [trace.into(), from.into(), to.into()];
         let packed: Vec<(Option<String>,)> = self.pool.select(&sql, &args).await?;
         let Some((Some(packed),)) = packed.into_iter().next() else {

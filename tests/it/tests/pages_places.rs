@@ -195,7 +195,7 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
     let whole = visitor.page(&format!("/traces/{}", trace.id)).await;
     let lead = format!("?observation={}#score-", Trace::span_id(2));
     assert_eq!(whole.matches(&lead).count(), 2, "{whole}");
-    assert!(whole.contains("0 scores, 2 of its steps"), "{whole}");
+    assert!(whole.contains("0 scores, and 2 on its steps"), "{whole}");
     let listed = visitor.page("/traces").await;
     assert_eq!(
         listed

@@ -374,6 +374,24 @@ impl Telemetry {
         self.fetch_scores(statement).await
     }
 
+    /// Some of the scores about observations of a trace, at most so many: however many there are, no more are read.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn scores_of_steps(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        limit: u32,
+    ) -> Result<Vec<Score>, Error> {
+        let mut statement = Statement::select(COLUMNS, project);
+        statement.push(" AND s.trace_id = ");
+        statement.text(trace.as_str());
+        statement.push(" AND s.observation_id IS NOT NULL LIMIT ");
+        statement.integer(limit.into());
+        self.fetch_scores(statement).await
+    }
+
     /// How many scores there are about a trace itself and about each of these observations of it. What has none is left
     /// out.
     ///

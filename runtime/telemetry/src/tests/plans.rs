@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::Store;
-use crate::{observation_list, refresh};
+use crate::{observation_list, reading, refresh};
 use perpend_sql::query;
 
 /// How SQLite would run a statement: one line per step.
@@ -18,6 +18,20 @@ async fn stale_traces_are_found_by_their_own_index() {
     let store = database.open().await;
     let steps = plan(&store, refresh::STALE_OF_TENANT).await;
     assert!(steps[0].contains("traces_stale"), "{steps:?}");
+    store.close().await;
+}
+
+#[tokio::test]
+async fn steps_that_lie_together_are_read_in_the_order_in_which_they_are_stored() {
+    let database = TempDatabase::sqlite();
+    let store = database.open().await;
+    for (is_together, way) in [
+        (true, "USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+        (false, "USING INDEX observations_by_trace"),
+    ] {
+        let steps = plan(&store, &reading::packed_steps(false, is_together)).await;
+        assert!(steps[0].contains(way), "{steps:?}");
+    }
     store.close().await;
 }
 

@@ -118,8 +118,9 @@ async fn under_the_fingers(browser: &Browser, address: &str) -> anyhow::Result<V
     let keys = browser.eval(keys).await?;
     let keys = keys.as_array().context("a list of durations")?;
     // A key that was painted within 16 ms is not told: the others are the slow ones.
-    let at = keys.len().saturating_sub(1 + N_KEYS / 20);
-    let key = keys.get(at).map_or(Ok(16.0), number)?;
+    let at = keys.len().checked_sub(1 + N_KEYS / 20);
+    let key = at.and_then(|at| keys.get(at));
+    let key = key.map_or(Ok(16.0), number)?;
     eprintln!("screen: {what}: End {end:.0} ms, {rows} rows, heap {heap:.1} MiB, key {key:.0} ms");
     Ok(vec![
         figure(&format!("{what}: End to the last row"), end, "ms", 300.0),

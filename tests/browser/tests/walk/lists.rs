@@ -645,8 +645,7 @@ async fn finds_a_sentence(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("location.pathname.endsWith('/traces')")
         .await?;
-    let marked =
-        "Array.from(document.querySelectorAll('.traces mark'), (mark) => mark.textContent).join()";
+    let marked = "Array.from(document.querySelectorAll('.traces mark')).filter((mark) => mark.checkVisibility()).map((mark) => mark.textContent).join()";
     browser
         .wait_for(&format!(
             "{marked} === 'Your refund of 49.90 for order 4712'"

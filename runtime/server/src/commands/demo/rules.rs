@@ -21,7 +21,7 @@ const TYPESCRIPT: &str = r#"type Context = { observation: { output: string } };
 export function evaluate(ctx: Context) {
   const sentences: string[] = ctx.observation.output.split(/[.!?]+\s*/).filter((text) => text !== "");
   const words: number[] = sentences.map((text) => text.split(/\s+/).length);
-  return { scores: [{ name: "longest_sentence", value: Math.max(...words), comment: `words; sentences: ${words.length}` }] };
+  return { scores: [{ name: "longest_sentence", value: Math.max(...words), comment: `words in the longest of ${words.length} sentences` }] };
 }
 "#;
 
