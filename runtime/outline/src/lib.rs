@@ -120,7 +120,8 @@ impl Outline {
     /// Places all observations of a trace, given in any order.
     #[must_use]
     pub fn new(bones: Vec<Bone>) -> Self {
-        let placed = place::place(&bones);
+        let ids = place::Ids::of(&bones);
+        let placed = place::place(&bones, &ids);
         let mut texts = Texts::default();
         let mut bones: Vec<Option<Bone>> = bones.into_iter().map(Some).collect();
         let mut rows: Vec<Entry> = Vec::with_capacity(placed.len());
@@ -157,8 +158,11 @@ impl Outline {
                 parent.n_errors_below += n_errors;
             }
         }
-        let mut by_id: Vec<u32> = (0..position(rows.len())).collect();
-        by_id.sort_by(|a, b| rows[*a as usize].id.cmp(&rows[*b as usize].id));
+        let mut row_of = vec![0; placed.len()];
+        for (row, place) in (0..).zip(&placed) {
+            row_of[place.index] = row;
+        }
+        let by_id = ids.positions().map(|at| row_of[at]).collect();
         let runs = match rows.len() > GROUPED_ABOVE {
             true => runs::find(&rows),
             false => Vec::new(),

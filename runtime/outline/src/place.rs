@@ -1,7 +1,5 @@
 //! The order and depth of observations.
 
-use std::collections::HashMap;
-
 use crate::position;
 use perpend_domain::telemetry::Bone;
 
@@ -27,16 +25,48 @@ pub(super) struct Placed {
     pub(super) oddity: Option<Oddity>,
 }
 
+/// Positions of observations in the order of their ids. The beginnings of ids lie together: comparing the ids themselves
+/// goes through memory at random, which takes ten times as long.
+pub(super) struct Ids(Vec<(u128, u32)>);
+
+impl Ids {
+    pub(super) fn of(bones: &[Bone]) -> Self {
+        let begun = bones.iter().zip(0..);
+        let mut all: Vec<(u128, u32)> = begun.map(|(bone, at)| (begins(&bone.id), at)).collect();
+        let id = |at: u32| bones[at as usize].id.as_str();
+        all.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| id(a.1).cmp(id(b.1))));
+        Self(all)
+    }
+
+    /// The positions, by id.
+    pub(super) fn positions(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().map(|(_, at)| *at as usize)
+    }
+
+    fn find(&self, bones: &[Bone], id: &str) -> Option<usize> {
+        let begins = begins(id);
+        let order = |own: &(u128, u32)| {
+            let by_beginning = own.0.cmp(&begins);
+            by_beginning.then_with(|| bones[own.1 as usize].id.as_str().cmp(id))
+        };
+        let found = self.0.binary_search_by(order).ok()?;
+        Some(self.0[found].1 as usize)
+    }
+}
+
+/// The first 16 bytes of an id, which are the whole of most; in the order of ids.
+fn begins(id: &str) -> u128 {
+    let mut bytes = [0; 16];
+    let n = id.len().min(16);
+    bytes[..n].copy_from_slice(&id.as_bytes()[..n]);
+    u128::from_be_bytes(bytes)
+}
+
 /// Parents before children, siblings by start, then id.
-pub(super) fn place(bones: &[Bone]) -> Vec<Placed> {
-    let by_id: HashMap<&str, usize> = bones
-        .iter()
-        .enumerate()
-        .map(|(at, bone)| (bone.id.as_str(), at))
-        .collect();
+pub(super) fn place(bones: &[Bone], ids: &Ids) -> Vec<Placed> {
     let parents: Vec<Option<usize>> = bones
         .iter()
-        .map(|bone| by_id.get(bone.parent_id.as_deref()?).copied())
+        .map(|bone| ids.find(bones, bone.parent_id.as_deref()?))
         .collect();
     let in_cycle = cycle_members(&parents);
 

@@ -55,11 +55,11 @@ const READ_BONE: &str = "o.id, o.parent_id, o.kind, o.name, o.level, o.started_a
     o.input_tokens, o.output_tokens, o.total_tokens, o.total_cost";
 const TOTAL_COST: &str = "o.total_cost";
 /// Steps that are read as one text: some megabytes.
-const PER_PART: i64 = 12_500;
+const PER_PART: i64 = 6_250;
 /// The rows of a trace lie together where at least one of so many between its first and its last is its own.
 const AMONG: i64 = 4;
 /// Such texts at a time.
-const AT_ONCE: usize = 2;
+const AT_ONCE: usize = 3;
 
 impl BoneRow {
     /// The database does not add the tokens up: a sum of two could be too large for it.
