@@ -198,6 +198,8 @@ async function go(index) {
 // The pane
 
 const paneSlot = {};
+const LATE = 250;
+let late = 0;
 let lastPush = 0;
 
 /** Marks a step at once and loads what is known about it. */
@@ -218,8 +220,13 @@ async function select(row, how) {
 
 async function load() {
   pane.setAttribute("aria-busy", "true");
+  // What comes soon is not dimmed before: each change of that is painted.
+  clearTimeout(late);
+  late = setTimeout(() => pane.classList.add("late"), LATE);
   const html = await askPart(paneSlot, `${grid.dataset.from}/detail?${selection()}${rest}`);
   if (html === undefined) return;
+  clearTimeout(late);
+  pane.classList.remove("late");
   if (html === null) {
     noteFailure(pane, load);
     return;

@@ -102,7 +102,12 @@ function ofTable(table) {
 
   // A box that scrolls sideways would keep the heads to itself.
   const box = table.parentElement;
-  const observer = new ResizeObserver(() => box.classList.toggle("fits", table.offsetWidth <= box.clientWidth));
+  const observer = new ResizeObserver(() => {
+    const fits = table.offsetWidth <= box.clientWidth;
+    box.classList.toggle("fits", fits);
+    // What gets the focus is not below the heads.
+    document.documentElement.classList.toggle("under-heads", fits);
+  });
   observer.observe(box);
   observer.observe(table);
 }
