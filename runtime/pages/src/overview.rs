@@ -5,11 +5,15 @@ use std::collections::BTreeSet;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use perpend_domain::access::Permission::ExperimentRead;
+use perpend_domain::dataset::DatasetRun;
 use perpend_domain::evaluation::ExecutionState;
 use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
 use perpend_domain::observation::Level;
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Figure, FocusView, OverviewPage, Section, Text, TracesQuery, Waiting, change};
+use perpend_ui::{
+    Figure, FocusView, OverviewPage, RunLine, Section, Text, TracesQuery, Waiting, change, encode,
+};
 use perpend_web::problem::Problem;
 
 use crate::answer::page;
@@ -22,6 +26,8 @@ use crate::{lines, overview_range, query, read, setup, trends};
 const MAX_ASKED: u32 = 100;
 /// Traces with errors that are shown.
 const FAILED: u32 = 5;
+/// Runs that are shown.
+const RUNS: u32 = 5;
 
 const USUAL_LABEL: &str = "Last 7 days";
 
@@ -51,6 +57,7 @@ pub(super) async fn show(
         later: Vec::new(),
         waiting: Vec::new(),
         failed: Vec::new(),
+        runs: Vec::new(),
         newest: any.first().map(|trace| trace.timestamp),
         setup: None,
     };
@@ -71,7 +78,28 @@ pub(super) async fn show(
     errors.conditions.push(viewer.environments(TRACES));
     let failed = read::newest(&app, &viewer.project, errors, FAILED).await?;
     view.failed = lines::of(&app, &viewer.project, &failed).await?;
+    if viewer.may(ExperimentRead) {
+        view.runs = runs(&app, &viewer).await?;
+    }
     page(StatusCode::OK, &view)
+}
+
+/// The newest runs over datasets, in any time.
+async fn runs(app: &App, viewer: &Viewer) -> Result<Vec<RunLine>, Problem> {
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    let newest = telemetry.newest_dataset_runs(project, RUNS).await?;
+    let line = |run: DatasetRun| RunLine {
+        href: format!(
+            "{}/datasets/{}/runs/{}",
+            viewer.base(),
+            encode(&run.dataset_id),
+            encode(&run.id)
+        ),
+        name: Text::from(run.name),
+        dataset: Text::from(run.dataset_name),
+        at: run.created_at,
+    };
+    Ok(newest.into_iter().map(line).collect())
 }
 
 fn passing(column: &str, test: Test) -> Filter {

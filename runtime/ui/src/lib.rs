@@ -96,7 +96,7 @@ pub use line::TraceLine;
 pub use log::{LOG, LogInput, LogPage};
 pub use markup::{Html, Text};
 pub use news::NewsFragment;
-pub use overview::{OverviewPage, Waiting};
+pub use overview::{OverviewPage, RunLine, Waiting};
 pub use peek::{CellPage, Peek, PeekInput, PeekPage};
 pub use perpend_words::{clock, count, dollars, duration};
 pub use preferences::{Preferences, PreferencesPage, Theme};

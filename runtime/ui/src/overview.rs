@@ -2,6 +2,7 @@
 
 use askama::Template;
 use perpend_domain::time::Timestamp;
+use perpend_words::clock;
 
 use crate::figure::Figure;
 use crate::focus::FocusView;
@@ -30,10 +31,31 @@ pub struct OverviewPage {
     pub waiting: Vec<Waiting>,
     /// The latest traces with errors, in any time.
     pub failed: Vec<TraceLine>,
+    /// The newest runs over datasets; none where the reader may not see them.
+    pub runs: Vec<RunLine>,
     /// When the newest trace started: later ones are told while the page is open.
     pub newest: Option<Timestamp>,
     /// Nothing was recorded yet: how to change that.
     pub setup: Option<Setup>,
+}
+
+/// A run over a dataset.
+#[derive(Clone, Debug)]
+pub struct RunLine {
+    /// Its name.
+    pub name: Text,
+    /// The address of its page.
+    pub href: String,
+    /// The dataset.
+    pub dataset: Text,
+    /// When it began.
+    pub at: Timestamp,
+}
+
+impl RunLine {
+    fn time(&self) -> String {
+        clock(self.at)
+    }
 }
 
 /// A rule or evaluator that needs attention.

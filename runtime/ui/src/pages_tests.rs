@@ -444,6 +444,12 @@ fn the_overview_and_datasets_are_inert() {
             reason: text(HOSTILE),
         }],
         failed: vec![hostile_line()],
+        runs: vec![RunLine {
+            name: text(HOSTILE),
+            href: typed(),
+            dataset: text(HOSTILE),
+            at: Timestamp::from_millis(0),
+        }],
         setup: None,
     });
     assert!(overview.contains("+50 %"));

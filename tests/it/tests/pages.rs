@@ -181,6 +181,11 @@ async fn a_dataset_and_its_run_say_what_is_there_and_a_text_is_found_in_a_trace(
     );
     let path = format!("{path}/runs/{}", run.as_str().unwrap());
     assert!(page.contains(&path), "the run is linked: {page}");
+    let overview = visitor.page("").await;
+    assert!(
+        overview.contains("Latest experiment runs") && overview.contains(&path),
+        "{overview}"
+    );
     let page = visitor.page(&path).await;
     assert!(page.contains("first run"), "{page}");
     for unknown in ["/datasets/none", "/datasets/none/runs/none"] {

@@ -7,11 +7,12 @@ use anyhow::Context as _;
 use perpend_browser::Browser;
 use serde_json::{Value, json};
 
+use crate::median;
 use crate::report::{Bar, Figure};
 
 /// How many times slower the processor is made while pages load.
 const SLOWER: u32 = 4;
-/// Loads of each page; the worst counts.
+/// Loads of each page: of script the median counts, of what moves the worst.
 const N_LOADS: usize = 5;
 /// What follows the page itself has come by then: parts loaded when they are seen, live hints.
 const SETTLED: Duration = Duration::from_millis(1200);
@@ -74,9 +75,9 @@ pub(crate) async fn measure(
     Ok(figures)
 }
 
-/// The worst of some loads on a slow processor.
+/// Some loads on a slow processor.
 async fn load(browser: &Browser, what: &str, address: &str) -> anyhow::Result<[Figure; 2]> {
-    let (mut script, mut moved) = (0.0_f64, 0.0_f64);
+    let (mut script, mut moved) = (Vec::new(), 0.0_f64);
     slow_down(browser, SLOWER).await?;
     for _ in 0..N_LOADS {
         let before = script_ms(browser).await?;
@@ -85,10 +86,11 @@ async fn load(browser: &Browser, what: &str, address: &str) -> anyhow::Result<[F
         let after = script_ms(browser).await?;
         // A page that got a process of its own counts from nothing.
         let since = if after < before { 0.0 } else { before };
-        script = script.max(after - since);
+        script.push(after - since);
         moved = moved.max(number(&browser.eval("window.watched.moved").await?)?);
     }
     slow_down(browser, 1).await?;
+    let script = median(script);
     eprintln!("screen: {what}: script {script:.1} ms, layout shift {moved:.4}");
     Ok([
         figure(&format!("{what}: script"), script, "ms", 50.0),
