@@ -296,11 +296,14 @@ impl Walk<'_> {
     /// The step with a score shows what made it, one without says why.
     async fn finds_scores_and_reasons(&self) -> Result<()> {
         let browser = self.browser;
+        let scored = "document.querySelector('.window .row .tag.score').closest('.row')";
+        browser.eval(&format!("{scored}.click()")).await?;
+        // The pane of the step before may stand there until the new one comes, and have scores too.
         browser
-            .eval("document.querySelector('.window .row .tag.score').closest('.row').click()")
-            .await?;
-        browser
-            .wait_for("document.querySelector('#detail .card-score') !== null")
+            .wait_for(&format!(
+                "document.querySelector('#detail .card-score') !== null && \
+                 document.querySelector('#detail h2').textContent === {scored}.querySelector('.name').textContent"
+            ))
             .await?;
         let detail = browser.text("#detail").await?;
         for needed in ["Evaluator", "version 1", "Fingerprint", "Execution", "Rule"] {
