@@ -292,11 +292,12 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
 
     let question = with(json!({ "view": "traces", "metrics": [
         { "measure": "latency", "aggregation": "p50" }, { "measure": "latency", "aggregation": "p95" },
+        { "measure": "latency", "aggregation": "max" },
         { "measure": "uniqueUserIds", "aggregation": "uniq" }] }));
     let (status, asked) = ask(&app, "/api/public/metrics", &question).await;
     assert_eq!(status, 200, "{asked}");
     let asked = &asked["data"];
-    for measure in ["p50_latency", "p95_latency"] {
+    for measure in ["p50_latency", "p95_latency", "max_latency"] {
         let ms = asked[0][measure].as_f64().unwrap();
         shows(&format!(
             "<b>{}</b>",
@@ -314,7 +315,9 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
     shows("<bdi>0.4</bdi> <span class=\"muted\">0–0.8968</span>");
     shows("<bdi>75 % warm</bdi>");
     shows("<bdi>100 % true</bdi>");
-    shows("/scores?name=quality");
+    shows(
+        "/scores?from=2026-03-02T00%3A00%3A00Z&#38;to=2026-03-05T00%3A00%3A00Z&#38;name=quality\"",
+    );
 
     // Without a script a link leads to the page with the same in it.
     let overview = visitor.page(&format!("?{time}")).await;
