@@ -21,6 +21,9 @@ use clap::{Parser, ValueEnum};
 #[command(name = "cargo xtask bench", about = "Measures the release build")]
 struct Args {
     /// Only these scenarios; all when none is named.
+    #[arg(value_enum)]
+    scenarios: Vec<Scenario>,
+    /// The same, one for each flag.
     #[arg(long, value_enum)]
     only: Vec<Scenario>,
     /// Rounds of each scenario; the medians are shown.
@@ -85,8 +88,9 @@ fn main() -> anyhow::Result<ExitCode> {
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 async fn measure(args: Args) -> anyhow::Result<ExitCode> {
     let mut figures = Vec::new();
+    let chosen = [args.scenarios, args.only].concat();
     for scenario in Scenario::value_variants() {
-        if !args.only.is_empty() && !args.only.contains(scenario) {
+        if !chosen.is_empty() && !chosen.contains(scenario) {
             continue;
         }
         eprintln!("{scenario:?} ...");
