@@ -54,7 +54,7 @@ fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> 
 const READ_BONE: &str = "o.id, o.parent_id, o.kind, o.name, o.level, o.started_at, o.ended_at, o.first_token_at, o.model, \
     o.input_tokens, o.output_tokens, o.total_tokens, o.total_cost";
 const TOTAL_COST: &str = "o.total_cost";
-/// Steps that are read as one text: some megabytes.
+/// Steps that are read as one text: about a megabyte.
 const PER_PART: i64 = 6_250;
 /// The rows of a trace lie together where at least one of so many between its first and its last is its own.
 const AMONG: i64 = 4;

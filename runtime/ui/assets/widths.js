@@ -9,7 +9,7 @@ function kept(list) {
   try {
     return JSON.parse(localStorage.getItem(list)) ?? {};
   } catch {
-    // A browser that keeps nothing, or something that is no list of widths: the usual ones.
+    // Storage is blocked, or its content is not JSON: all columns have their usual widths.
     return {};
   }
 }
@@ -89,7 +89,7 @@ function ofTable(table) {
       event.preventDefault();
       event.stopPropagation();
     });
-    // The grip is no part of the name of the column.
+    // Without this, screen readers would add the label of the grip to the name of the column.
     cell.ariaLabel = name;
     cell.append(grip);
     return grip;

@@ -173,7 +173,7 @@ impl TraceLine {
         }
     }
 
-    /// What stands in the cell of a column of long texts.
+    /// The preview in an input, output or metadata column.
     pub(crate) fn said(&self, column: &Column) -> Option<Preview> {
         match column {
             Column::Known(Known::Input) => self.input.clone(),

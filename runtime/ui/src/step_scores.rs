@@ -45,7 +45,7 @@ impl ScoreOfStep {
 /// Scores of the steps of a trace, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct ScoresOfSteps {
-    /// The newest of them.
+    /// Those that are shown: some of them where there are many.
     pub scores: Vec<ScoreOfStep>,
     /// The list of all scores of the trace, where these are not all.
     pub all: Option<String>,

@@ -1,4 +1,4 @@
-//! Where a text stands in a longer one.
+//! Finds a text inside a longer one.
 
 /// Where `text` first stands in `whole`, in any case: a character may have another length in the other case. Takes time in
 /// step with both, whatever they repeat (Knuth, Morris and Pratt).

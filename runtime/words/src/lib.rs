@@ -1,4 +1,4 @@
-//! Numbers, times and kinds as people read them, and where a text stands in a longer one.
+//! Formats numbers, times and kinds for readers, and finds a text inside a longer one.
 
 mod find;
 mod kinds;

@@ -298,7 +298,7 @@ impl Walk<'_> {
         let browser = self.browser;
         let scored = "document.querySelector('.window .row .tag.score').closest('.row')";
         browser.eval(&format!("{scored}.click()")).await?;
-        // The pane of the step before may stand there until the new one comes, and have scores too.
+        // Until the new pane is loaded, that of the previous step is shown, which may have scores too.
         browser
             .wait_for(&format!(
                 "document.querySelector('#detail .card-score') !== null && \
