@@ -14,8 +14,7 @@ use crate::content::Forms;
 use crate::facts::{Fact, fact, total_tokens};
 use crate::forms::Tried;
 use crate::shell::href;
-use perpend_words::many;
-use perpend_words::{clock, count, duration, known_dollars};
+use perpend_words::{clock, count, duration, known_dollars, many};
 
 /// A way of looking at a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,11 +4,10 @@ use askama::Template;
 use perpend_domain::observation::Observation;
 
 use crate::address::{encode, segment};
-use perpend_words::first;
+use perpend_words::{clock, count, first};
 
 use crate::around::Around;
 use crate::{Shell, Text};
-use perpend_words::{clock, count};
 
 /// The steps of a trace that contain a text.
 #[derive(Clone, Debug, Template)]

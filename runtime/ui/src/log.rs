@@ -9,8 +9,7 @@ use crate::address::{encode, segment};
 use crate::aspect::{Head, HeadInput, Kept, Looking, hidden};
 use crate::ways::Ways;
 use crate::{Shell, Text};
-use perpend_words::kind_word;
-use perpend_words::{count, duration};
+use perpend_words::{count, duration, kind_word};
 
 /// Steps on a page.
 pub const LOG: usize = 100;

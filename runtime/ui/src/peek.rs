@@ -10,8 +10,7 @@ use crate::asked::{MAX_LIST, only, tagged};
 use crate::content::{Addresses, Block};
 use crate::line::TraceLine;
 use crate::scores::{ScoreView, Verdict};
-use perpend_words::count;
-use perpend_words::many;
+use perpend_words::{count, many};
 
 /// What the peek is made from.
 #[derive(Debug)]

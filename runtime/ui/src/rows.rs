@@ -11,8 +11,7 @@ use crate::Text;
 use crate::address::encode;
 use crate::aspect::{Aspect, Kept, Looking, hidden};
 use crate::timeline::{Axis, Bar};
-use perpend_words::{count, dollars, duration};
-use perpend_words::{kind_word, many};
+use perpend_words::{count, dollars, duration, kind_word, many};
 
 /// Rows rendered at once.
 pub const WINDOW: usize = 200;

@@ -11,8 +11,7 @@ use crate::facts::total_tokens;
 use crate::rows::{nonzero, nonzero_dollars};
 use crate::ways::Ways;
 use crate::{Shell, Text};
-use perpend_words::{count, duration};
-use perpend_words::{kind_word, many};
+use perpend_words::{count, duration, kind_word, many};
 
 /// Calls on a page.
 pub const CALLS: usize = 20;

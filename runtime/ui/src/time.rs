@@ -4,8 +4,7 @@ use crate::Text;
 use crate::aspect::{Kept, Looking, folds_pairs};
 use crate::rows::{RowsInput, Window};
 use perpend_outline::CriticalPath;
-use perpend_words::duration;
-use perpend_words::many;
+use perpend_words::{duration, many};
 
 /// Steps of the critical path that are named.
 const NAMED: usize = 3;

@@ -18,8 +18,7 @@ use crate::time::TimePart;
 use crate::timeline::Tick;
 use crate::value::Part;
 use crate::{Shell, Text};
-use perpend_words::{count, dollars, duration};
-use perpend_words::{kind_word, many};
+use perpend_words::{count, dollars, duration, kind_word, many};
 
 const INPUT: (&str, &str) = ("Input", "input");
 const OUTPUT: (&str, &str) = ("Output", "output");

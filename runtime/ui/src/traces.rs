@@ -16,8 +16,7 @@ use crate::setup::Setup;
 use crate::sort::Sort;
 use crate::ways::Ways;
 use crate::{Shell, Text};
-use perpend_words::many;
-use perpend_words::{clock, count};
+use perpend_words::{clock, count, many};
 
 /// Traces that fit a filter.
 #[derive(Clone, Debug, Default, Template)]

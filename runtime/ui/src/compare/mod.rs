@@ -28,8 +28,7 @@ use self::rows::{Compared, Shown, Window};
 pub use self::side::{CompareSide, Prints, Scored};
 use crate::address::segment;
 use crate::{Shell, Text};
-use perpend_words::count;
-use perpend_words::many;
+use perpend_words::{count, many};
 
 /// What the comparison is made from.
 #[derive(Debug)]

@@ -9,8 +9,7 @@ use super::figures::Figure;
 use super::query::{CompareQuery, OfSide};
 use super::side::{CompareSide, Prints, Scored};
 use crate::Text;
-use perpend_words::count;
-use perpend_words::{kind_word, many};
+use perpend_words::{count, kind_word, many};
 
 /// Rows in one document.
 pub const COMPARED_ROWS: usize = 150;

@@ -14,8 +14,7 @@ use super::node::{Kind, Node};
 use super::source::without_media;
 use crate::Text;
 use crate::asked::passing;
-use perpend_words::many;
-use perpend_words::{count, size};
+use perpend_words::{count, many, size};
 
 /// Nodes on a page.
 const NODES: usize = 200;
