@@ -165,7 +165,8 @@ impl Telemetry {
     }
 }
 
-/// The newest trace of each group, from a place on.
+/// The newest trace of each group, from a place on. Of several of one time it is the one that was stored first: the index of
+/// a group has that one in front, and the others are passed over at once.
 pub(super) fn newest(tenant: i64, query: &GroupQuery, is_postgres: bool) -> Sql {
     let (column, _) = columns(query.by);
     // SQLite has no statistics: by the index of the column it would read and sort all traces that have one.
@@ -199,44 +200,51 @@ pub(super) fn newest(tenant: i64, query: &GroupQuery, is_postgres: bool) -> Sql 
     };
     sql.push(&format!(
         " AND NOT EXISTS (SELECT 1 FROM traces n WHERE n.tenant = t.tenant AND n.{column} = t.{column}{} \
-           AND (n.started_at, n.number) > (t.started_at, t.number)) \
+           AND n.started_at >= t.started_at AND (n.started_at > t.started_at OR n.number < t.number)) \
           ORDER BY t.started_at {of_time}, t.{column} {of_ids} LIMIT {}",
-        narrowed.conditions("n"),
+        narrowed.of_later("n"),
         query.limit + 1
     ));
     sql
 }
 
 /// The traces that a question is about, as conditions with their values bound.
-struct Narrowed(Vec<String>);
+struct Narrowed {
+    from: Option<String>,
+    others: Vec<String>,
+}
 
 impl Narrowed {
     fn new(query: &GroupQuery, sql: &mut Sql) -> Self {
         let (_, other) = columns(query.by);
-        let mut all = Vec::new();
+        let mut others = Vec::new();
         if let Some(of) = &query.of {
-            all.push(format!("{other} = {}", sql.bind_text(of)));
+            others.push(format!("{other} = {}", sql.bind_text(of)));
         }
-        let (from, to) = query.started;
-        for (sign, at) in [(">=", from), ("<", to)] {
-            let at = at.map(|at| sql.bind(at.as_micros().into()));
-            all.extend(at.map(|at| format!("started_at {sign} {at}")));
-        }
+        let [from, to] = [(">=", query.started.0), ("<", query.started.1)].map(|(sign, at)| {
+            let at = sql.bind(at?.as_micros().into());
+            Some(format!("started_at {sign} {at}"))
+        });
+        others.extend(to);
         if !query.environments.is_empty() {
             let names = query.environments.iter().map(|name| sql.bind_text(name));
             let names: Vec<String> = names.collect();
-            all.push(format!("environment IN ({})", names.join(", ")));
+            others.push(format!("environment IN ({})", names.join(", ")));
         }
-        Self(all)
+        Self { from, others }
     }
 
-    fn conditions(&self, table: &str) -> String {
-        let all = self.0.iter();
+    /// Of traces that are later than one that is in the time. A second lower bound would hide that from SQLite, which would
+    /// look at all traces of the group each time.
+    fn of_later(&self, table: &str) -> String {
+        let all = self.others.iter();
         all.map(|condition| format!(" AND {table}.{condition}"))
             .collect()
     }
 
     fn push(&self, table: &str, sql: &mut Sql) {
-        sql.push(&self.conditions(table));
+        for condition in self.from.iter().chain(&self.others) {
+            sql.push(&format!(" AND {table}.{condition}"));
+        }
     }
 }
