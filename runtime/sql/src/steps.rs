@@ -53,6 +53,9 @@ pub const STEPS: &[Step] = &[
     step!("scores by number", "0037_scores_by_number.sql"),
     step!("scores by fingerprint", "0038_scores_by_fingerprint.sql"),
     step!("failed and slow traces", "0039_failed_and_slow_traces.sql"),
+    step!("environments of marks", "0040_environments_of_marks.sql"),
+    step!("trace counts", "0041_trace_counts.sql"),
+    step!("newest runs", "0042_newest_runs.sql"),
 ];
 
 /// The version of a database that has all steps.

@@ -32,6 +32,7 @@ const TABLES: &[Owned] = &[
     Owned::of_project("touched", "seq"),
     of_tenant("trace_marks", "tenant, mark, started_at, trace"),
     of_tenant("traces", "number"),
+    of_tenant("trace_counts", "tenant, environment"),
     of_tenant("observations", "seq"),
     of_tenant("events", "seq"),
     of_tenant("span_logs", "seq"),

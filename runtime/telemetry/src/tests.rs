@@ -2,6 +2,7 @@
 
 mod by_id;
 mod changed;
+mod counts;
 mod facets;
 mod filters;
 mod groups;

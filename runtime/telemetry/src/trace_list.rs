@@ -234,7 +234,13 @@ impl Telemetry {
         // A page far behind is read from the nearer end, which is known only with the whole list.
         let end = u64::from(query.page.max(1)) * u64::from(query.limit);
         let max = max.filter(|max| end <= *max);
-        let total = self.counted(&shape.rows(), max).await?;
+        let total = match shape.summed() {
+            Some(sql) => Counted {
+                n: self.count(&sql.text, &sql.args).await?,
+                is_more: false,
+            },
+            None => self.counted(&shape.rows(), max).await?,
+        };
         let is_few = !total.is_more && total.n <= FEW;
         let is_sorted = !is_postgres && !shape.has_lead && is_few;
         let shape = match shape.has_lead || is_few {

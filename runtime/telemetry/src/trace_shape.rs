@@ -46,11 +46,17 @@ fn is_one_value(test: &Test) -> bool {
     }
 }
 
+/// Whether the condition is about one of these columns.
+fn is_about(condition: &Condition, ids: &[&str]) -> bool {
+    condition
+        .column
+        .is_some_and(|column| ids.contains(&column.id))
+}
+
 /// Whether the condition leaves the traces with errors.
 fn is_error(condition: &Condition) -> bool {
-    let is_level = condition.column.is_some_and(|column| column.id == "level");
     let is_error = |level: &str| level == Level::Error.as_str();
-    is_level
+    is_about(condition, &["level"])
         && match &condition.test {
             Test::Text(TextOp::Equal, level) => is_error(level),
             Test::AnyOf(levels) => matches!(levels.as_slice(), [level] if is_error(level)),
@@ -107,6 +113,8 @@ pub(super) struct Shape {
     pub(super) from_traces: String,
     /// What a trace `t` meets, its project included, where no index beside the traces leads.
     pub(super) conditions: String,
+    /// They ask for nothing but environments: the sums kept beside the traces tell how many there are.
+    pub(super) is_of_environments: bool,
     pub(super) args: Vec<Arg<'static>>,
     pub(super) rest: Rest,
     /// The number of a trace.
@@ -144,9 +152,8 @@ impl Shape {
         let mut sql = Sql::default();
         let of_tenant = sql.bind(tenant.into());
         let hides = !is_postgres && (lead.is_some() || way != Way::Any || by_score);
-        let mut gathers = false;
+        let [mut gathers, mut reads_trace] = [false; 2];
         let mut rest = Vec::new();
-        let mut reads_trace = false;
         for (at, condition) in filter.conditions.iter().enumerate() {
             let is_lead = Some(at) == lead_at;
             if let Some(marked) = Marked::of(condition) {
@@ -155,12 +162,11 @@ impl Shape {
                 }
                 continue;
             }
-            let is_time = condition
-                .column
-                .is_some_and(|column| column.id == "timestamp");
-            reads_trace |= !is_time;
+            // A mark tells these of its trace.
+            reads_trace |= !is_about(condition, &["timestamp", "environment"]);
             let column = |id: &str| match id {
                 "timestamp" => Some(Expr::Time(start)),
+                "environment" if lead_mark.is_some() => Some(Expr::Text("d.environment")),
                 id if hides && !is_lead => unled(id),
                 id => trace_column(id),
             };
@@ -200,6 +206,10 @@ impl Shape {
             },
             from_traces,
             conditions: format!("t.tenant = {of_tenant}{conditions}"),
+            is_of_environments: filter
+                .conditions
+                .iter()
+                .all(|own| is_about(own, &["environment"])),
             args: sql.args,
             rest: Rest::new(rest),
             number,
@@ -216,6 +226,17 @@ impl Shape {
             text: self.from.clone(),
             args: self.args.clone(),
         }
+    }
+
+    /// How many rows there are, where environments alone decide.
+    pub(super) fn summed(&self) -> Option<Sql> {
+        let conditions = &self.conditions;
+        self.is_of_environments.then(|| Sql {
+            text: format!(
+                "SELECT CAST(COALESCE(SUM(t.n), 0) AS BIGINT) FROM trace_counts t WHERE {conditions}"
+            ),
+            args: self.args.clone(),
+        })
     }
 
     /// Whether nothing is left to be tested in memory.
