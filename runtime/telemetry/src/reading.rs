@@ -54,8 +54,17 @@ fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> 
 const READ_BONE: &str = "o.id, o.parent_id, o.kind, o.name, o.level, o.started_at, o.ended_at, o.first_token_at, o.model, \
     o.input_tokens, o.output_tokens, o.total_tokens, o.total_cost";
 const TOTAL_COST: &str = "o.total_cost";
-/// Steps that are read as one text: about a megabyte.
+/// Steps that are read as one text: some megabytes at most where ids and names are not long.
 const PER_PART: i64 = 6_250;
+/// From one row up to another, in the order in which rows are stored.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    from: i64,
+    to: i64,
+    /// Most rows in it belong to one trace.
+    is_together: bool,
+}
+
 /// The rows of a trace lie together where at least one of so many between its first and its last is its own.
 const AMONG: i64 = 4;
 /// Such texts at a time.
@@ -191,11 +200,23 @@ impl Telemetry {
         let Some((number, first, last, n)) = ends.into_iter().next() else {
             return Ok(Vec::new());
         };
-        let n_parts = 1 + n / PER_PART;
-        let width = 1 + (last - first) / n_parts;
-        let parts = (0..n_parts).map(|at| first + at * width);
-        let is_together = last - first < AMONG * n;
-        let parts = parts.map(|from| self.packed_steps((number, is_together), from, from + width));
+        let parts: Vec<Stretch> = match last - first < AMONG * n {
+            true => {
+                let n_parts = 1 + n / PER_PART;
+                let width = 1 + (last - first) / n_parts;
+                let starts = (0..n_parts).map(|at| first + at * width);
+                let stretch = |from| Stretch {
+                    from,
+                    to: from + width,
+                    is_together: true,
+                };
+                starts.map(stretch).collect()
+            }
+            false => self.stretches(number).await?,
+        };
+        let parts = parts
+            .into_iter()
+            .map(|part| self.packed_steps(number, part));
         let parts: Vec<Vec<Bone>> = stream::iter(parts)
             .buffer_unordered(AT_ONCE)
             .try_collect()
@@ -203,15 +224,26 @@ impl Telemetry {
         Ok(parts.into_iter().flatten().collect())
     }
 
-    /// The steps of a trace that were stored from one place up to another.
-    async fn packed_steps(
-        &self,
-        (trace, is_together): (i64, bool),
-        from: i64,
-        to: i64,
-    ) -> Result<Vec<Bone>, Error> {
-        let sql = packed_steps(self.pool.is_postgres(), is_together);
-        let args = [trace.into(), from.into(), to.into()];
+    /// Where the steps of a trace are stored that do not lie together: some may, and a few have come much later.
+    async fn stretches(&self, trace: i64) -> Result<Vec<Stretch>, Error> {
+        let sql = format!(
+            "SELECT MIN(x.seq), MAX(x.seq), COUNT(*) FROM (SELECT o.seq, \
+             (ROW_NUMBER() OVER (ORDER BY o.seq) - 1) / {PER_PART} AS part \
+             FROM observations o WHERE o.trace = $1) x GROUP BY x.part"
+        );
+        let found: Vec<(i64, i64, i64)> = self.pool.select(&sql, &[trace.into()]).await?;
+        let stretch = |(first, last, n): (i64, i64, i64)| Stretch {
+            from: first,
+            to: last + 1,
+            is_together: last - first < AMONG * n,
+        };
+        Ok(found.into_iter().map(stretch).collect())
+    }
+
+    /// The steps of a trace that were stored in a stretch.
+    async fn packed_steps(&self, trace: i64, stretch: Stretch) -> Result<Vec<Bone>, Error> {
+        let sql = packed_steps(self.pool.is_postgres(), stretch.is_together);
+        let args = [trace.into(), stretch.from.into(), stretch.to.into()];
         let packed: Vec<(Option<String>,)> = self.pool.select(&sql, &args).await?;
         let Some((Some(packed),)) = packed.into_iter().next() else {
             return Ok(Vec::new());
