@@ -28,6 +28,8 @@ const START: &str = "/";
 const MAX_FORM_BYTES: usize = 16 << 10;
 const WRONG_TOKEN: &str = "This is not the token of this server. It prints a new one at each start; or log in with a key pair.";
 const WRONG_PAIR: &str = "No project has this key pair.";
+const OTHER_PAIR: &str =
+    "This key pair may not read a project: take one of a project, whose keys may read.";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -139,6 +141,9 @@ pub(super) async fn submit(
         }
         Err(problem) if problem.code() == Code::AuthenticationFailed => {
             refuse(&headers, WRONG_PAIR, form.next, form.public_key)
+        }
+        Err(problem) if problem.code().status() == StatusCode::FORBIDDEN => {
+            refuse(&headers, OTHER_PAIR, form.next, form.public_key)
         }
         Err(problem) => Err(problem),
     }

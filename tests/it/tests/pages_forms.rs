@@ -405,6 +405,12 @@ async fn the_project_of_a_key_is_told_that_its_secret_was_wrong_and_no_other_one
         "{said}"
     );
     assert!(!said.contains("not"), "{said}");
+    // What may be sent and is not taken is the last one then.
+    let broken = json!("no spans");
+    let broken = app.client.json(Method::POST, OTLP, &broken).await;
+    assert_eq!(broken.unwrap().status, 400);
+    let said = waits().await;
+    assert!(said.contains("400 the request cannot be read"), "{said}");
     app.stop().await.unwrap();
 }
 

@@ -4,12 +4,14 @@ use std::pin::Pin;
 
 use axum::extract::Request;
 use axum::handler::Handler;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use perpend_catalog::KeyOwner;
 use perpend_domain::access::{Permission, Place, Scope};
+use perpend_domain::ids::ProjectId;
 
-use super::act::{Allowed, decide};
+use super::act::{Act, Allowed, decide};
 use super::caller::authenticate;
 use super::counted::charge_to_key;
 use super::refusals::Refusal;
@@ -135,13 +137,36 @@ where
             };
             match admitted {
                 Ok(()) => {
+                    let sender = self.needs.permissions().contains(&Permission::IngestWrite);
+                    let sender = parts.extensions.get::<Act>().filter(|_| sender);
+                    let sender = sender.map(|act| act.project.clone());
                     let request = Request::from_parts(parts, body);
-                    self.handler.call(request, app).await
+                    let response = self.handler.call(request, app.clone()).await;
+                    if let Some(project) = sender {
+                        note_refused(app.web(), &project, response.status());
+                    }
+                    response
                 }
                 Err(refused) => refused,
             }
         })
     }
+}
+
+/// Remembers that what somebody sent who may send was not taken.
+fn note_refused(web: &Web, project: &ProjectId, status: StatusCode) {
+    if !status.is_client_error() {
+        return;
+    }
+    let why = match status {
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => "the request cannot be read",
+        StatusCode::PAYLOAD_TOO_LARGE => "the request is too large",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "no such content type or encoding",
+        StatusCode::TOO_MANY_REQUESTS => "too many requests",
+        _ => "the answer to the request says why",
+    };
+    let at = web.clock.now();
+    web.refusals.note(project, Refusal { at, status, why });
 }
 
 async fn by_key(web: &Web, parts: &mut Parts, any: &[Permission]) -> Result<(), Problem> {
