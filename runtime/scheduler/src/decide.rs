@@ -101,9 +101,20 @@ impl Refusal {
             Self::SampledOut { value, rate } => format!(
                 "The rule scores {} % of what it matches, and this target is not in the sample: its sampling \
                  number {value:.6} is not below {rate}.",
-                (rate * 1e6).round() / 1e4
+                percent(*rate)
             ),
         }
+    }
+}
+
+/// A share in percent, to four digits: however small, it is not zero.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let digits = (3.0 - percent.abs().log10().floor()).clamp(0.0, 17.0);
+    let text = format!("{percent:.*}", digits as usize);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
     }
 }
 
@@ -338,5 +349,25 @@ fn n_late(newest: &Execution, complete: &Complete<'_>) -> u32 {
     match complete.target {
         Target::Session(_) => more.max(u32::from(is_changed)),
         Target::Observation(..) | Target::Trace(_) => more,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn a_share_has_four_digits_and_is_zero_only_where_it_is_none() {
+        for (share, said) in [
+            (0.0, "0"),
+            (1.0, "100"),
+            (0.1, "10"),
+            (1.0 / 3.0, "33.33"),
+            (0.001_25, "0.125"),
+            (1e-7, "0.00001"),
+            (0.999_9, "99.99"),
+        ] {
+            assert_eq!(percent(share), said);
+        }
     }
 }
