@@ -76,7 +76,8 @@ impl Bucket {
     }
 }
 
-/// The stretches of a range. The first one begins with the range, so that all of them add up to its figures.
+/// The stretches of a range. The first one begins with the range and the last one ends with it, so that all of them add up
+/// to its figures.
 pub(super) fn buckets(app: &App, (from, to): Range, granularity: Granularity) -> Vec<Bucket> {
     let now = app.web.clock.now();
     let mut at = from;
@@ -87,7 +88,7 @@ pub(super) fn buckets(app: &App, (from, to): Range, granularity: Granularity) ->
         all.push(Bucket {
             at,
             start,
-            next,
+            next: next.min(to),
             is_partial: now < next,
         });
         at = next;

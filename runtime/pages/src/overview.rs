@@ -70,6 +70,10 @@ pub(super) async fn show(
         view.notices.push(Text::from(fault));
         return page(StatusCode::OK, &view);
     };
+    if overview_range::is_cut(&viewer, app.web.clock.now()) {
+        let fault = "from, to: the overview shows 20 years, and no more than one ahead; the rest is left out.";
+        view.notices.push(Text::from(fault));
+    }
     view.figures = figures(&app, &viewer, range).await?;
     view.charts = charts::of(&app, &viewer, range).await?;
     view.later = trends::later(&app, &viewer, is_whole.then_some(range)).await?;

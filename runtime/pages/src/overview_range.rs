@@ -7,17 +7,33 @@ use crate::viewer::Viewer;
 
 /// Milliseconds.
 const MINUTE: i64 = 60_000;
+const DAY: i64 = 24 * 60 * MINUTE;
+/// A chart has a bar for each month at least.
+const MOST: i64 = 20 * 366 * DAY;
+/// Clocks of senders are not ahead of ours by more.
+const MOST_AHEAD: i64 = 366 * DAY;
 /// What is shown when no time is asked for.
 const USUAL: Moment = Moment::Ago(7 * 24 * 60);
 
 /// What the page is about; none where it ends before it begins.
 pub(super) fn of(viewer: &Viewer, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
+    let (from, to) = asked(viewer, now);
+    let to = to.min(now.plus_millis(MOST_AHEAD));
+    let from = from.max(Timestamp::from_millis(to.as_millis() - MOST));
+    (from < to).then_some((from, to))
+}
+
+/// More is asked for than the page is about.
+pub(super) fn is_cut(viewer: &Viewer, now: Timestamp) -> bool {
+    of(viewer, now).is_some_and(|shown| shown != asked(viewer, now))
+}
+
+fn asked(viewer: &Viewer, now: Timestamp) -> (Timestamp, Timestamp) {
     // To the end of the minute: the page that is asked for again within it is the same one.
     let now = Timestamp::from_millis(now.as_millis().div_euclid(MINUTE) * MINUTE + MINUTE);
     let (from, to) = viewer.focus.range(now);
     let to = to.unwrap_or(now);
-    let from = from.unwrap_or_else(|| USUAL.at(to));
-    (from < to).then_some((from, to))
+    (from.unwrap_or_else(|| USUAL.at(to)), to)
 }
 
 /// The same for a list, which has all of the time where none is asked for.
