@@ -403,6 +403,8 @@ pub struct ScoreQuery {
     pub data_types: Vec<ScoreDataType>,
     /// One of these environments.
     pub environments: Vec<String>,
+    /// None of these environments.
+    pub other_than_environments: Vec<String>,
     /// One of these score configs.
     pub config_ids: Vec<String>,
     /// One of these annotation queues.

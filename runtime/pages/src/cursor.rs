@@ -2,11 +2,10 @@
 
 use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
-use perpend_ui::encode;
 
-/// As the value of a parameter.
+/// As the value of a parameter, before it is escaped.
 pub(super) fn written(cursor: &Cursor) -> String {
-    format!("{}.{}", cursor.at.as_micros(), encode(&cursor.id))
+    format!("{}.{}", cursor.at.as_micros(), cursor.id)
 }
 
 /// The cursor in a parameter; none when it is not one.

@@ -7,7 +7,8 @@ use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
 use perpend_ui::{
-    FocusView, GroupLine, GroupsPage, Section, Text, UserPage, Ways, href, list_href, of_segment,
+    Focus, FocusView, GroupLine, GroupsPage, Section, Text, UserPage, Ways, href, list_href,
+    of_segment, with_query,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -42,14 +43,14 @@ fn place(name: &'static str, raw: &str) -> Result<Option<Cursor>, Problem> {
     cursor::read(raw).map(Some).ok_or_else(wrong)
 }
 
-fn address(path: &str, name: &str, cursor: &Cursor) -> String {
-    let cursor = cursor::written(cursor);
-    let sign = if path.contains('?') { '&' } else { '?' };
-    format!("{path}{sign}{name}={cursor}")
+fn address(path: &str, focus: &Focus, (name, cursor): (&'static str, &Cursor)) -> String {
+    let mut pairs = focus.pairs();
+    pairs.push((name, cursor::written(cursor)));
+    with_query(path, &pairs)
 }
 
 /// Where the list goes on before and behind a page of it.
-fn ways(path: &str, query: &GroupQuery, found: &GroupPage) -> Ways {
+fn ways(path: &str, focus: &Focus, query: &GroupQuery, found: &GroupPage) -> Ways {
     let newer = match query.is_backwards {
         true => found.has_more,
         false => query.after.is_some(),
@@ -57,7 +58,7 @@ fn ways(path: &str, query: &GroupQuery, found: &GroupPage) -> Ways {
     let older = query.is_backwards || found.has_more;
     let to = |is_there: bool, name, cursor: &Option<Cursor>| {
         let cursor = cursor.as_ref().filter(|_| is_there);
-        cursor.map(|cursor| address(path, name, cursor))
+        cursor.map(|cursor| address(path, focus, (name, cursor)))
     };
     Ways {
         before: to(newer, "before", &found.first).map(|address| ("Newer", address)),
@@ -112,7 +113,7 @@ async fn list(
         ),
         notices: viewer.faults.clone(),
         by,
-        ways: ways(&format!("{path}{}", viewer.focus.query()), &query, &found),
+        ways: ways(&path, &viewer.focus, &query, &found),
         lines: lines_of(by, found.items),
         is_later: query.after.is_some(),
         unknown,
@@ -183,7 +184,7 @@ mod tests {
             at: perpend_domain::time::Timestamp::from_micros(-5),
             id: "a.b&c ü".to_owned(),
         };
-        let address = address("/p", "after", &cursor);
+        let address = address("/p", &Focus::default(), ("after", &cursor));
         let (_, raw) = address.split_once('=').unwrap();
         let raw = percent_encoding::percent_decode_str(raw)
             .decode_utf8()

@@ -82,9 +82,13 @@ async fn categories(asked: Questions<'_>) -> Result<Vec<Named>, Problem> {
     Ok(by_name.into_values().collect())
 }
 
-/// The list of scores in the time and the environments that are looked at.
+/// The list of the scores that were added up.
 fn list(asked: Questions<'_>, name: Option<String>) -> String {
-    let mut pairs = overview_range::focus(asked.viewer).pairs();
+    let focus = overview_range::focus(asked.viewer);
+    let mut pairs = focus.pairs();
+    if focus.environments.is_empty() {
+        pairs.push(("own", "0".to_owned()));
+    }
     pairs.extend(name.map(|name| ("name", name)));
     with_query(&format!("{}/scores", asked.viewer.base()), &pairs)
 }

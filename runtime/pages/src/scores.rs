@@ -16,7 +16,7 @@ use crate::query::Query;
 use crate::state::App;
 use crate::trace::Names;
 use crate::viewer::Viewer;
-use crate::{cursor, setup};
+use crate::{cursor, read, setup};
 
 const PER_PAGE: u32 = 50;
 
@@ -26,6 +26,8 @@ pub(super) struct Asked {
     name: String,
     fingerprint: String,
     trace: String,
+    /// `0`: without the environments of evaluations and experiments.
+    own: String,
     after: String,
 }
 
@@ -53,6 +55,10 @@ impl Narrowed {
             notices: viewer.faults.clone(),
         };
         let query = &mut narrowed.query;
+        let is_without_own = asked.own == "0";
+        if is_without_own {
+            query.other_than_environments = read::OWN.map(str::to_owned).to_vec();
+        }
         let name = asked.name.trim();
         query
             .names
@@ -67,6 +73,11 @@ impl Narrowed {
         narrowed.take("fingerprint", asked.fingerprint.trim(), by_print, fault);
         let fault = "trace: this is no id; it is left out.";
         narrowed.take("trace", asked.trace.trim(), by_trace, fault);
+        if is_without_own {
+            let said = Text::from("evaluations and experiments");
+            narrowed.shown.push(("without", said));
+            narrowed.kept.push(("own", asked.own.clone()));
+        }
         narrowed
     }
 
@@ -131,6 +142,11 @@ pub(super) async fn show(
             ("All time", true),
         ),
         name: Text::from(asked.name.trim()),
+        kept: kept
+            .iter()
+            .filter(|(name, _)| *name != "name")
+            .cloned()
+            .collect(),
         narrowed,
         notices,
         lines: found.items.iter().map(line).collect(),

@@ -4,19 +4,18 @@ use std::collections::{BTreeSet, HashMap};
 
 use perpend_domain::ids::TraceId;
 use perpend_domain::score::{Score, Subject};
-use perpend_outline::Outline;
 use perpend_ui::{ScoreOfStep, ScoresOfSteps, Text, Verdict, anchor, with_query};
 use perpend_web::problem::Problem;
 
+use crate::read;
 use crate::state::App;
 use crate::viewer::Viewer;
 
 /// Scores that are shown; a link leads to the others.
 const LIMIT: u32 = 50;
 
-/// Says what the scores of rules are called, where some of them are on other steps of the trace and have another name than
-/// the rule.
-pub(super) async fn name(
+/// Adds the names of the scores that each rule made on other steps of the trace, where they are not the rule's own.
+pub(super) async fn add_names(
     app: &App,
     viewer: &Viewer,
     trace: &TraceId,
@@ -47,12 +46,11 @@ pub(super) async fn name(
     Ok(())
 }
 
-/// In the order of the steps; a link on each leads to its step.
+/// In the order of the steps, each with a link to its step. Scores about steps that have not come stand behind them.
 pub(super) async fn of(
     app: &App,
     viewer: &Viewer,
     trace: &TraceId,
-    outline: &Outline,
     address: impl Fn(&str) -> String,
 ) -> Result<ScoresOfSteps, Problem> {
     let telemetry = &app.store.telemetry;
@@ -61,29 +59,34 @@ pub(super) async fn of(
         .await?;
     let has_more = (LIMIT as usize) < found.len();
     found.truncate(LIMIT as usize);
-    let placed = |score: &Score| match &score.written.subject {
-        Subject::Observation(_, step) => {
-            let at = outline.find(step.as_str())?;
-            let name = outline.name(outline.rows().get(at)?);
-            let href = format!(
-                "{}{}",
-                address(step.as_str()),
-                anchor(score.written.id.as_str())
-            );
-            let written = &score.written;
-            Some((
-                at,
-                ScoreOfStep::new(&written.name, &written.value, name, href),
-            ))
-        }
-        _ => None,
+    if found.is_empty() {
+        return Ok(ScoresOfSteps::default());
+    }
+    let outline = read::outline(app, &viewer.project, trace).await?;
+    let outline = outline.ok_or_else(|| Problem::not_found("trace"))?;
+    let path = format!("{}/scores", viewer.base());
+    let all = with_query(&path, &[("trace", trace.to_string())]);
+    let placed = |score: &Score| {
+        let written = &score.written;
+        let Subject::Observation(_, step) = &written.subject else {
+            return None;
+        };
+        let line = |name, href| ScoreOfStep::new(&written.name, &written.value, name, href);
+        let at = outline.find(step.as_str());
+        Some(
+            match at.and_then(|at| Some((at, outline.rows().get(at)?))) {
+                Some((at, row)) => {
+                    let href = format!("{}{}", address(step.as_str()), anchor(written.id.as_str()));
+                    (at, line(outline.name(row), href))
+                }
+                None => (usize::MAX, line(step.as_str(), all.clone())),
+            },
+        )
     };
     let mut scores: Vec<(usize, ScoreOfStep)> = found.iter().filter_map(placed).collect();
     scores.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp_name(&b.1)));
-    let path = format!("{}/scores", viewer.base());
-    let all = [("trace", trace.to_string())];
     Ok(ScoresOfSteps {
         scores: scores.into_iter().map(|(_, score)| score).collect(),
-        all: has_more.then(|| with_query(&path, &all)),
+        all: has_more.then_some(all),
     })
 }

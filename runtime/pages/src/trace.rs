@@ -120,7 +120,7 @@ async fn whole(
     let mut detail = detail_of(app, viewer, &target).await?;
     if step.is_none() {
         let address = |step: &str| looked.address(step);
-        detail.of_steps = Some(step_scores::of(app, viewer, &id, &outline, address).await?);
+        detail.of_steps = Some(step_scores::of(app, viewer, &id, address).await?);
     }
     let observation = step.as_ref().map(|step| step.id.as_str());
     let kept = Kept::new(observation, &looked.folds);
@@ -157,9 +157,8 @@ pub(super) async fn detail(
     let target = Target::within(id.clone(), look.observation.take());
     let mut input = detail_of(&app, &viewer, &target).await?;
     if target.observation().is_none() {
-        let outline = outline(&app, &viewer, &id).await?;
         let address = |step: &str| look.address(step);
-        input.of_steps = Some(step_scores::of(&app, &viewer, &id, &outline, address).await?);
+        input.of_steps = Some(step_scores::of(&app, &viewer, &id, address).await?);
     }
     in_forms(&mut input, &kept, &look.looking);
     let view = match target.observation() {
@@ -295,7 +294,7 @@ pub(super) async fn detail_of(
     };
     let mut verdicts = verdicts;
     if let Some(trace) = target.trace() {
-        step_scores::name(app, viewer, trace, &mut verdicts).await?;
+        step_scores::add_names(app, viewer, trace, &mut verdicts).await?;
     }
     let origins = about
         .iter()

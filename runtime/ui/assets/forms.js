@@ -15,7 +15,7 @@ function swap(page, names, changed) {
   if (parts.some(([here, there]) => !here || !there) || (changed && !page.getElementById(changed))) return false;
   for (const [here, there] of parts) {
     // Another step may be shown meanwhile.
-    if (here.dataset.from !== there.dataset.from || here.isEqualNode(there)) continue;
+    if (here.dataset.of !== there.dataset.of || here.isEqualNode(there)) continue;
     const place = placeOf(here);
     for (const box of here.querySelectorAll("input[type=checkbox]:checked")) {
       const again = there.querySelector(`input[value="${CSS.escape(box.value)}"]`);

@@ -406,11 +406,11 @@ if (rowAt(current) && current >= 0) grid.scrollTop = current * height() - (grid.
 else if (first === 0) grid.scrollTop = 0;
 else grid.scrollTop = first * height();
 lastTop = grid.scrollTop;
-// What lies ahead is fetched from the first step on: a page that is only looked at needs no more than what came with it.
+// What lies ahead is fetched from the first scroll on: a page that is only looked at needs no more than what came with it.
 if (view()[1] > end() || view()[0] < first) fill();
 grid.addEventListener("click", onClick);
 if (document.documentElement.dataset.keys !== "off") document.addEventListener("keydown", onKey);
-grid.addEventListener("scroll", () => requestAnimationFrame(fill), { passive: true });
+grid.addEventListener("scroll", () => grid.scrollTop !== lastTop && requestAnimationFrame(fill), { passive: true });
 addEventListener("resize", () => { layout(); fill(); });
 addEventListener("popstate", onBack);
 map.addEventListener("click", (event) => {

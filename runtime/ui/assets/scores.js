@@ -28,6 +28,7 @@ async function ask() {
     const place = placeOf(part);
     part.replaceWith(now);
     if (place !== -1) focusAt(now, place);
+    open();
     pause = SOON;
     if (more > 0) document.dispatchEvent(new CustomEvent("say", { detail: { text: more === 1 ? "1 new score" : `${more} new scores` } }));
   } else {
@@ -40,8 +41,8 @@ function plan() {
   clearTimeout(next);
   const part = watched = document.getElementById("pane-scores");
   if (document.hidden || !isLive() || part?.dataset.unsettled === undefined) return;
-  if (part.dataset.from !== of) pause = SOON;
-  of = part.dataset.from;
+  if (part.dataset.of !== of) pause = SOON;
+  of = part.dataset.of;
   next = setTimeout(ask, pause);
 }
 
@@ -53,9 +54,14 @@ document.addEventListener("visibilitychange", plan);
 document.addEventListener("live", plan);
 plan();
 
-// The card that an address leads to is open.
+/** The card that the address leads to is open and marked; browsers forget their own mark when a card is swapped. */
 function open() {
-  document.querySelector(".card-score:target .made")?.setAttribute("open", "");
+  const id = location.hash.slice(1);
+  for (const card of document.querySelectorAll(".card-score")) {
+    const isLed = card.id !== "" && card.id === id;
+    card.classList.toggle("led", isLed);
+    if (isLed) card.querySelector(".made")?.setAttribute("open", "");
+  }
 }
 
 addEventListener("hashchange", open);

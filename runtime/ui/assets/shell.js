@@ -28,8 +28,9 @@ function step(by) {
   const on = document.activeElement;
   const row = on.closest("main [data-rows] :is(tr, li, .turn)");
   const at = links.findIndex((link) => link === on || row?.contains(link));
-  // Turns are played over the end of the page.
-  if (by > 0 && at === links.length - 1 && document.querySelector("[data-plays]") && go("a[rel=next]")) return true;
+  // Turns are played over both ends of the page.
+  const isEnd = at === (by > 0 ? links.length - 1 : 0);
+  if (isEnd && document.querySelector("[data-plays]") && go(by > 0 ? "a[rel=next]" : "a[rel=prev]")) return true;
   const next = at < 0 ? (by > 0 ? 0 : links.length - 1) : at + by;
   links[Math.min(Math.max(next, 0), links.length - 1)].focus();
   return true;

@@ -26,7 +26,7 @@ function ofTable(table) {
   const list = `widths ${table.dataset.list}`;
   const widths = kept(list);
   const sheet = new CSSStyleSheet();
-  const heads = Array.from(table.tHead.rows[0].cells, (cell) => ({ cell, name: cell.textContent.trim() }));
+  const heads = Array.from(table.tHead.rows[0].cells, (cell) => ({ cell, label: cell.textContent.trim(), name: cell.dataset.column ?? cell.textContent.trim() }));
 
   function show() {
     const rules = heads.flatMap(({ name }, at) => {
@@ -43,6 +43,8 @@ function ofTable(table) {
 
   /** In pixels; as wide as usual where none is given. */
   function setWidth(name, width) {
+    // Another tab may have kept others meanwhile.
+    Object.assign(widths, kept(list));
     widths[name] = width && Math.min(MOST, Math.max(LEAST, Math.round(width)));
     show();
     keep(list, widths);
@@ -54,13 +56,13 @@ function ofTable(table) {
     grip.focus();
   }
 
-  function gripOf({ cell, name }) {
+  function gripOf({ cell, label, name }) {
     const grip = document.createElement("span");
     grip.className = "grip";
     grip.role = "separator";
     grip.tabIndex = -1;
     grip.ariaOrientation = "vertical";
-    grip.ariaLabel = `Width of ${name}`;
+    grip.ariaLabel = `Width of ${label}`;
     grip.title = "Drag, or use arrow keys; Delete for the usual width";
     grip.ariaValueMin = String(LEAST);
     grip.ariaValueMax = String(MOST);
@@ -90,23 +92,23 @@ function ofTable(table) {
       event.stopPropagation();
     });
     // Without this, screen readers would add the label of the grip to the name of the column.
-    cell.ariaLabel = name;
+    cell.ariaLabel = label;
     cell.append(grip);
     return grip;
   }
 
-  const grips = heads.filter(({ name }) => name !== "").map(gripOf);
+  const grips = heads.filter(({ label }) => label !== "").map(gripOf);
   grips[0].tabIndex = 0;
   document.adoptedStyleSheets.push(sheet);
   show();
 
-  // A box that scrolls sideways would keep the heads to itself.
+  // Heads do not stay in view inside a box that scrolls, so one that need not scroll does not.
   const box = table.parentElement;
   const observer = new ResizeObserver(() => {
     const fits = table.offsetWidth <= box.clientWidth;
     box.classList.toggle("fits", fits);
     // What gets the focus is not below the heads.
-    document.documentElement.classList.toggle("under-heads", fits);
+    document.documentElement.classList.toggle("under-heads", document.querySelector(".fits") !== null);
   });
   observer.observe(box);
   observer.observe(table);

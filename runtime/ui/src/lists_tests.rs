@@ -224,6 +224,7 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
         sampling: 1.0,
     };
     let page = |lines: Vec<ScoreLine>| ScoresPage {
+        kept: vec![("trace", "t".to_owned())],
         shell: shell(),
         focus: FocusView::default(),
         narrowed: vec![("name", text(HOSTILE))],

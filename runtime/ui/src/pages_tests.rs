@@ -193,8 +193,17 @@ pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
     let input = DetailInput {
         base: "/project/p".to_owned(),
         kit: forms(),
-        scores: vec![score(HOSTILE)],
+        scores: vec![score(HOSTILE).id(HOSTILE)],
         verdicts: vec![verdict(HOSTILE)],
+        of_steps: Some(ScoresOfSteps {
+            scores: vec![ScoreOfStep::new(
+                HOSTILE,
+                &ScoreValue::Text(HOSTILE.to_owned()),
+                HOSTILE,
+                format!("?observation={}{}", encode(HOSTILE), anchor(HOSTILE)),
+            )],
+            all: Some(format!("/project/p/scores?trace={}", encode(HOSTILE))),
+        }),
         ..DetailInput::default()
     };
     TracePage::new(TraceInput {

@@ -27,6 +27,8 @@ pub struct ScoresPage {
     pub narrowed: Vec<(&'static str, Text)>,
     /// The name that is typed in the form.
     pub name: Text,
+    /// The parameters that a search for a name keeps, beside those of the focus.
+    pub kept: Vec<(&'static str, String)>,
     /// What in the address cannot be read.
     pub notices: Vec<Text>,
     /// The scores of this page.

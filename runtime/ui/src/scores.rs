@@ -215,7 +215,7 @@ impl Origin {
     }
 
     /// Rule and evaluator are called the same.
-    pub(crate) fn is_of_like_named(&self) -> bool {
+    pub(crate) fn has_evaluators_name(&self) -> bool {
         self.rule.name == self.evaluator.name
     }
 
@@ -227,6 +227,7 @@ impl Origin {
 /// One score with all that stands behind it.
 #[derive(Clone, Debug)]
 pub struct ScoreView {
+    /// As addresses spell it.
     pub(crate) id: String,
     pub(crate) name: Text,
     pub(crate) value: Text,
@@ -263,7 +264,7 @@ impl ScoreView {
     /// With its id, by which its card is led to.
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
-        id.clone_into(&mut self.id);
+        self.id = encode(id);
         self
     }
 

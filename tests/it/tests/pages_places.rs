@@ -5,7 +5,7 @@
 
 use axum::http::Method;
 use perpend_it::{TestApp, Trace, count};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::pages::Visitor;
 
@@ -138,7 +138,23 @@ async fn an_empty_time_says_when_matching_traces_began_and_an_odd_one_is_named()
     }
     let turned = visitor.page("?from=2026-04-02&to=2026-04-01").await;
     assert!(turned.contains("comes after its start"), "{turned}");
+    // However long a time is asked for, a chart has a bar for each of so many months; its last bar ends with the time.
+    let ages = visitor.page("?from=0001-01-01&to=2999-01-01").await;
+    assert!(
+        ages.contains("from, to: the overview shows 20 years"),
+        "{ages}"
+    );
+    assert!(ages.len() < 400_000, "{} bytes", ages.len());
+    let hours = visitor
+        .page("?from=2026-02-28T06:00:00Z&to=2026-03-01T12:30:00Z")
+        .await;
+    let ends = "from=2026-03-01T12%3A00%3A00Z&#38;to=2026-03-01T12%3A30%3A00Z";
+    assert!(hours.contains(ends), "{hours}");
     app.stop().await.unwrap();
+}
+
+fn rows_of(scores: &str) -> usize {
+    scores.matches("<td data-label=\"Value\">").count()
 }
 
 #[tokio::test]
@@ -164,32 +180,37 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
     let (_, link) = page.split_once("/scores?fingerprint=").unwrap();
     let fingerprint = link.split('"').next().unwrap();
     assert_eq!(fingerprint.len(), 64, "{page}");
-    let rows = |page: &str| page.matches("<td><b class=\"value").count();
     let same = visitor
         .page(&format!("/scores?fingerprint={fingerprint}"))
         .await;
-    assert_eq!(rows(&same), 2, "one of each trace: {same}");
+    assert_eq!(rows_of(&same), 2, "one of each trace: {same}");
     assert_eq!(same.matches(">same fingerprint</a>").count(), 2, "{same}");
     let list = visitor.page("/scores").await;
-    assert_eq!((rows(&list), count(&all)), (4, 4), "{list}");
+    assert_eq!((rows_of(&list), count(&all)), (4, 4), "{list}");
     assert!(
         list.contains("/traces/") && list.contains("version 1"),
         "{list}"
     );
     let none = visitor.page("/scores?name=other").await;
-    assert!(none.contains("No such score") && rows(&none) == 0, "{none}");
+    assert!(
+        none.contains("No such score") && rows_of(&none) == 0,
+        "{none}"
+    );
     let odd = visitor.page("/scores?fingerprint=x&after=y&trace=").await;
     assert!(
-        odd.contains("fingerprint: ") && odd.contains("after: ") && rows(&odd) == 4,
+        odd.contains("fingerprint: ") && odd.contains("after: ") && rows_of(&odd) == 4,
         "{odd}"
     );
     let of_trace = visitor.page(&format!("/scores?trace={}", trace.id)).await;
-    assert_eq!(rows(&of_trace), 2, "{of_trace}");
+    assert_eq!(rows_of(&of_trace), 2, "{of_trace}");
     let now = visitor.page("/scores?from=-1h&env=default").await;
-    assert_eq!(rows(&now), 4, "{now}");
+    assert_eq!(rows_of(&now), 4, "{now}");
     for none in ["to=2020-01-01", "env=staging"] {
         let none = visitor.page(&format!("/scores?{none}")).await;
-        assert!(none.contains("No such score") && rows(&none) == 0, "{none}");
+        assert!(
+            none.contains("No such score") && rows_of(&none) == 0,
+            "{none}"
+        );
     }
     // The trace names the scores of its steps, and leads to each.
     let whole = visitor.page(&format!("/traces/{}", trace.id)).await;
@@ -204,19 +225,54 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
         4,
         "{listed}"
     );
-    for number in 0..60 {
-        let score = json!({ "name": "given", "value": number, "traceId": trace.id });
-        let made = app
-            .client
-            .json(Method::POST, "/api/public/scores", &score)
-            .await;
-        assert!(made.unwrap().status.is_success());
-    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_list_of_scores_is_walked_whatever_their_ids_and_keeps_what_it_is_narrowed_to() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(1, "ticket").generation("answer", "On Monday.");
+    app.ingest(&trace).await.unwrap();
+    // Of one time, so that their ids alone tell where a page ends.
+    let at = "2026-03-02T10:00:00Z";
+    let given = |number: u32| {
+        json!({ "id": format!("e{number}"), "type": "score-create", "timestamp": at, "body": {
+            "id": format!("given:{number:02} a.b%&ü"), "name": "given", "value": f64::from(number),
+            "traceId": trace.id } })
+    };
+    let batch: Vec<Value> = (0..60).map(given).collect();
+    let batch = json!({ "batch": batch });
+    let sent = app
+        .client
+        .json(Method::POST, "/api/public/ingestion", &batch);
+    assert_eq!(sent.await.unwrap().json()["errors"], json!([]));
     let first = visitor.page("/scores?name=given").await;
-    assert_eq!(rows(&first), 50);
+    assert_eq!(rows_of(&first), 50, "{first}");
     let (_, next) = first.split_once("rel=\"next\" href=\"").unwrap();
     let next = next.split('"').next().unwrap().replace("&#38;", "&");
     let second = visitor.client.get(&next).await.unwrap().text();
-    assert_eq!(rows(&second), 10, "{second}");
+    assert_eq!(rows_of(&second), 10, "{second}");
+    // A search for a name stays within the trace and the time that the list has.
+    let within = visitor
+        .page(&format!(
+            "/scores?name=given&trace={}&from=-1h&own=0",
+            trace.id
+        ))
+        .await;
+    for kept in ["trace", "from", "own"] {
+        let field = format!("<input type=\"hidden\" name=\"{kept}\"");
+        assert!(within.contains(&field), "{kept}: {within}");
+    }
+    // A score may come before its step.
+    let early =
+        json!({ "name": "early", "value": 1, "traceId": trace.id, "observationId": "not yet" });
+    let made = app.client.json(Method::POST, "/api/public/scores", &early);
+    assert!(made.await.unwrap().status.is_success());
+    let whole = visitor.page(&format!("/traces/{}", trace.id)).await;
+    assert!(
+        whole.contains("and 1 on its steps") && whole.contains("not yet"),
+        "{whole}"
+    );
     app.stop().await.unwrap();
 }

@@ -186,7 +186,7 @@ fn number(value: &Value) -> anyhow::Result<f64> {
 
 fn figure(what: &str, value: f64, unit: &'static str, most: f64) -> Figure {
     Figure {
-        scenario: "screen",
+        scenario: "pages",
         what: what.to_owned(),
         value,
         unit,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::pages;
 
 const TAB: &str = "\u{e004}";
-/// Stops on one page. None has more, or the one that has is walked as far.
+/// Stops on one page. A page with more is walked as far.
 const MAX_STOPS: usize = 600;
 /// Stops in one message.
 const MAX_TOLD: usize = 40;
