@@ -10,6 +10,7 @@ use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 use serde_json::{Map, Value};
 
+use crate::cost::CostSum;
 use crate::ids::ObservationId;
 use crate::observation::{Content, Cost, Level, Observation, TraceFacts, Usage};
 use crate::time::Timestamp;
@@ -47,7 +48,7 @@ pub fn fold(observations: &[Observation]) -> Option<Trace> {
     let first_start = timed().map(|o| o.start).min()?;
     let last_end = timed().map(|o| o.end.unwrap_or(o.start)).max()?;
     let duplicates = set.duplicates();
-    let (usage, total_cost) = set.totals(&duplicates);
+    let (usage, cost) = set.totals(&duplicates);
     let pick = |field: fn(&Observation) -> &Option<String>| {
         explicit
             .iter()
@@ -88,7 +89,9 @@ pub fn fold(observations: &[Observation]) -> Option<Trace> {
             .map(|(id, of)| (id.clone(), of.clone()))
             .collect(),
         usage,
-        total_cost,
+        total_cost: cost.dollars,
+        n_priced: u32::try_from(cost.n_priced).unwrap_or(u32::MAX),
+        n_unpriced: u32::try_from(cost.n_unpriced).unwrap_or(u32::MAX),
         latency_us: last_end.micros_since(first_start),
         n_observations: u32::try_from(steps(observations).count()).unwrap_or(u32::MAX),
         n_by_level: count_levels(observations),
@@ -249,38 +252,49 @@ impl<'a> Set<'a> {
 
     /// Usage and cost of the whole trace, without duplicates, with an aggregate only where nothing below
     /// it counts.
-    fn totals(&self, duplicates: &[(&ObservationId, &ObservationId)]) -> (Usage, f64) {
+    fn totals(&self, duplicates: &[(&ObservationId, &ObservationId)]) -> (Usage, CostSum) {
         let left_out: HashSet<&ObservationId> = duplicates.iter().map(|(id, _)| *id).collect();
-        let counted_below = self.with_usage_below();
+        let counted_below = self.above(has_numbers);
+        let models_below = self.above(uses_model);
         let mut usage = Usage::new();
         let mut costs: Vec<Decimal> = Vec::new();
+        let mut sum = CostSum::default();
         for observation in self.observations {
             if left_out.contains(&observation.id) {
                 continue;
             }
             let own_cost = observation.effective_cost();
             let counts_aggregate = !counted_below.contains(&observation.id);
+            let mut is_priced = !own_cost.is_empty();
             add_usage(&mut usage, &observation.usage);
             costs.push(cost_total(own_cost));
             if counts_aggregate && observation.usage.is_empty() {
                 add_usage(&mut usage, &observation.aggregate_usage);
             }
             if counts_aggregate && own_cost.is_empty() {
-                costs.push(cost_total(observation.effective_aggregate_cost()));
+                let cost = observation.effective_aggregate_cost();
+                is_priced = !cost.is_empty();
+                costs.push(cost_total(cost));
             }
+            // A step that only names a model wraps the calls below it, where there are any.
+            let should_have_cost = observation.is_call()
+                || (uses_model(observation) && !models_below.contains(&observation.id));
+            sum.n_priced += u64::from(is_priced);
+            sum.n_unpriced += u64::from(!is_priced && should_have_cost);
         }
         // Amounts that differ by more than 28 digits are rounded while adding, so the order is fixed.
         costs.sort_unstable();
         let total = costs
             .into_iter()
             .fold(Decimal::ZERO, Decimal::saturating_add);
-        (usage, total.to_f64().unwrap_or(0.0))
+        sum.dollars = total.to_f64().unwrap_or(0.0);
+        (usage, sum)
     }
 
-    /// Every observation that has usage or cost of any kind somewhere below it.
-    fn with_usage_below(&self) -> HashSet<&'a ObservationId> {
+    /// Every observation that has one of these somewhere below it.
+    fn above(&self, is_one: fn(&Observation) -> bool) -> HashSet<&'a ObservationId> {
         let mut marked = HashSet::new();
-        for observation in self.observations.iter().filter(|o| has_numbers(o)) {
+        for observation in self.observations.iter().filter(|o| is_one(o)) {
             let mut above = self.parent(observation);
             // A marked ancestor has marked all of its own ancestors.
             while let Some(ancestor) = above {
@@ -395,6 +409,10 @@ fn has_numbers(observation: &Observation) -> bool {
         || !observation.effective_cost().is_empty()
         || !observation.aggregate_usage.is_empty()
         || !observation.effective_aggregate_cost().is_empty()
+}
+
+fn uses_model(observation: &Observation) -> bool {
+    observation.is_call() || observation.model.is_some() || has_numbers(observation)
 }
 
 fn add_usage(sum: &mut Usage, part: &Usage) {

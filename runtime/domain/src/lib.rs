@@ -13,6 +13,7 @@ pub mod batch;
 pub mod budget;
 pub mod bundle;
 pub mod chain;
+pub mod cost;
 pub mod cron;
 pub mod dataset;
 pub mod evaluation;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::batch::Media;
+use crate::cost::CostSum;
 use crate::evaluation::Fingerprint;
 use crate::filter::{Filter, Order, TextOp};
 use crate::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, SessionId, TraceId};
@@ -338,8 +339,8 @@ pub struct TraceGroup {
     pub n_errors: u64,
     /// Tokens of all traces.
     pub total_tokens: u64,
-    /// US dollars.
-    pub total_cost: f64,
+    /// What they cost.
+    pub cost: CostSum,
 }
 
 /// Which sessions or users: those with the newest traces first, equal ones by id.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::cost::CostSum;
 use crate::ids::{ObservationId, TraceId};
 use crate::observation::Usage;
 use crate::payload::Payload;
@@ -46,8 +47,12 @@ pub struct Trace {
     pub duplicates: Vec<(ObservationId, ObservationId)>,
     /// Summed usage after aggregates and duplicates.
     pub usage: Usage,
-    /// Summed cost in US dollars; 0 when nothing has a cost.
+    /// Summed cost in US dollars of the steps that have one; 0 when none has.
     pub total_cost: f64,
+    /// Steps that have a cost.
+    pub n_priced: u32,
+    /// Steps that should have a cost and have none.
+    pub n_unpriced: u32,
     /// Latest end minus earliest start, microseconds.
     pub latency_us: i64,
     /// Observations.
@@ -58,4 +63,16 @@ pub struct Trace {
     pub first_start: Timestamp,
     /// Latest end or start.
     pub last_end: Timestamp,
+}
+
+impl Trace {
+    /// What it cost, and how many prices are missing in that.
+    #[must_use]
+    pub fn cost(&self) -> CostSum {
+        CostSum {
+            dollars: self.total_cost,
+            n_priced: self.n_priced.into(),
+            n_unpriced: self.n_unpriced.into(),
+        }
+    }
 }

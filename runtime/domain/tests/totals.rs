@@ -1,5 +1,5 @@
 //! Totals of traces over random trees: what repeats the steps below counts exactly where nothing below counts,
-//! in whatever order the observations arrive.
+//! in whatever order the observations arrive; and each step counts at most once as priced or as unpriced.
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by panicking")]
 
@@ -15,8 +15,33 @@ use proptest::prelude::*;
 struct Step {
     parent: Option<prop::sample::Index>,
     tokens: u16,
+    /// Zero is a cost too.
+    cents: Option<u8>,
+    names_model: bool,
     aggregate_tokens: u16,
     aggregate_cents: u8,
+}
+
+impl Step {
+    fn counts(&self) -> bool {
+        self.tokens > 0
+            || self.cents.is_some()
+            || self.aggregate_tokens > 0
+            || self.aggregate_cents > 0
+    }
+
+    fn uses_model(&self) -> bool {
+        self.counts() || self.names_model
+    }
+}
+
+/// What steps count together.
+#[derive(Debug, Default, PartialEq)]
+struct Totals {
+    tokens: u64,
+    cents: u64,
+    n_priced: u32,
+    n_unpriced: u32,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -25,15 +50,21 @@ fn step() -> impl Strategy<Value = Step> {
     (
         any::<Option<prop::sample::Index>>(),
         sparse(1_000),
+        prop_oneof![2 => Just(None), 1 => (0..100_u8).prop_map(Some)],
+        any::<bool>(),
         sparse(1_000),
         sparse(100),
     )
-        .prop_map(|(parent, tokens, aggregate_tokens, cents)| Step {
-            parent,
-            tokens,
-            aggregate_tokens,
-            aggregate_cents: u8::try_from(cents).unwrap(),
-        })
+        .prop_map(
+            |(parent, tokens, cents, names_model, aggregate_tokens, aggregate_cents)| Step {
+                parent,
+                tokens,
+                cents,
+                names_model,
+                aggregate_tokens,
+                aggregate_cents: u8::try_from(aggregate_cents).unwrap(),
+            },
+        )
 }
 
 fn parent_of(steps: &[Step], at: usize) -> Option<usize> {
@@ -54,6 +85,11 @@ fn observation(steps: &[Step], at: usize) -> Observation {
         own.kind = ObservationKind::Generation;
         own.usage.insert("total".to_owned(), step.tokens.into());
     }
+    if let Some(cents) = step.cents {
+        own.cost
+            .insert("total".to_owned(), f64::from(cents) / 100.0);
+    }
+    own.model = step.names_model.then(|| "unlisted".to_owned());
     if step.aggregate_tokens > 0 {
         own.aggregate_usage
             .insert("total".to_owned(), step.aggregate_tokens.into());
@@ -65,10 +101,8 @@ fn observation(steps: &[Step], at: usize) -> Observation {
     own
 }
 
-/// Tokens and cents by the definition, one step at a time.
-fn expected(steps: &[Step]) -> (u64, u64) {
-    let counts =
-        |step: &Step| step.tokens > 0 || step.aggregate_tokens > 0 || step.aggregate_cents > 0;
+/// The totals by the definition, one step at a time.
+fn expected(steps: &[Step]) -> Totals {
     let is_below = |mut at: usize, above: usize| {
         while let Some(parent) = parent_of(steps, at) {
             if parent == above {
@@ -78,18 +112,23 @@ fn expected(steps: &[Step]) -> (u64, u64) {
         }
         false
     };
-    let mut sums = (0, 0);
+    let mut sums = Totals::default();
     for (at, step) in steps.iter().enumerate() {
-        sums.0 += u64::from(step.tokens);
-        let is_told_below =
-            (0..steps.len()).any(|other| counts(&steps[other]) && is_below(other, at));
-        if !is_told_below {
-            sums.0 += if step.tokens == 0 {
-                u64::from(step.aggregate_tokens)
-            } else {
-                0
-            };
-            sums.1 += u64::from(step.aggregate_cents);
+        let is_any_below = |is_one: fn(&Step) -> bool| {
+            (0..steps.len()).any(|other| is_one(&steps[other]) && is_below(other, at))
+        };
+        let is_told_below = is_any_below(Step::counts);
+        sums.tokens += u64::from(step.tokens);
+        if !is_told_below && step.tokens == 0 {
+            sums.tokens += u64::from(step.aggregate_tokens);
+        }
+        let aggregate =
+            (!is_told_below && step.aggregate_cents > 0).then_some(step.aggregate_cents);
+        if let Some(cents) = step.cents.or(aggregate) {
+            sums.cents += u64::from(cents);
+            sums.n_priced += 1;
+        } else if step.tokens > 0 || (step.uses_model() && !is_any_below(Step::uses_model)) {
+            sums.n_unpriced += 1;
         }
     }
     sums
@@ -107,8 +146,12 @@ proptest! {
         let arrived: Vec<Observation> = shuffled.iter().map(|at| in_order[*at].clone()).collect();
         let trace = fold(&arrived).unwrap();
         prop_assert_eq!(&trace, &fold(&in_order).unwrap());
-        let cents = (trace.total_cost * 100.0).round() as u64;
-        let tokens = trace.usage.get("total").copied().unwrap_or(0);
-        prop_assert_eq!((tokens, cents), expected(&steps));
+        let totals = Totals {
+            tokens: trace.usage.get("total").copied().unwrap_or(0),
+            cents: (trace.total_cost * 100.0).round() as u64,
+            n_priced: trace.n_priced,
+            n_unpriced: trace.n_unpriced,
+        };
+        prop_assert_eq!(totals, expected(&steps));
     }
 }

@@ -56,6 +56,7 @@ pub const STEPS: &[Step] = &[
     step!("environments of marks", "0040_environments_of_marks.sql"),
     step!("trace counts", "0041_trace_counts.sql"),
     step!("newest runs", "0042_newest_runs.sql"),
+    step!("unpriced steps", "0043_unpriced_steps.sql"),
 ];
 
 /// The version of a database that has all steps.

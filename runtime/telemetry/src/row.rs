@@ -464,7 +464,7 @@ pub(super) fn trace_detail(trace: &Trace) -> Result<String, Error> {
 }
 
 /// Computed columns of a trace, in the order of [`push_trace_args`].
-pub(super) const TRACE_COMPUTED: [&str; 19] = [
+pub(super) const TRACE_COMPUTED: [&str; 21] = [
     "name",
     "started_at",
     "user_id",
@@ -484,6 +484,8 @@ pub(super) const TRACE_COMPUTED: [&str; 19] = [
     "output_tokens",
     "total_tokens",
     "total_cost",
+    "n_priced",
+    "n_unpriced",
 ];
 
 /// Appends the computed columns, and the detail after them.
@@ -515,6 +517,8 @@ pub(super) fn push_trace_args<'a>(args: &mut Vec<Arg<'a>>, trace: &'a Trace, det
         tokens(&trace.usage, "output").into(),
         tokens(&trace.usage, "total").into(),
         trace.total_cost.into(),
+        i64::from(trace.n_priced).into(),
+        i64::from(trace.n_unpriced).into(),
         detail.into(),
     ]);
 }
@@ -523,7 +527,7 @@ pub(super) fn push_trace_args<'a>(args: &mut Vec<Arg<'a>>, trace: &'a Trace, det
 pub(super) const READ_TRACE: &str = "t.number, t.trace_id, t.first_seen, \
     t.last_seen, t.root_ended_at, t.n_open, t.has_marker, t.name, t.started_at, t.user_id, \
     t.session_id, t.release, t.version, t.environment, t.is_public, t.n_observations, t.n_debug, \
-    t.n_default, t.n_warning, t.n_error, t.latency_us, t.total_cost, t.detail";
+    t.n_default, t.n_warning, t.n_error, t.latency_us, t.total_cost, t.n_priced, t.n_unpriced, t.detail";
 
 perpend_sql::record! {
     #[derive(Debug)]
@@ -550,6 +554,8 @@ perpend_sql::record! {
         n_error: i64,
         latency_us: i64,
         total_cost: f64,
+        n_priced: i64,
+        n_unpriced: i64,
         detail: String,
     }
 }
@@ -601,6 +607,8 @@ impl TraceRow {
                 duplicates: detail.duplicates,
                 usage: detail.usage,
                 total_cost: self.total_cost,
+                n_priced: count(self.n_priced),
+                n_unpriced: count(self.n_unpriced),
                 latency_us: self.latency_us,
                 n_observations: count(self.n_observations),
                 n_by_level: [

@@ -3,6 +3,7 @@
 mod by_id;
 mod changed;
 mod counts;
+mod costs;
 mod facets;
 mod filters;
 mod groups;

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use perpend_domain::cost::CostSum;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
@@ -34,6 +35,8 @@ perpend_sql::record! {
         n_errors: i64,
         total_tokens: f64,
         total_cost: f64,
+        n_priced: i64,
+        n_unpriced: i64,
     }
 }
 
@@ -60,7 +63,11 @@ impl From<Sums> for TraceGroup {
             n_errors: row.n_errors.unsigned_abs(),
             // What clients claim may add up to more than a whole number of the database holds.
             total_tokens: row.total_tokens as u64,
-            total_cost: row.total_cost,
+            cost: CostSum {
+                dollars: row.total_cost,
+                n_priced: row.n_priced.unsigned_abs(),
+                n_unpriced: row.n_unpriced.unsigned_abs(),
+            },
         }
     }
 }
@@ -149,7 +156,9 @@ impl Telemetry {
                     CAST(SUM(t.n_observations) AS BIGINT) AS n_observations, \
                     CAST(SUM(t.n_error) AS BIGINT) AS n_errors, \
                     SUM(CAST(COALESCE(t.total_tokens, 0) AS DOUBLE PRECISION)) AS total_tokens, \
-                    CAST(SUM(t.total_cost) AS DOUBLE PRECISION) AS total_cost \
+                    CAST(SUM(t.total_cost) AS DOUBLE PRECISION) AS total_cost, \
+                    CAST(SUM(t.n_priced) AS BIGINT) AS n_priced, \
+                    CAST(SUM(t.n_unpriced) AS BIGINT) AS n_unpriced \
                FROM traces t WHERE t.tenant = {tenant} AND t.{column} IN ("
         ));
         for (at, id) in ids.iter().enumerate() {

@@ -7,7 +7,7 @@ use crate::focus::{Focus, FocusView};
 use crate::shell::href;
 use crate::ways::Ways;
 use crate::{Shell, Text};
-use perpend_words::{clock, count, duration, known_dollars};
+use perpend_words::{clock, count, duration};
 
 /// Sessions, or users, those that were active last first.
 #[derive(Clone, Debug, Template)]
@@ -89,7 +89,7 @@ impl GroupLine {
     }
 
     pub(crate) fn cost(&self) -> String {
-        known_dollars(self.group.total_cost)
+        perpend_words::cost(self.group.cost)
     }
 
     pub(crate) fn more_others(&self) -> u64 {

@@ -1,5 +1,6 @@
 //! Lists: traces, sessions, users and scores.
 
+use perpend_domain::cost::CostSum;
 use perpend_domain::facets::Counted;
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreSource, ScoreValue};
@@ -22,7 +23,7 @@ pub(crate) fn hostile_group(by: GroupedBy) -> GroupLine {
         n_observations: 40,
         n_errors: 2,
         total_tokens: 12_345,
-        total_cost: 1.15,
+        cost: CostSum::of_step(Some(1.15), true),
     };
     GroupLine::new(by, group)
 }

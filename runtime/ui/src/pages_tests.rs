@@ -87,6 +87,8 @@ pub(crate) fn trace(name: &str) -> Trace {
         duplicates: Vec::new(),
         usage: [("input".to_owned(), 900), ("output".to_owned(), 100)].into(),
         total_cost: 0.0123,
+        n_priced: 1,
+        n_unpriced: 0,
         latency_us: 1_500_000,
         n_observations: 3,
         n_by_level: [0, 1, 1, 1],

@@ -1,9 +1,12 @@
 //! Numbers and instants as people read them.
 
+use perpend_domain::cost::CostSum;
 use perpend_domain::time::Timestamp;
 
 /// What stands where there is no value.
 pub const NONE: &str = "–";
+/// What stands where there should be a value that is not known.
+const UNKNOWN: &str = "?";
 
 /// A span of microseconds with three significant digits or so.
 #[must_use]
@@ -63,6 +66,22 @@ pub fn dollars(amount: f64) -> String {
         format!("${}", rounded(amount, 4))
     } else {
         format!("${}", rounded(amount, 2))
+    }
+}
+
+/// `$0.12`, `≥ $0.12` where a part of it has no price, `?` where no part has one, and a dash where nothing
+/// should cost anything.
+#[must_use]
+pub fn cost(sum: CostSum) -> String {
+    match (sum.n_priced, sum.n_unpriced) {
+        (0, 0) => NONE.to_owned(),
+        (0, _) => UNKNOWN.to_owned(),
+        (_, 0) => dollars(sum.dollars),
+        _ => match dollars(sum.dollars) {
+            shown if shown.starts_with('$') => format!("≥ {shown}"),
+            // Less than what is shown at all, or not an amount.
+            _ => UNKNOWN.to_owned(),
+        },
     }
 }
 
@@ -215,7 +234,20 @@ mod tests {
     fn a_cost_of_zero_is_not_a_cost_that_nobody_knows() {
         assert_eq!(dollars(0.0), "$0");
         assert_eq!([f64::NAN, f64::INFINITY, -1.0].map(dollars), ["–"; 3]);
-        assert_eq!([0.0, 0.5].map(known_dollars), ["–", "$0.5000"]);
+        let shown = |dollars, n_priced, n_unpriced| {
+            cost(CostSum {
+                dollars,
+                n_priced,
+                n_unpriced,
+            })
+        };
+        assert_eq!([shown(0.0, 2, 0), shown(1.15, 2, 0)], ["$0", "$1.15"]);
+        assert_eq!([shown(0.0, 0, 3), shown(0.0, 0, 0)], ["?", "–"]);
+        assert_eq!(
+            [shown(0.0, 1, 1), shown(0.125, 1, 9)],
+            ["≥ $0", "≥ $0.1250"]
+        );
+        assert_eq!([shown(1e-9, 1, 1), shown(f64::NAN, 1, 1)], ["?"; 2]);
     }
 
     #[test]

@@ -310,6 +310,43 @@ fn money_is_added_in_decimal() {
 }
 
 #[test]
+fn steps_with_and_without_a_price_are_counted_and_those_that_need_none_are_not() {
+    let priced = |id: &str, total: f64| {
+        let mut call = call(id, None, "app", 100);
+        call.cost.insert("total".to_owned(), total);
+        call
+    };
+    let unpriced = call("u", None, "app", 100);
+    let plain = observation("p", None, 0, |_| {});
+    let counts = |set: &[&Observation]| {
+        let trace = folded(set.iter().map(|o| (*o).clone()).collect());
+        (trace.total_cost, trace.n_priced, trace.n_unpriced)
+    };
+    assert_eq!(counts(&[&plain]), (0.0, 0, 0));
+    assert_eq!(counts(&[&plain, &priced("a", 0.0)]), (0.0, 1, 0));
+    assert_eq!(counts(&[&plain, &unpriced]), (0.0, 0, 1));
+    let mixed = [&priced("a", 0.5), &priced("b", 0.25), &unpriced, &plain];
+    assert_eq!(counts(&mixed), (0.75, 2, 1));
+    // A call without tokens should have a cost as well.
+    let failed = observation("f", None, 0, |o| o.kind = ObservationKind::Embedding);
+    assert_eq!(counts(&[&failed]), (0.0, 0, 1));
+}
+
+#[test]
+fn an_agent_that_names_a_model_lacks_no_price_where_calls_are_below_it() {
+    let agent = observation("agent", None, 0, |o| {
+        o.kind = ObservationKind::Agent;
+        o.model = Some("gpt-4o".to_owned());
+    });
+    let unpriced = |set: Vec<Observation>| folded(set).n_unpriced;
+    assert_eq!(unpriced(vec![agent.clone()]), 1);
+    let mut below = call("call", Some("agent"), "app", 100);
+    assert_eq!(unpriced(vec![agent.clone(), below.clone()]), 1);
+    below.cost.insert("total".to_owned(), 0.5);
+    assert_eq!(unpriced(vec![agent, below]), 0);
+}
+
+#[test]
 fn of_two_versions_the_later_end_then_the_richer_one_stays() {
     let stored = observation("a", None, 0, |o| o.attribute_count = 2);
     let longer = observation("a", None, 1, |_| {});

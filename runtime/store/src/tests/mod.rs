@@ -1,5 +1,6 @@
 //! What databases of before become.
 
+mod costs;
 mod executions;
 mod experiments;
 mod replies;

@@ -1,0 +1,106 @@
+//! What steps cost together, and how much of that is not known.
+
+use std::iter::Sum;
+use std::ops::Add;
+
+use rust_decimal::prelude::ToPrimitive;
+
+use crate::fold::cost_total;
+use crate::observation::Observation;
+
+/// US dollars of steps. A missing price is not a price of zero, so the steps with and without a cost are counted;
+/// those that cost nothing by their nature are in neither count.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CostSum {
+    /// US dollars of the steps that have a cost.
+    pub dollars: f64,
+    /// Steps that have a cost; it may be zero.
+    pub n_priced: u64,
+    /// Steps that called a model or used tokens and have no cost.
+    pub n_unpriced: u64,
+}
+
+impl CostSum {
+    /// Of one step, by its cost; without one, `is_call` says whether it should have one.
+    #[must_use]
+    pub fn of_step(cost: Option<f64>, is_call: bool) -> Self {
+        Self {
+            dollars: cost.unwrap_or_default(),
+            n_priced: cost.is_some().into(),
+            n_unpriced: (cost.is_none() && is_call).into(),
+        }
+    }
+
+    /// US dollars, where every step that should have a cost has one.
+    #[must_use]
+    pub fn exact(self) -> Option<f64> {
+        (0 < self.n_priced && self.n_unpriced == 0).then_some(self.dollars)
+    }
+
+    /// Whether no step has a cost or should have one.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.n_priced == 0 && self.n_unpriced == 0
+    }
+}
+
+impl Add for CostSum {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            dollars: self.dollars + other.dollars,
+            n_priced: self.n_priced.saturating_add(other.n_priced),
+            n_unpriced: self.n_unpriced.saturating_add(other.n_unpriced),
+        }
+    }
+}
+
+impl Sum for CostSum {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Add::add)
+    }
+}
+
+impl Observation {
+    /// Whether it is a model call or used tokens of its own, so that it should have a cost.
+    #[must_use]
+    pub fn is_call(&self) -> bool {
+        self.kind.is_generation_like() || !self.usage.is_empty()
+    }
+
+    /// Its own cost, as given or else computed, without that of the steps below.
+    #[must_use]
+    pub fn own_cost(&self) -> CostSum {
+        let cost = self.effective_cost();
+        let total = match cost.get("total") {
+            Some(total) => Some(*total),
+            None if cost.is_empty() => None,
+            None => cost_total(cost).to_f64(),
+        };
+        CostSum::of_step(total, self.is_call())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_is_exact_only_where_no_price_is_missing() {
+        let steps = |all: &[(Option<f64>, bool)]| -> CostSum {
+            let all = all.iter();
+            all.map(|(cost, is_call)| CostSum::of_step(*cost, *is_call))
+                .sum()
+        };
+        let (priced, free) = ((Some(0.5), true), (Some(0.0), true));
+        let (unpriced, plain) = ((None, true), (None, false));
+        assert!(steps(&[]).is_empty() && steps(&[plain, plain]).is_empty());
+        assert_eq!(steps(&[plain]).exact(), None);
+        assert_eq!(steps(&[free, plain]).exact(), Some(0.0));
+        assert_eq!(steps(&[priced, priced, free]).exact(), Some(1.0));
+        let mixed = steps(&[priced, unpriced, plain, unpriced]);
+        assert_eq!((mixed.exact(), mixed.dollars), (None, 0.5));
+        assert_eq!((mixed.n_priced, mixed.n_unpriced), (1, 2));
+    }
+}
