@@ -17,6 +17,7 @@ mod tests;
 
 use std::collections::HashMap;
 
+use perpend_domain::cost::CostSum;
 use perpend_domain::observation::{Level, ObservationKind};
 use perpend_domain::telemetry::Bone;
 use perpend_domain::time::Timestamp;
@@ -60,9 +61,17 @@ pub struct Entry {
     pub tokens: Option<u64>,
     /// US dollars, when known.
     pub cost: Option<f64>,
+    /// It should have a cost and has none.
+    pub is_unpriced: bool,
 }
 
 impl Entry {
+    /// Its own cost, without that of the rows below it.
+    #[must_use]
+    pub fn own_cost(&self) -> CostSum {
+        CostSum::of_step(self.cost, self.is_unpriced)
+    }
+
     /// Whether two rows of one outline have the same name.
     #[must_use]
     pub const fn is_named_as(&self, other: &Self) -> bool {
@@ -116,6 +125,23 @@ fn position(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
+/// Finds the rows that should have a cost and have none, as the fold of a trace does: a row that only names a model
+/// wraps the calls below it, where there are any.
+fn mark_unpriced(rows: &mut [Entry]) {
+    let mut has_model_below = vec![false; rows.len()];
+    // Children come after their parents.
+    for at in (0..rows.len()).rev() {
+        let row = &mut rows[at];
+        let is_call = row.kind.is_generation_like() || row.tokens.is_some();
+        let names_model = row.model.is_some();
+        row.is_unpriced = row.cost.is_none() && (is_call || (names_model && !has_model_below[at]));
+        if let Some(parent) = row.parent {
+            has_model_below[parent as usize] |=
+                has_model_below[at] || is_call || names_model || row.cost.is_some();
+        }
+    }
+}
+
 impl Outline {
     /// Places all observations of a trace, given in any order.
     #[must_use]
@@ -145,6 +171,7 @@ impl Outline {
                 first_token: bone.first_token,
                 tokens: bone.tokens,
                 cost: bone.cost,
+                is_unpriced: false,
             });
         }
         // Children come after their parents: backwards, each is complete before its parent asks.
@@ -158,6 +185,7 @@ impl Outline {
                 parent.n_errors_below += n_errors;
             }
         }
+        mark_unpriced(&mut rows);
         let mut row_of = vec![0; placed.len()];
         for (row, place) in (0..).zip(&placed) {
             row_of[place.index] = row;

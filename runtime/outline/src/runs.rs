@@ -1,6 +1,7 @@
 //! Long runs of neighbours that look alike.
 
 use crate::{Entry, position};
+use perpend_domain::cost::CostSum;
 use perpend_domain::observation::Level;
 use perpend_domain::time::Timestamp;
 
@@ -28,8 +29,8 @@ pub struct Run {
     pub p95_us: Option<i64>,
     /// Tokens of all members; unknown when none of them counted any.
     pub tokens: Option<u64>,
-    /// US dollars of all members; unknown when none of them has a cost.
-    pub cost: Option<f64>,
+    /// What all members cost, without the rows below them.
+    pub cost: CostSum,
 }
 
 /// All runs by their first row. One may lie below a member of another.
@@ -86,6 +87,6 @@ fn run(rows: &[Entry], members: &[usize], behind: usize) -> Run {
         tokens: all()
             .filter_map(|row| row.tokens)
             .reduce(u64::saturating_add),
-        cost: all().filter_map(|row| row.cost).reduce(|a, b| a + b),
+        cost: all().map(Entry::own_cost).sum(),
     }
 }

@@ -379,3 +379,45 @@ proptest! {
         prop_assert_eq!(n_errors(&outline.view(&folds, selected)) as usize, all);
     }
 }
+
+#[test]
+fn what_should_have_a_cost_is_told_from_what_costs_nothing() {
+    let mut bones: Vec<Bone> = [
+        ("agent", None),
+        ("call", Some("agent")),
+        ("tool", Some("agent")),
+    ]
+    .into_iter()
+    .zip(0..)
+    .map(|((id, parent), at)| bone(id, parent, at))
+    .collect();
+    let unpriced = |bones: &[Bone]| -> Vec<bool> {
+        let outline = Outline::new(bones.to_vec());
+        outline.rows().iter().map(|row| row.is_unpriced).collect()
+    };
+    assert_eq!(unpriced(&bones), [false; 3]);
+    // Nothing below the agent uses a model, so that it has to have called the one it names itself.
+    bones[0].model = Some("m".to_owned());
+    assert_eq!(unpriced(&bones), [true, false, false]);
+    bones[1].kind = ObservationKind::Generation;
+    assert_eq!(unpriced(&bones), [false, true, false]);
+    bones[2].tokens = Some(5);
+    assert_eq!(unpriced(&bones), [false, true, true]);
+    (bones[1].cost, bones[2].cost) = (Some(0.0), Some(0.5));
+    assert_eq!(unpriced(&bones), [false; 3]);
+}
+
+#[test]
+fn the_cost_of_a_group_counts_what_has_no_price() {
+    let n = i64::try_from(GROUPED_ABOVE).unwrap() + 1;
+    let call = |at: i64| Bone {
+        name: "call".to_owned(),
+        kind: ObservationKind::Generation,
+        cost: (at % 2 == 0).then_some(0.5),
+        ..bone(&format!("{at:05}"), None, at)
+    };
+    let outline = Outline::new((0..n).map(call).collect());
+    let cost = outline.runs()[0].cost;
+    assert_eq!((cost.n_priced, cost.n_unpriced), (1_001, 1_000));
+    assert_eq!((cost.dollars, cost.exact()), (500.5, None));
+}

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use perpend_domain::metrics::{Accumulator, Aggregation, Granularity, View};
+use perpend_domain::cost::CostSum;
+use perpend_domain::metrics::{Accumulator, Aggregation, Granularity, Group, View};
+use perpend_domain::observation::ObservationKind;
 use perpend_domain::time::Timestamp;
 use perpend_ui::{Bar, Chart, Focus, Moment, Part, TracesQuery};
 use perpend_web::problem::Problem;
@@ -17,7 +19,48 @@ pub(super) struct Sums {
     pub(super) observations: f64,
     pub(super) errors: f64,
     pub(super) tokens: f64,
-    pub(super) cost: f64,
+    pub(super) cost: CostSum,
+}
+
+impl Sums {
+    /// Both together.
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            observations: self.observations + other.observations,
+            errors: self.errors + other.errors,
+            tokens: self.tokens + other.tokens,
+            cost: self.cost + other.cost,
+        }
+    }
+}
+
+/// What is asked in each group: [`sums_of`] reads it.
+pub(super) const METRICS: [(&str, Aggregation); 3] = [
+    ("count", Aggregation::Count),
+    ("totalTokens", Aggregation::Sum),
+    ("totalCost", Aggregation::Sum),
+];
+
+/// What steps of one kind add up to, by [`METRICS`]. A model call without a cost lacks a price, and so does another
+/// step that used tokens.
+pub(super) fn sums_of(group: &Group, kind: Option<&str>) -> Sums {
+    let total = |at: usize| group.values.get(at).map(Accumulator::total);
+    let [n, tokens, cost] = [0, 1, 2].map(|at| total(at).unwrap_or_default());
+    let kind = kind.and_then(|kind| kind.parse::<ObservationKind>().ok());
+    let n_calls = match kind.is_some_and(ObservationKind::is_generation_like) {
+        true => n.n,
+        false => tokens.n,
+    };
+    Sums {
+        observations: n.n as f64,
+        errors: 0.0,
+        tokens: tokens.sum,
+        cost: CostSum {
+            dollars: cost.sum,
+            n_priced: cost.n,
+            n_unpriced: n_calls.saturating_sub(cost.n),
+        },
+    }
 }
 
 /// The sums of each bucket; of the whole time under its start where there are no buckets.
@@ -27,26 +70,20 @@ pub(super) async fn sums(
     range: Range,
     granularity: Option<Granularity>,
 ) -> Result<BTreeMap<Timestamp, Sums>, Problem> {
-    let metrics = [
-        ("count", Aggregation::Count),
-        ("totalTokens", Aggregation::Sum),
-        ("totalCost", Aggregation::Sum),
-    ];
     let asked = Questions { app, viewer, range };
+    let dimensions = ["level", "type"];
     let groups = asked
-        .ask(View::Observations, &["level"], &metrics, granularity)
+        .ask(View::Observations, &dimensions, &METRICS, granularity)
         .await?;
     let mut all: BTreeMap<Timestamp, Sums> = BTreeMap::new();
     for group in &groups {
         let sums = all.entry(group.at.unwrap_or(range.0)).or_default();
-        let [n, tokens, cost] = [0, 1, 2].map(|at| group.values.get(at).map(Accumulator::total));
-        let n = n.map_or(0.0, |total| total.n as f64);
-        sums.observations += n;
-        sums.tokens += tokens.map_or(0.0, |total| total.sum);
-        sums.cost += cost.map_or(0.0, |total| total.sum);
-        if group.dimensions.first().and_then(Option::as_deref) == Some("ERROR") {
-            sums.errors += n;
+        let [level, kind] = [0, 1].map(|at| group.dimensions.get(at).and_then(Option::as_deref));
+        let mut own = sums_of(group, kind);
+        if level == Some("ERROR") {
+            own.errors = own.observations;
         }
+        *sums = sums.plus(own);
     }
     Ok(all)
 }
@@ -115,6 +152,10 @@ pub(super) async fn of(app: &App, viewer: &Viewer, range: Range) -> Result<Vec<C
         };
         buckets.iter().map(bar).collect::<Vec<_>>()
     };
+    let costs = buckets.iter().map(|bucket| all.get(&bucket.start));
+    let costs: Vec<CostSum> = costs
+        .map(|sums| sums.map_or_else(CostSum::default, |sums| sums.cost))
+        .collect();
     let whole = |value: f64| perpend_ui::count(value as u64);
     let chart =
         |title, bars: &[Bar], shown| Chart::new((title, Part::Errors), granularity, bars, shown);
@@ -125,6 +166,11 @@ pub(super) async fn of(app: &App, viewer: &Viewer, range: Range) -> Result<Vec<C
             whole,
         ),
         chart("Tokens", &bars(|sums| (sums.tokens, 0.0)), whole),
-        chart("Cost", &bars(|sums| (sums.cost, 0.0)), perpend_ui::dollars),
+        chart(
+            "Cost",
+            &bars(|sums| (sums.cost.dollars, 0.0)),
+            perpend_ui::dollars,
+        )
+        .of_costs(&costs),
     ])
 }

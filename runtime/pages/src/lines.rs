@@ -128,7 +128,7 @@ fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
             .collect(),
         latency_us: trace.latency_us,
         tokens: perpend_ui::total_tokens(&trace.usage),
-        cost: trace.total_cost,
+        cost: trace.cost(),
         n_observations: trace.n_observations,
         n_errors,
         n_warnings,

@@ -166,6 +166,8 @@ async fn figures(
         change: change(value(now), value(old)),
         rows,
     };
+    // Sums that lack prices are not compared.
+    let costs = now.cost.exact().zip(old.cost.exact());
     let count = |value: f64| perpend_ui::count(value as u64);
     let rows = |q: &str| {
         let query = TracesQuery {
@@ -194,12 +196,12 @@ async fn figures(
             rows("level:ERROR"),
         ),
         figure("Tokens", |sums| sums.tokens, count(now.tokens), None),
-        figure(
-            "Cost",
-            |sums| sums.cost,
-            perpend_ui::dollars(now.cost),
-            None,
-        ),
+        Figure {
+            label: "Cost",
+            value: perpend_ui::cost(now.cost),
+            change: costs.and_then(|(now, old)| change(now, old)),
+            rows: None,
+        },
     ])
 }
 

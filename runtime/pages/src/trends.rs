@@ -14,7 +14,7 @@ use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
 use crate::answer::page;
-use crate::charts::{Bucket, buckets};
+use crate::charts::{self, Bucket, METRICS, Sums, buckets};
 use crate::query::Query;
 use crate::questions::{Questions, Range};
 use crate::state::App;
@@ -188,36 +188,38 @@ async fn users(asked: Questions<'_>) -> Result<u64, Problem> {
 
 /// The dearest first; those without a known price by their tokens.
 async fn models(asked: Questions<'_>) -> Result<Trend, Problem> {
-    let metrics = [
-        ("totalCost", Aggregation::Sum),
-        ("totalTokens", Aggregation::Sum),
-        ("count", Aggregation::Count),
-    ];
-    let dimensions = ["providedModelName"];
+    let dimensions = ["providedModelName", "type"];
     let groups = asked
-        .ask(View::Observations, &dimensions, &metrics, None)
+        .ask(View::Observations, &dimensions, &METRICS, None)
         .await?;
-    let mut models: Vec<(String, [f64; 3])> = groups
-        .into_iter()
-        .filter_map(|group| {
-            let name = group.dimensions.into_iter().next().flatten()?;
-            let total = |at: usize| group.values.get(at).map_or(0.0, |value| value.total().sum);
-            let n = group.values.get(2).map_or(0, |value| value.total().n);
-            Some((name, [total(0), total(1), n as f64]))
-        })
-        .collect();
-    models.sort_by(|(_, a), (_, b)| b[0].total_cmp(&a[0]).then(b[1].total_cmp(&a[1])));
-    let most = models.first().map_or(0.0, |(_, sums)| sums[0]);
+    let mut by_name: BTreeMap<&str, Sums> = BTreeMap::new();
+    for group in &groups {
+        let [name, kind] = [0, 1].map(|at| group.dimensions.get(at).and_then(Option::as_deref));
+        if let Some(name) = name {
+            let sums = by_name.entry(name).or_default();
+            *sums = sums.plus(charts::sums_of(group, kind));
+        }
+    }
+    let mut models: Vec<(&str, Sums)> = by_name.into_iter().collect();
+    models.sort_by(|(_, a), (_, b)| {
+        let by_cost = b.cost.dollars.total_cmp(&a.cost.dollars);
+        by_cost.then(b.tokens.total_cmp(&a.tokens))
+    });
+    let most = models.first().map_or(0.0, |(_, sums)| sums.cost.dollars);
     let n_others = models.len().saturating_sub(MODELS);
     let others = models.split_off(models.len() - n_others);
-    let line = |(name, [cost, tokens, n]): &(String, [f64; 3])| {
-        ModelLine::new(name, (*cost, *tokens, *n), most)
+    let line = |name: &str, sums: Sums| {
+        let n_calls = sums.observations as u64;
+        ModelLine::new(name, (sums.cost, sums.tokens, n_calls), most)
     };
-    let mut lines: Vec<ModelLine> = models.iter().map(line).collect();
+    let mut lines: Vec<ModelLine> = models
+        .iter()
+        .map(|(name, sums)| line(name, *sums))
+        .collect();
     if !others.is_empty() {
-        let sum = |at: usize| others.iter().map(|(_, sums)| sums[at]).sum::<f64>();
-        let name = format!("{n_others} other models");
-        lines.push(line(&(name, [sum(0), sum(1), sum(2)])));
+        let sums = others.iter().map(|(_, sums)| *sums);
+        let sums = sums.fold(Sums::default(), Sums::plus);
+        lines.push(line(&format!("{n_others} other models"), sums));
     }
     Ok(Trend::Models(lines))
 }

@@ -14,7 +14,7 @@ use crate::content::Forms;
 use crate::facts::{Fact, fact, total_tokens};
 use crate::forms::Tried;
 use crate::shell::href;
-use perpend_words::{clock, count, duration, known_dollars, many};
+use perpend_words::{clock, cost, count, duration, many};
 
 /// A way of looking at a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -304,7 +304,7 @@ fn figures(trace: &Trace) -> Vec<Fact> {
                 count(total_tokens(&trace.usage))
             },
         ),
-        fact("Cost", known_dollars(trace.total_cost)),
+        fact("Cost", cost(trace.cost())),
         fact("Steps", count(trace.n_observations.into())),
     ];
     if errors > 0 {

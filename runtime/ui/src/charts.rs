@@ -1,9 +1,10 @@
 //! Bars over time. The numbers stand in a table below the drawing, and each bar leads to the rows behind it.
 
+use perpend_domain::cost::CostSum;
 use perpend_domain::metrics::Granularity;
 use perpend_domain::time::Timestamp;
 
-use perpend_words::clock;
+use perpend_words::{clock, cost, many};
 
 /// Height of the drawing, in its own units.
 const HEIGHT: f64 = 40.0;
@@ -68,6 +69,8 @@ pub struct Chart {
     pub(crate) last: String,
     pub(crate) bars: Vec<Drawn>,
     pub(crate) has_part: bool,
+    /// How many steps have no cost although they should, in words.
+    pub(crate) unpriced: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -125,7 +128,24 @@ impl Chart {
             last: time(bars.last()),
             bars: drawn.collect(),
             has_part: bars.iter().any(|bar| 0.0 < bar.part),
+            unpriced: None,
         }
+    }
+
+    /// Says of its bars, whose heights are dollars, where prices are missing. `costs` are in the order of the bars.
+    #[must_use]
+    pub fn of_costs(mut self, costs: &[CostSum]) -> Self {
+        let all: CostSum = costs.iter().copied().sum();
+        let most = costs.iter().map(|sum| sum.dollars).fold(0.0, f64::max);
+        for (bar, sum) in self.bars.iter_mut().zip(costs) {
+            bar.value = cost(*sum);
+        }
+        self.most = cost(CostSum {
+            dollars: most,
+            ..all
+        });
+        self.unpriced = (0 < all.n_unpriced).then(|| many(all.n_unpriced, "step"));
+        self
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -167,5 +187,32 @@ mod tests {
             shown,
         );
         assert!(none.is_empty());
+    }
+
+    #[test]
+    fn bars_of_costs_say_where_prices_are_missing() {
+        let costs = [(Some(0.5), true), (None, true), (None, false)];
+        let costs = costs.map(|(cost, is_call)| CostSum::of_step(cost, is_call));
+        let bar = |sum: &CostSum| Bar {
+            at: Timestamp::from_millis(0),
+            value: sum.dollars,
+            part: 0.0,
+            is_partial: false,
+            href: String::new(),
+        };
+        let chart = |costs: &[CostSum]| {
+            let bars: Vec<Bar> = costs.iter().map(bar).collect();
+            let kind = ("Cost", Part::Errors);
+            Chart::new(kind, Granularity::Hour, &bars, perpend_words::dollars).of_costs(costs)
+        };
+        let some = chart(&costs);
+        let values: Vec<&str> = some.bars.iter().map(|bar| bar.value.as_str()).collect();
+        assert_eq!(values, ["$0.5000", "?", "–"]);
+        assert_eq!(
+            (some.most.as_str(), some.unpriced.as_deref()),
+            ("≥ $0.5000", Some("1 step"))
+        );
+        let none = chart(&costs[1..]);
+        assert!(none.is_empty() && none.most == "?" && none.unpriced.is_some());
     }
 }

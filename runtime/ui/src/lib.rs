@@ -98,7 +98,7 @@ pub use markup::{Html, Text};
 pub use news::NewsFragment;
 pub use overview::{OverviewPage, RunLine, Waiting};
 pub use peek::{CellPage, Peek, PeekInput, PeekPage};
-pub use perpend_words::{clock, count, dollars, duration};
+pub use perpend_words::{clock, cost, count, dollars, duration};
 pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use preview::{Preview, beginning};
 pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, When};

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use perpend_domain::cost::CostSum;
 use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::time::Timestamp;
 
@@ -12,7 +13,7 @@ use crate::columns::{Column, Known};
 use crate::preview::Preview;
 use crate::scores::Chip;
 use crate::shell::href;
-use perpend_words::{NONE, clock, count, duration, known_dollars};
+use perpend_words::{NONE, clock, cost, count, duration};
 
 /// Chips shown on a line; the rest is counted.
 const CHIPS: usize = 3;
@@ -44,8 +45,8 @@ pub struct TraceLine {
     pub latency_us: i64,
     /// Tokens in all.
     pub tokens: u64,
-    /// US dollars.
-    pub cost: f64,
+    /// What it cost.
+    pub cost: CostSum,
     /// Observations.
     pub n_observations: u32,
     /// Of these with level error.
@@ -151,7 +152,7 @@ impl TraceLine {
                 Known::Tokens => tokens(self.tokens),
                 Known::InputTokens => tokens(self.parts[0]),
                 Known::OutputTokens => tokens(self.parts[1]),
-                Known::Cost => plain(known_dollars(self.cost)),
+                Known::Cost => plain(cost(self.cost)),
                 Known::Steps => plain(count(self.n_observations.into())),
                 Known::Errors => plain(count(self.n_errors.into())),
                 Known::Warnings => plain(count(self.n_warnings.into())),
@@ -188,7 +189,7 @@ impl TraceLine {
     }
 
     pub(crate) fn cost_text(&self) -> String {
-        known_dollars(self.cost)
+        cost(self.cost)
     }
 
     pub(crate) fn first_chips(&self) -> &[Chip] {

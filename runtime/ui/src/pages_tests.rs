@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use perpend_domain::cost::CostSum;
 use perpend_domain::ids::TraceId;
 use perpend_domain::metrics::Granularity;
 use perpend_domain::observation::{Level, Observation, ObservationKind};
@@ -250,7 +251,7 @@ pub(crate) fn hostile_line() -> TraceLine {
         tags: vec![text(HOSTILE); 5],
         latency_us: 1_000,
         tokens: 12,
-        cost: 0.5,
+        cost: CostSum::of_step(Some(0.5), true),
         n_observations: 3,
         n_errors: 1,
         n_warnings: 2,
@@ -423,7 +424,11 @@ fn the_overview_and_datasets_are_inert() {
     let score = ScoreTrend::new(HOSTILE, (said, 4), &[(typed(), Some(1.0))], typed());
     let trends = [
         Trend::Latency(vec![figure], Some(chart("Latency", Part::Median))),
-        Trend::Models(vec![ModelLine::new(HOSTILE, (1.0, 2.0, 3.0), 1.0)]),
+        Trend::Models(vec![ModelLine::new(
+            HOSTILE,
+            (CostSum::default(), 2.0, 3),
+            1.0,
+        )]),
         Trend::Scores(vec![score], Some(("1 more name".to_owned(), typed()))),
         Trend::Refused(text(HOSTILE)),
     ];

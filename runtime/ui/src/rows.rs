@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use askama::Template;
+use perpend_domain::cost::CostSum;
 use perpend_domain::observation::Level;
 use perpend_outline::{CriticalPath, Entry, Folds, Line, Oddity, Run, View, critical_path};
 
@@ -11,7 +12,7 @@ use crate::Text;
 use crate::address::encode;
 use crate::aspect::{Aspect, Kept, Looking, hidden};
 use crate::timeline::{Axis, Bar};
-use perpend_words::{count, dollars, duration, kind_word, many};
+use perpend_words::{cost, count, duration, kind_word, many};
 
 /// Rows rendered at once.
 pub const WINDOW: usize = 200;
@@ -257,7 +258,7 @@ fn of_row(input: &RowsInput<'_>, line: &Line, axis: Axis) -> Row {
             |end| duration(end.micros_since(row.start)),
         ),
         tokens: nonzero(row.tokens),
-        cost: nonzero_dollars(row.cost),
+        cost: cost_cell(row.own_cost()),
         is_selected: input.selected == Some(at),
         is_critical: false,
     }
@@ -292,7 +293,7 @@ fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
             |end| duration(end.micros_since(first.start)),
         ),
         tokens: nonzero(run.tokens),
-        cost: nonzero_dollars(run.cost),
+        cost: cost_cell(run.cost),
         is_selected: false,
         is_critical: false,
     }
@@ -318,10 +319,12 @@ pub(crate) fn nonzero(n: Option<u64>) -> String {
     n.filter(|n| *n > 0).map_or_else(String::new, count)
 }
 
-pub(crate) fn nonzero_dollars(amount: Option<f64>) -> String {
-    amount
-        .filter(|amount| *amount > 0.0)
-        .map_or_else(String::new, dollars)
+/// Empty for what should not cost anything: in a tree most steps do not.
+pub(crate) fn cost_cell(sum: CostSum) -> String {
+    match sum.is_empty() {
+        true => String::new(),
+        false => cost(sum),
+    }
 }
 
 impl Map {

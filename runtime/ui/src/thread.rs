@@ -8,7 +8,7 @@ use crate::address::{encode, segment};
 use crate::aspect::{Head, HeadInput, Kept, Looking, hidden};
 use crate::content::{Addresses, Block, Spoken, Told, told};
 use crate::facts::total_tokens;
-use crate::rows::{nonzero, nonzero_dollars};
+use crate::rows::{cost_cell, nonzero};
 use crate::ways::Ways;
 use crate::{Shell, Text};
 use perpend_words::{count, duration, kind_word, many};
@@ -172,10 +172,6 @@ impl Entry {
             |end| duration(end.micros_since(step.start)),
         );
         let tokens = nonzero(Some(total_tokens(&step.usage)));
-        let cost = step
-            .cost
-            .get("total")
-            .or_else(|| step.computed_cost.get("total"));
         let facts = [
             step.model.clone().unwrap_or_default(),
             took,
@@ -183,7 +179,7 @@ impl Entry {
                 true => tokens,
                 false => format!("{tokens} tokens"),
             },
-            nonzero_dollars(cost.copied()),
+            cost_cell(step.own_cost()),
         ];
         Self {
             href: String::new(),

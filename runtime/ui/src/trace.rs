@@ -11,7 +11,7 @@ use crate::content::{Addresses, Forms, Shown};
 use crate::facts::{Fact, fact, total_tokens};
 use crate::forms::FormKit;
 use crate::peaks::{Peaks, peaks};
-use crate::rows::{RowsInput, Window, nonzero, nonzero_dollars};
+use crate::rows::{RowsInput, Window, cost_cell, nonzero};
 use crate::scores::{ScoreView, Tone, Verdict};
 use crate::step_scores::ScoresOfSteps;
 use crate::time::TimePart;
@@ -167,7 +167,7 @@ impl TracePage {
             trace_scores: trace_scores.unwrap_or_default(),
             latency: duration(trace.latency_us),
             tokens: nonzero(Some(total_tokens(&trace.usage))),
-            cost: nonzero_dollars(Some(trace.total_cost)),
+            cost: cost_cell(trace.cost()),
             detail: detail.detail,
             shell,
         }
@@ -332,11 +332,10 @@ impl Detail {
 fn figures(step: &Observation) -> String {
     let took = step.end.map(|end| duration(end.micros_since(step.start)));
     let tokens = total_tokens(&step.usage);
-    let cost = step.effective_cost().get("total").copied();
     let all = [
         took,
         (0 < tokens).then(|| many(tokens, "token")),
-        cost.filter(|cost| 0.0 < *cost).map(dollars),
+        Some(cost_cell(step.own_cost())).filter(|cost| !cost.is_empty()),
     ];
     all.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
@@ -392,6 +391,12 @@ fn observation_facts(step: &Observation) -> Vec<Fact> {
     push_cost(&mut facts, &step.cost, "Cost, as sent");
     if step.cost.is_empty() {
         push_cost(&mut facts, &step.computed_cost, "Cost, computed");
+    }
+    if 0 < step.own_cost().n_unpriced {
+        facts.push(fact(
+            "Cost",
+            "not known: neither sent nor computed from a price",
+        ));
     }
     push_cost(
         &mut facts,

@@ -1,10 +1,11 @@
 //! What takes longer to add up than the rest of the overview: latency, users, what models cost, and scores.
 
 use askama::Template;
+use perpend_domain::cost::CostSum;
 
 use crate::figure::Figure;
 use crate::{Chart, Text};
-use perpend_words::{count, known_dollars, number};
+use perpend_words::{count, number};
 
 /// Height of a spark, in its own units.
 const HEIGHT: f64 = 16.0;
@@ -57,14 +58,14 @@ pub struct ModelLine {
 impl ModelLine {
     /// `most` is what the dearest one cost.
     #[must_use]
-    pub fn new(name: &str, (cost, tokens, n_calls): (f64, f64, f64), most: f64) -> Self {
+    pub fn new(name: &str, (cost, tokens, n_calls): (CostSum, f64, u64), most: f64) -> Self {
         Self {
             name: Text::from(name),
-            cost: known_dollars(cost),
+            cost: perpend_words::cost(cost),
             tokens: count(tokens as u64),
-            calls: count(n_calls as u64),
+            calls: count(n_calls),
             width: match 0.0 < most {
-                true => (cost / most * 1_000.0).round() / 10.0,
+                true => (cost.dollars / most * 1_000.0).round() / 10.0,
                 false => 0.0,
             },
         }
@@ -170,9 +171,16 @@ mod tests {
 
     #[test]
     fn a_model_whose_price_is_not_known_has_no_cost_and_no_bar() {
-        let line = ModelLine::new("own", (0.0, 1_500.0, 3.0), 0.0);
-        assert_eq!((line.cost.as_str(), line.width), ("–", 0.0));
-        let line = ModelLine::new("large", (1.5, 10.0, 1.0), 3.0);
+        let of = |dollars, n_priced, n_unpriced| CostSum {
+            dollars,
+            n_priced,
+            n_unpriced,
+        };
+        let line = ModelLine::new("own", (of(0.0, 0, 3), 1_500.0, 3), 0.0);
+        assert_eq!((line.cost.as_str(), line.width), ("?", 0.0));
+        let line = ModelLine::new("large", (of(1.5, 1, 0), 10.0, 1), 3.0);
         assert_eq!((line.cost.as_str(), line.width), ("$1.50", 50.0));
+        let line = ModelLine::new("renamed", (of(1.5, 1, 1), 10.0, 2), 3.0);
+        assert_eq!((line.cost.as_str(), line.width), ("≥ $1.50", 50.0));
     }
 }

@@ -6,4 +6,4 @@ mod numbers;
 
 pub use find::first;
 pub use kinds::{kind_word, many};
-pub use numbers::{NONE, clock, cost, count, dollars, duration, known_dollars, number, size};
+pub use numbers::{NONE, clock, cost, count, dollars, duration, number, size};

@@ -85,16 +85,6 @@ pub fn cost(sum: CostSum) -> String {
     }
 }
 
-/// Dollars of a sum in which unknown costs count as zero: a zero may mean either, so it is a dash.
-#[must_use]
-pub fn known_dollars(amount: f64) -> String {
-    if amount > 0.0 {
-        dollars(amount)
-    } else {
-        NONE.to_owned()
-    }
-}
-
 /// A positive amount with this many decimal places, half to even. Works on the shortest digits that
 /// mean this float: the binary value of 1.15 is a little less, and of 1.005 too.
 fn rounded(amount: f64, places: usize) -> String {

@@ -41,6 +41,7 @@ mod organizations;
 mod otlp;
 mod pages;
 mod pages_compare;
+mod pages_costs;
 mod pages_forms;
 mod pages_places;
 mod pages_shell;

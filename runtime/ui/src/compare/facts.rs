@@ -15,12 +15,6 @@ type Word = (&'static str, fn(&Trace) -> Option<String>);
 pub(super) fn facts(sides: [Option<&CompareSide>; 2]) -> Vec<(Text, Figure)> {
     let traces = sides.map(|side| side.map(|side| &side.trace));
     let n = |of: fn(&Trace) -> u64| Figure::count(traces.map(|trace| trace.map(of)));
-    let costs = sides.map(|side| {
-        let side = side?;
-        // A sum of nothing is no cost of nothing.
-        let is_known = side.outline.rows().iter().any(|row| row.cost.is_some());
-        (is_known || 0.0 < side.trace.total_cost).then_some(side.trace.total_cost)
-    });
     let tokens = traces.map(|trace| {
         let usage = &trace?.usage;
         (!usage.is_empty()).then(|| total_tokens(usage))
@@ -36,7 +30,10 @@ pub(super) fn facts(sides: [Option<&CompareSide>; 2]) -> Vec<(Text, Figure)> {
             Figure::duration(traces.map(|trace| trace.map(|trace| trace.latency_us))),
         ),
         ("Tokens", Figure::count(tokens)),
-        ("Cost", Figure::dollars(costs)),
+        (
+            "Cost",
+            Figure::cost(traces.map(|trace| trace.map(Trace::cost))),
+        ),
         ("Steps", n(|trace| trace.n_observations.into())),
         ("Errors", n(|trace| trace.n_by_level[3].into())),
         ("Warnings", n(|trace| trace.n_by_level[2].into())),

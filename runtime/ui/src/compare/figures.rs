@@ -1,6 +1,7 @@
 //! Figures of both sides, and how much more the second one has.
 
-use perpend_words::{NONE, count, dollars, duration, number};
+use perpend_domain::cost::CostSum;
+use perpend_words::{NONE, cost, count, dollars, duration, number};
 
 /// A figure of both sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,8 +75,22 @@ impl Figure {
         )
     }
 
-    /// Of US dollars.
-    pub(crate) fn dollars(sides: [Option<f64>; 2]) -> Self {
+    /// Of what both cost. Where a price is missing there is no telling which one cost more.
+    pub(crate) fn cost(sides: [Option<CostSum>; 2]) -> Self {
+        if let [Some(a), Some(b)] = sides.map(|side| side.and_then(CostSum::exact)) {
+            return Self::dollars([Some(a), Some(b)]);
+        }
+        let texts = sides.map(|side| cost(side.unwrap_or_default()));
+        let figure = Self::words(texts.each_ref().map(|text| Some(text.as_str())));
+        let lacks_prices = sides.iter().flatten().any(|sum| 0 < sum.n_unpriced);
+        // What reads the same may still differ, so that it is not said to be equal.
+        match lacks_prices && !figure.differs {
+            true => figure.apart(),
+            false => figure,
+        }
+    }
+
+    fn dollars(sides: [Option<f64>; 2]) -> Self {
         let sides = sides.map(|side| side.filter(|amount| amount.is_finite()));
         // A difference of amounts has digits of its own, which neither of them has.
         let of = |more: f64, less: f64| dollars(((more - less) * 1e12).round() / 1e12);
@@ -126,7 +141,8 @@ mod tests {
             "−300 ms"
         );
         assert_eq!(delta(Figure::count([Some(1_000), Some(2_500)])), "+1,500");
-        assert_eq!(delta(Figure::dollars([Some(1.15), Some(1.1)])), "−$0.0500");
+        let costs = [1.15, 1.1].map(|amount| Some(CostSum::of_step(Some(amount), true)));
+        assert_eq!(delta(Figure::cost(costs)), "−$0.0500");
         assert_eq!(delta(Figure::number([Some(0.1), Some(0.3)])), "+0.2");
         let share = Figure::count([Some(200), Some(250)]).share;
         assert_eq!(share.as_deref(), Some("+25 %"));
@@ -140,6 +156,32 @@ mod tests {
             ("–", "0", None)
         );
         assert!(figure.differs && !Figure::count([None, None]).differs);
-        assert!(!Figure::dollars([Some(0.5), Some(0.5)]).differs);
+    }
+
+    #[test]
+    fn costs_with_missing_prices_are_told_apart_and_have_no_delta() {
+        let of_steps = |steps: &[Option<f64>]| -> Option<CostSum> {
+            let steps = steps.iter();
+            Some(steps.map(|cost| CostSum::of_step(*cost, true)).sum())
+        };
+        let free = of_steps(&[Some(0.0)]);
+        let (whole, part) = (of_steps(&[Some(0.5)]), of_steps(&[Some(0.5), None]));
+        let (unknown, none) = (of_steps(&[None]), of_steps(&[]));
+        let figure = Figure::cost([whole, part]);
+        assert_eq!(
+            (figure.a.as_str(), figure.b.as_str()),
+            ("$0.5000", "≥ $0.5000")
+        );
+        assert!(figure.differs && figure.delta.is_none());
+        let figure = Figure::cost([unknown, free]);
+        assert_eq!((figure.a.as_str(), figure.b.as_str()), ("?", "$0"));
+        assert!(figure.differs && figure.delta.is_none());
+        let alone = Figure::cost([none, None]);
+        assert!(alone.a == "–" && !alone.differs);
+        for same in [free, whole, part, unknown, none] {
+            let figure = Figure::cost([same, same]);
+            let is_said_equal = !figure.differs && !figure.is_apart;
+            assert_eq!(is_said_equal, same != part && same != unknown);
+        }
     }
 }

@@ -173,7 +173,8 @@ impl<'a> Compared<'a> {
         note(of_a.model(a) != of_b.model(b), "model");
         note(takes_another_time(took(a), took(b)), "duration");
         note(a.tokens != b.tokens, "tokens");
-        note(Figure::dollars([a.cost, b.cost]).differs, "cost");
+        let costs = [a, b].map(|entry| Some(entry.own_cost()));
+        note(Figure::cost(costs).differs, "cost");
         note(
             self.scores(pair).iter().any(|(_, figure)| figure.differs),
             "scores",
@@ -290,7 +291,7 @@ impl<'a> Compared<'a> {
             figures: [
                 Figure::duration(entries.map(|entry| entry.and_then(took))),
                 Figure::count(entries.map(|entry| entry.and_then(|entry| entry.tokens))),
-                Figure::dollars(entries.map(|entry| entry.and_then(|entry| entry.cost))),
+                Figure::cost(entries.map(|entry| entry.map(Entry::own_cost))),
             ],
             level,
             scores: self.scores(pair),
