@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use perpend_domain::filter::member_at;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::payload::Payload;
-use perpend_domain::score::{Score, ScoreValue, Subject};
+use perpend_domain::score::{Score, Subject};
 use perpend_domain::trace::Trace;
-use perpend_ui::{Chip, Columns, Preview, Text, TraceLine, together};
+use perpend_ui::{Columns, Preview, Text, TraceLine, chips, together};
 use perpend_web::problem::Problem;
 
 use crate::state::App;
@@ -38,14 +38,7 @@ pub(super) async fn with(
     wanted: Wanted<'_>,
 ) -> Result<Vec<TraceLine>, Problem> {
     let ids: Vec<TraceId> = traces.iter().map(|trace| trace.id.clone()).collect();
-    let mut scores = app.store.telemetry.scores_of_traces(project, &ids).await?;
-    // Few of them are shown: what looks worst stands first.
-    scores.sort_by(|a, b| {
-        let (a, b) = (&a.written, &b.written);
-        worth(&a.value)
-            .total_cmp(&worth(&b.value))
-            .then_with(|| a.name.cmp(&b.name))
-    });
+    let scores = app.store.telemetry.scores_of_traces(project, &ids).await?;
     let mut by_trace: HashMap<&TraceId, Vec<&Score>> = HashMap::new();
     for score in &scores {
         if let Some(id) = trace_of(score) {
@@ -57,15 +50,6 @@ pub(super) async fn with(
         line(trace, &scores, wanted)
     };
     Ok(traces.iter().map(line).collect())
-}
-
-/// Of truths and of numbers from 0 to 1, which are compared; other values come behind them.
-fn worth(value: &ScoreValue) -> f64 {
-    match value {
-        ScoreValue::Boolean(truth) => f64::from(u8::from(*truth)),
-        ScoreValue::Numeric(number) if (0.0..=1.0).contains(number) => *number,
-        _ => 2.0,
-    }
 }
 
 /// The line of a trace whose scores are shown elsewhere.
@@ -132,17 +116,7 @@ fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
         n_observations: trace.n_observations,
         n_errors,
         n_warnings,
-        scores: scores
-            .iter()
-            .map(|score| {
-                let chip = Chip::new(&score.written.name, &score.written.value);
-                let step = match &score.written.subject {
-                    Subject::Observation(_, step) => Some(step.as_str()),
-                    _ => None,
-                };
-                chip.at(score.written.id.as_str(), step)
-            })
-            .collect(),
+        scores: chips(scores),
         input: preview(trace.input.as_ref()),
         output: preview(trace.output.as_ref()),
         release: text(&trace.release),

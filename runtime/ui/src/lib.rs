@@ -19,6 +19,7 @@ mod asked;
 mod aspect;
 pub mod assets;
 mod charts;
+mod chips;
 mod columns;
 mod compare;
 mod content;
@@ -75,6 +76,7 @@ pub use address::{encode, of_segment, segment, with_query};
 pub use asked::{END, ListPage, MAX_LIST, ROWS, TracesQuery};
 pub use aspect::{Aspect, HeadInput, Kept, Looking, Neighbours};
 pub use charts::{Bar, Chart, Part};
+pub use chips::{Chip, chips};
 pub use columns::{Columns, MAX_COLUMNS, NamedColumns};
 pub use compare::{
     COMPARED_ROWS, CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, PickPage, Prints,
@@ -105,7 +107,7 @@ pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, When};
 pub use rows::{RowsInput, RowsPage, WINDOW};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use score_list::{ScoreLine, ScoresPage};
-pub use scores::{Chip, Named, Origin, ScoreView, Tone, Verdict, anchor, together};
+pub use scores::{Named, Origin, ScoreView, Tone, Verdict, anchor, together};
 pub use search::{Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage};
 pub use session::{SessionPage, TURNS, Turn};
 pub use setup::{Refused, Setup};

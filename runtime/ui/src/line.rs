@@ -7,11 +7,11 @@ use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::time::Timestamp;
 
 use crate::Text;
-use crate::address::{encode, segment};
+use crate::address::{encode, segment, with_query};
 use crate::asked::only;
+use crate::chips::Chip;
 use crate::columns::{Column, Known};
 use crate::preview::Preview;
-use crate::scores::Chip;
 use crate::shell::href;
 use perpend_words::{NONE, clock, cost, count, duration};
 
@@ -53,7 +53,7 @@ pub struct TraceLine {
     pub n_errors: u32,
     /// Of these with level warning.
     pub n_warnings: u32,
-    /// Its scores.
+    /// Its scores and those of its steps, a chip for each name.
     pub scores: Vec<Chip>,
     /// What its input says.
     pub input: Option<Preview>,
@@ -198,6 +198,11 @@ impl TraceLine {
 
     pub(crate) fn more_chips(&self) -> usize {
         self.scores.len().saturating_sub(CHIPS)
+    }
+
+    /// The list of its scores, of the trace and of its steps.
+    pub(crate) fn scores_href(&self, base: &str) -> String {
+        with_query(&format!("{base}/scores"), &[("trace", self.id.clone())])
     }
 
     pub(crate) fn first_tags(&self) -> &[Text] {

@@ -15,6 +15,7 @@ use perpend_domain::trace::Trace;
 use perpend_outline::{Folds, Mark, Outline};
 use serde_json::json;
 
+use crate::chips::tests::scored;
 use crate::timeline::tests::observation;
 use crate::*;
 
@@ -238,6 +239,13 @@ pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
     })
 }
 
+fn hostile_chips() -> Vec<Chip> {
+    let value = || ScoreValue::Text(HOSTILE.to_owned());
+    let named = |n| scored(&format!("{n}{HOSTILE}"), value(), Some("a<b>\"'&"));
+    let scores: Vec<_> = (0..6).map(named).collect();
+    chips(&scores.iter().collect::<Vec<_>>())
+}
+
 pub(crate) fn hostile_line() -> TraceLine {
     TraceLine {
         id: HOSTILE.to_owned(),
@@ -255,7 +263,7 @@ pub(crate) fn hostile_line() -> TraceLine {
         n_observations: 3,
         n_errors: 1,
         n_warnings: 2,
-        scores: vec![Chip::new(HOSTILE, &ScoreValue::Text(HOSTILE.to_owned())); 6],
+        scores: hostile_chips(),
         input: Preview::of(HOSTILE, &[]),
         output: Preview::of(HOSTILE, &["script"]),
         release: Some(text(HOSTILE)),

@@ -1,5 +1,7 @@
 //! Scores with what produced them, and the reasons why there is none.
 
+use std::collections::BTreeMap;
+
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Timestamp;
 
@@ -31,48 +33,6 @@ impl Tone {
     }
 }
 
-/// A score in one glance, for lists.
-#[derive(Clone, Debug)]
-pub struct Chip {
-    pub(crate) name: Text,
-    pub(crate) value: Text,
-    pub(crate) tone: Tone,
-    /// Its id, and the step that it is about where that is not the whole.
-    place: (String, Option<String>),
-}
-
-impl Chip {
-    /// A score's name and value.
-    #[must_use]
-    pub fn new(name: &str, value: &ScoreValue) -> Self {
-        let (value, tone) = shown(value, 24);
-        Self {
-            name: Text::from(name),
-            value,
-            tone,
-            place: (String::new(), None),
-        }
-    }
-
-    /// With its id, and the step of the trace that it is about.
-    #[must_use]
-    pub fn at(mut self, id: &str, step: Option<&str>) -> Self {
-        self.place = (id.to_owned(), step.map(str::to_owned));
-        self
-    }
-
-    /// Where the score is shown with what made it, on the page at `trace`, which may have been found in a list.
-    pub(crate) fn href(&self, trace: &str, within: &str) -> String {
-        let (id, step) = &self.place;
-        let sign = if within.is_empty() { '?' } else { '&' };
-        let step = step.as_deref();
-        let step = step.map_or_else(String::new, |step| {
-            format!("{sign}observation={}", encode(step))
-        });
-        format!("{trace}{within}{step}{}", anchor(id))
-    }
-}
-
 /// The value as text, cut to `max` characters.
 pub(crate) fn shown(value: &ScoreValue, max: usize) -> (Text, Tone) {
     let cut = |text: &str| {
@@ -101,10 +61,8 @@ pub fn anchor(id: &str) -> String {
 /// Digits of a fingerprint that are shown; the whole one is pointed at.
 const FINGERPRINT: usize = 12;
 
-/// Different categories that are named; the rest is counted.
-const CATEGORIES: usize = 3;
-
-/// What several scores of one name say together: the mean of numbers, how many are true, the categories there are.
+/// What several scores of one name say together: the mean of numbers, how many are true, the category that
+/// most of them have.
 #[must_use]
 pub fn together(values: &[&ScoreValue]) -> Option<Text> {
     let n = values.len();
@@ -130,16 +88,13 @@ pub fn together(values: &[&ScoreValue]) -> Option<Text> {
             numbers.len()
         )));
     }
-    let mut texts: Vec<Text> = values.iter().map(|value| shown(value, 24).0).collect();
-    texts.sort_by(|a, b| a.raw().cmp(b.raw()));
-    texts.dedup();
-    let more = texts.len().saturating_sub(CATEGORIES);
-    let named: Vec<&str> = texts.iter().take(CATEGORIES).map(Text::raw).collect();
-    let named = named.join(", ");
-    (0 < n).then(|| match more {
-        0 => Text::from(named),
-        _ => Text::from(format!("{named} +{more}")),
-    })
+    let mut n_by_text: BTreeMap<Text, usize> = BTreeMap::new();
+    for value in values {
+        *n_by_text.entry(shown(value, 24).0).or_default() += 1;
+    }
+    // Of equally many the first one by its name.
+    let top = n_by_text.iter().rev().max_by_key(|(_, n)| **n);
+    top.map(|(text, n_alike)| Text::from(format!("{} {n_alike} of {n}", text.raw())))
 }
 
 const fn truth(value: &ScoreValue) -> Option<bool> {
@@ -322,12 +277,9 @@ mod tests {
     #[test]
     fn values_read_by_their_kind() {
         let long = ScoreValue::Categorical("a".repeat(40));
-        assert_eq!(Chip::new("x", &long).value.raw().chars().count(), 25);
-        assert_eq!(Chip::new("x", &ScoreValue::Boolean(false)).tone, Tone::Bad);
-        assert_eq!(
-            Chip::new("x", &ScoreValue::Numeric(0.5)).value,
-            Text::from("0.5")
-        );
+        assert_eq!(shown(&long, 24).0.raw().chars().count(), 25);
+        assert_eq!(shown(&ScoreValue::Boolean(false), 24).1, Tone::Bad);
+        assert_eq!(shown(&ScoreValue::Numeric(0.5), 24).0, Text::from("0.5"));
     }
 
     #[test]
@@ -344,6 +296,8 @@ mod tests {
         let numbers = [ScoreValue::Numeric(0.5), ScoreValue::Numeric(1.0)];
         assert_eq!(said(&numbers).unwrap(), "0.75 (n = 2)");
         let words = ["d", "b", "a", "b", "c"].map(word);
-        assert_eq!(said(&words).unwrap(), "a, b, c +1");
+        assert_eq!(said(&words).unwrap(), "b 2 of 5");
+        let words = ["good", "bad"].map(word);
+        assert_eq!(said(&words).unwrap(), "bad 1 of 2");
     }
 }

@@ -7,7 +7,7 @@ use perpend_domain::trace::Trace;
 use crate::content::{Addresses, Block};
 use crate::groups::GroupLine;
 use crate::line::TraceLine;
-use crate::scores::{Chip, ScoreView, Tone};
+use crate::scores::{ScoreView, Tone};
 use crate::shell::href;
 use crate::ways::Ways;
 use crate::{Shell, Text};
@@ -86,9 +86,5 @@ impl Turn {
             output: Block::of(trace.output.as_ref(), &at("output")),
             trace: line,
         }
-    }
-
-    pub(crate) fn chips(&self) -> &[Chip] {
-        self.trace.first_chips()
     }
 }

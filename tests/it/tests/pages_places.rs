@@ -217,14 +217,15 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
     let lead = format!("?observation={}#score-", Trace::span_id(2));
     assert_eq!(whole.matches(&lead).count(), 2, "{whole}");
     assert!(whole.contains("0 scores, and 2 on its steps"), "{whole}");
+    // Both have one name: the list of traces shows them together.
     let listed = visitor.page("/traces").await;
-    assert_eq!(
-        listed
-            .matches(&format!("{}#score-", Trace::span_id(2)))
-            .count(),
-        4,
-        "{listed}"
-    );
+    let together = format!("/scores?trace={}&#38;name=length", trace.id);
+    assert_eq!(listed.matches(&together).count(), 1, "{listed}");
+    assert_eq!(listed.matches("2 scores of its steps").count(), 2);
+    let both = visitor
+        .page(&format!("/scores?trace={}&name=length", trace.id))
+        .await;
+    assert_eq!(rows_of(&both), 2, "{both}");
     app.stop().await.unwrap();
 }
 
@@ -274,5 +275,52 @@ async fn the_list_of_scores_is_walked_whatever_their_ids_and_keeps_what_it_is_na
         whole.contains("and 1 on its steps") && whole.contains("not yet"),
         "{whole}"
     );
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_list_has_a_chip_for_each_name_those_of_the_trace_first() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(1, "ticket").generation("answer", "On Monday.");
+    let trace = trace.attribute("langfuse.session.id", "chat");
+    app.ingest(&trace).await.unwrap();
+    let step = Trace::span_id(2);
+    for (name, value, of_step) in [
+        ("overlap", 0.25, true),
+        ("overlap", 0.5, true),
+        ("quality", 0.75, true),
+        ("quality", 1.0, false),
+        ("brevity", 0.5, false),
+        ("tone", 0.1, true),
+    ] {
+        let mut score = json!({ "name": name, "value": value, "traceId": trace.id });
+        if of_step {
+            score["observationId"] = json!(step);
+        }
+        let made = app
+            .client
+            .json(Method::POST, "/api/public/scores", &score)
+            .await;
+        assert!(made.unwrap().status.is_success());
+    }
+    for path in ["/traces", "/sessions/chat"] {
+        let page = visitor.page(path).await;
+        let chips = page.split("<a class=\"chip ").skip(1);
+        let told: Vec<String> = chips
+            .map(|chip| {
+                let texts = chip.split("<bdi>").skip(1).take(2);
+                let texts = texts.filter_map(|text| text.split("</bdi>").next());
+                texts.collect::<Vec<_>>().join(" ")
+            })
+            .collect();
+        assert_eq!(told, ["brevity 0.5", "quality 1", "tone 0.1"], "{page}");
+        assert!(page.contains(">+1</a>"), "{page}");
+        assert!(page.contains("aria-label=\"API\""), "{page}");
+        assert!(page.contains("Score of the trace; 1 of its steps left out"));
+        assert!(page.contains("Score of a step: a filter on the name tests"));
+        let card = format!("observation={step}#score-");
+        assert_eq!(page.matches(&card).count(), 1, "{page}");
+    }
     app.stop().await.unwrap();
 }

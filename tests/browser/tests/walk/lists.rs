@@ -652,11 +652,11 @@ async fn finds_a_sentence(visitor: &Visitor) -> Result<()> {
         ))
         .await?;
     // Its scores lead to where they are explained.
-    let chip = "document.querySelector('.traces a.chip')";
+    let chip = "document.querySelector('.traces a.chip[href*=\"#score-\"]')";
     let name = browser
         .eval(&format!("{chip}.querySelector('bdi').textContent"))
         .await?;
-    browser.click(".traces a.chip").await?;
+    browser.click(".traces a.chip[href*=\"#score-\"]").await?;
     browser
         .wait_for(&format!(
             "document.querySelector('.card-score:target h4')?.textContent.includes({name})"
