@@ -215,21 +215,39 @@ function onClick(event) {
   const button = event.target instanceof Element ? event.target.closest("[data-copies], [data-text], [data-opens]") : null;
   if (!button) return;
   const { copies, text, opens, what } = button.dataset;
-  if (opens) document.getElementById(opens)?.showModal();
+  if (opens) openDialog(opens);
   else copy(text ?? document.getElementById(copies)?.textContent ?? "", what ?? "Text");
 }
 
 // Keys
 
-/** Leads to the part of the page that has this key. */
-function reach(key) {
-  const part = document.querySelector(`[data-hot="${CSS.escape(key)}"]`);
-  if (!part) return false;
-  const folded = part.closest("details");
+/** What a key leads to: the list of keys names it, so that none is listed that does nothing. */
+function controlOf(key) {
+  const line = document.querySelector(`#keys [data-acts="${CSS.escape(key)}"]`);
+  return line && document.querySelector(line.dataset.needs);
+}
+
+/** Follows a link, presses a button and moves the focus to anything else. */
+function reach(control) {
+  if (!control) return false;
+  if (control.matches("a, button")) {
+    control.click();
+    return true;
+  }
+  const folded = control.closest("details");
   if (folded) folded.open = true;
-  part.scrollIntoView({ block: "nearest" });
-  part.focus();
+  control.scrollIntoView({ block: "nearest" });
+  control.focus();
   return true;
+}
+
+/** Opens a dialog; in the list of keys stand those that do something on this page as it is now. */
+function openDialog(id) {
+  const dialog = document.getElementById(id);
+  for (const line of dialog?.querySelectorAll("[data-needs]") ?? []) {
+    line.hidden = document.querySelector(line.dataset.needs) === null;
+  }
+  dialog?.showModal();
 }
 
 let isAfterG = false;
@@ -254,33 +272,14 @@ function onShellKey(event) {
       if (link) open(link.href, "_blank", "noopener");
       break;
     }
-    case "n": {
-      const news = document.querySelector("#news a");
-      isDone = news !== null;
-      news?.click();
-      break;
-    }
-    case "b":
-    case "z": {
+    case "b": {
       const row = document.activeElement.closest("main [data-rows] tr") ?? document.querySelector("main tr[aria-current]");
-      const marks = document.getElementById("marks") ?? row;
-      const button = key === "b" ? marks?.querySelector("[data-mark]") : document.querySelector("[data-undo] button");
-      isDone = Boolean(button);
-      button?.click();
+      isDone = reach((document.getElementById("marks") ?? row)?.querySelector("[data-mark]"));
       break;
     }
     case "y": copy(location.href, "Address"); break;
-    case ">": isDone = go("a[rel=next]"); break;
-    case "<": isDone = go("a[rel=prev]"); break;
-    case "f":
-    case "/": {
-      const field = document.querySelector(key === "f" ? "[data-find]" : "[data-filter]");
-      isDone = field !== null;
-      field?.focus();
-      break;
-    }
-    case "?": document.getElementById("keys")?.showModal(); break;
-    default: isDone = reach(key);
+    case "?": openDialog("keys"); break;
+    default: isDone = reach(controlOf(key));
   }
   if (isDone) event.preventDefault();
 }

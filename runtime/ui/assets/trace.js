@@ -1,14 +1,6 @@
-// On every view of a trace: keys for the views and the comparison, a part of the time axis by dragging, steps of the log opened in place.
+// On every view of a trace: a part of the time axis by dragging, steps of the log opened in place.
 // Without this script the same is reached by links and forms. Markup comes from the server alone.
 "use strict";
-
-function onViewKey(event) {
-  if (event.defaultPrevented || isTyping(event) || !/^[1-6C]$/.test(event.key)) return;
-  const link = document.querySelector(event.key === "C" ? "[data-compare]" : `[data-aspect="${event.key}"]`);
-  if (!link) return;
-  event.preventDefault();
-  location.href = link.href;
-}
 
 // Time
 
@@ -105,7 +97,6 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   further(link, true);
 });
-if (document.documentElement.dataset.keys !== "off") addEventListener("keydown", onViewKey);
 if (grid) {
   grid.addEventListener("pointerdown", onDown);
   addEventListener("pointerup", onUp);

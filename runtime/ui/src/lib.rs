@@ -32,6 +32,7 @@ mod find;
 mod focus;
 mod forms;
 mod groups;
+mod keys;
 mod line;
 #[cfg(test)]
 mod lists_tests;

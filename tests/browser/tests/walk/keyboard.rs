@@ -60,6 +60,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         ),
         shared.test(
             Place::Demo,
+            "each_key_that_is_listed_does_something_and_no_other_does",
+            lists_what_works,
+        ),
+        shared.test(
+            Place::Demo,
             "single_keys_lead_to_time_environments_order_columns_values_and_scores",
             leads_by_keys,
         ),
@@ -154,6 +159,127 @@ async fn lists_keys(visitor: &Visitor) -> Result<()> {
         .wait_for("location.pathname.endsWith('/sessions')")
         .await?;
     visitor.assert_quiet().await
+}
+
+/// What the list of keys shows, each line as its keys.
+const LISTED: &str =
+    "Array.from(document.querySelectorAll('#keys [data-needs]:not([hidden])'), (line) =>
+    Array.from(line.querySelectorAll('kbd'), (cap) => cap.textContent))";
+
+/// The address, the focus and everything on the page in one number.
+const LOOK: &str = "(() => {
+    const on = Array.from(document.querySelectorAll('*')).indexOf(document.activeElement);
+    const text = [location.href, on, document.documentElement.outerHTML].join();
+    let sum = 0;
+    for (let at = 0; at < text.length; at++) sum = (31 * sum + text.charCodeAt(at)) | 0;
+    return sum;
+})()";
+
+/// Keys of pages that have what they need.
+const OF_SOME_PAGES: &str = "/tEscvnpxa><1256wmCf";
+
+async fn lists_what_works(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    let wanted = [
+        "overview",
+        "traces",
+        "step",
+        "log",
+        "sessions",
+        "session",
+        "scores",
+        "rules",
+        "compare",
+        "search",
+        "preferences",
+        "not-found",
+    ];
+    let mut tried = HashSet::new();
+    for page in &pages::of_demo(visitor).await? {
+        if !wanted.contains(&page.0) {
+            continue;
+        }
+        pages::open(visitor, page).await?;
+        let listed = listed(visitor).await?;
+        let before = browser.eval(LOOK).await?;
+        let is_listed = |key: &char| listed.iter().flatten().any(|cap| *cap == key.to_string());
+        let others: String = OF_SOME_PAGES
+            .chars()
+            .filter(|key| !is_listed(key))
+            .collect();
+        browser.press(&others).await?;
+        ensure!(
+            browser.eval(LOOK).await? == before,
+            "{}: one of {others} does something and is not listed",
+            page.0
+        );
+        for caps in &listed {
+            let key = press_for(caps);
+            let is_everywhere = [".", "[", "l", "y"].contains(&key.as_str());
+            if !is_everywhere || tried.insert(key.clone()) {
+                try_key(visitor, page, &key).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The lines of the list of keys on the page that is open. No field has the focus any longer.
+async fn listed(visitor: &Visitor) -> Result<Vec<Vec<String>>> {
+    let browser = &visitor.browser;
+    browser.eval("document.activeElement.blur()").await?;
+    browser.press("?").await?;
+    browser
+        .wait_for("document.getElementById('keys').open")
+        .await?;
+    let listed = browser.eval(LISTED).await?;
+    browser.press("\u{e00c}").await?;
+    browser
+        .wait_for("!document.getElementById('keys').open")
+        .await?;
+    browser.eval("document.activeElement.blur()").await?;
+    Ok(serde_json::from_value(listed)?)
+}
+
+/// What is pressed to try a line of the list; nothing where another test does, or where it would change what is stored.
+fn press_for(caps: &[String]) -> String {
+    let caps: Vec<&str> = caps.iter().map(String::as_str).collect();
+    let key = match caps.as_slice() {
+        ["Shift", key] if key.chars().count() == 1 => *key,
+        ["j" | "e", _] => caps[0],
+        ["Enter", _] => "\u{e007}",
+        ["b" | "z" | "?" | "Esc"] => "",
+        [key] => *key,
+        _ => "",
+    };
+    key.to_owned()
+}
+
+async fn try_key(visitor: &Visitor, page: &pages::Page, key: &str) -> Result<()> {
+    let browser = &visitor.browser;
+    if key.is_empty() {
+        return Ok(());
+    }
+    pages::open(visitor, page).await?;
+    // A link to the page itself changes nothing.
+    let here = format!("document.querySelector('[data-aspect=\"{key}\"][aria-current]') !== null");
+    if browser.eval(&here).await? == Value::Bool(true) {
+        return Ok(());
+    }
+    browser.eval("document.activeElement.blur()").await?;
+    if ["p", "x", "X", "\u{e007}"].contains(&key) {
+        browser.press("j").await?;
+    }
+    let before = browser.eval(LOOK).await?;
+    browser.press(key).await?;
+    let changed = browser.wait_for(&format!("{LOOK} !== {before}")).await;
+    changed.with_context(|| format!("{}: {key} does nothing", page.0))?;
+    // These are kept for other pages.
+    if ["l", "m", "["].contains(&key) {
+        browser.press(key).await?;
+    }
+    Ok(())
 }
 
 async fn leads_by_keys(visitor: &Visitor) -> Result<()> {
