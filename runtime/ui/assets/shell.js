@@ -284,6 +284,17 @@ function onShellKey(event) {
   if (isDone) event.preventDefault();
 }
 
+/** Sends the form that has the focus, as its first button does. On a link the two keys open a tab. */
+function onSend(event) {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.defaultPrevented || event.isComposing) return;
+  const on = event.target instanceof Element ? event.target : null;
+  const form = on?.form ?? on?.closest("form");
+  if (!form || on.closest("a[href]")) return;
+  event.preventDefault();
+  const buttons = Array.from(form.elements).filter((one) => one.type === "submit" && !one.disabled);
+  form.requestSubmit(buttons.includes(on) ? on : buttons[0]);
+}
+
 // Times: the server writes UTC. Only the text of what is there changes, and UTC stays one look away.
 
 const two = (n) => String(n).padStart(2, "0");
@@ -345,6 +356,7 @@ if (again) {
 }
 
 if (preferred.keys !== "off") addEventListener("keydown", onShellKey);
+addEventListener("keydown", onSend);
 document.addEventListener("click", onClick);
 document.addEventListener("click", onZoom);
 addEventListener("perpend:copy", (event) => copy(event.detail.text, event.detail.what));

@@ -53,7 +53,7 @@ pub(crate) fn all() -> &'static [Key] {
     &KEYS
 }
 
-static KEYS: [Key; 38] = [
+static KEYS: [Key; 39] = [
     heard(
         &["Ctrl", "K"],
         "#palette",
@@ -155,6 +155,11 @@ static KEYS: [Key; 38] = [
         "Compare with another trace",
     ),
     leads(&["f"], "[data-find]", "Find in this trace"),
+    heard(
+        &["Ctrl", "Enter"],
+        "form",
+        "Send the form that has the focus",
+    ),
     leads(
         &["z"],
         "#toast .told form button",

@@ -65,6 +65,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         ),
         shared.test(
             Place::Demo,
+            "ctrl_enter_sends_the_form_that_has_the_focus",
+            sends_by_keys,
+        ),
+        shared.test(
+            Place::Demo,
             "single_keys_lead_to_time_environments_order_columns_values_and_scores",
             leads_by_keys,
         ),
@@ -280,6 +285,19 @@ async fn try_key(visitor: &Visitor, page: &pages::Page, key: &str) -> Result<()>
         browser.press(key).await?;
     }
     Ok(())
+}
+
+async fn sends_by_keys(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    visitor.open("/traces").await?;
+    // Enter alone opens a list of choices, and sends nothing.
+    browser.press("s").await?;
+    browser.chord("\u{e009}\u{e007}").await?;
+    browser
+        .wait_for("location.search.includes('sort=')")
+        .await?;
+    visitor.assert_quiet().await
 }
 
 async fn leads_by_keys(visitor: &Visitor) -> Result<()> {
