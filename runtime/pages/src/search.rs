@@ -49,18 +49,16 @@ pub(super) struct Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted<'q> {
     All(&'q str),
-    Pages(&'q str),
     Ids(&'q str),
     Help,
 }
 
 impl<'q> Wanted<'q> {
     fn of(q: &'q str) -> Self {
-        if let Some(rest) = q.strip_prefix('>') {
-            Self::Pages(rest.trim())
-        } else if let Some(rest) = q.strip_prefix('#') {
+        if let Some(rest) = q.strip_prefix('#') {
             Self::Ids(rest.trim())
-        } else if q.starts_with('?') {
+        } else if q.starts_with(['?', '>']) {
+            // Commands are those of the page that the palette is opened on, which alone knows them.
             Self::Help
         } else {
             Self::All(q)
@@ -168,7 +166,6 @@ impl<'a> Search<'a> {
         let mut answer = SearchAnswer::default();
         match Wanted::of(q) {
             Wanted::Help => answer.has_help = true,
-            Wanted::Pages(text) => self.add_pages(text, &mut answer),
             Wanted::Ids(text) => {
                 let groups = self.groups(text).await?;
                 *exact = self.exact(text, &groups).await?;
@@ -425,8 +422,7 @@ mod tests {
     #[test]
     fn the_first_character_says_what_is_wanted() {
         for (q, wanted) in [
-            ("> traces", Wanted::Pages("traces")),
-            (">", Wanted::Pages("")),
+            ("> traces", Wanted::Help),
             ("#0af7", Wanted::Ids("0af7")),
             ("?", Wanted::Help),
             ("tone > 1", Wanted::All("tone > 1")),

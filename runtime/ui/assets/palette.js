@@ -34,7 +34,8 @@ function recent() {
 function remember() {
   const rest = location.pathname.startsWith(base) ? location.pathname.slice(base.length) : "";
   if (document.querySelector("main > .status")) return;
-  if (!/^(traces|sessions|users|datasets)\/./.test(rest)) return;
+  // Neither a comparison nor a search: both are what their parameters say, which are not kept.
+  if (!/^(traces|sessions|users|datasets)\/./.test(rest) || /^traces\/(compare|[^/]+\/find)$/.test(rest)) return;
   const title = document.title.split(" · ")[0];
   const own = { href: location.pathname, title };
   const all = [own, ...recent().filter((one) => one.href !== own.href)].slice(0, RECENT);
@@ -62,9 +63,10 @@ function group(label, ones) {
   return made;
 }
 
+const isCommand = () => field.value.trim().startsWith(">");
+
 /** The groups that fit what was typed; none when it asks for something else. After `>` it is commands alone. */
 function local() {
-  const isCommand = field.value.trim().startsWith(">");
   const text = field.value.trim().toLowerCase().replace(/^>\s*/, "");
   if (/^[#?]/.test(text)) return [];
   const fits = ({ title }) => title.toLowerCase().includes(text);
@@ -72,11 +74,10 @@ function local() {
     title: element.dataset.command || element.textContent.trim(),
     href: element.getAttribute("href"),
     run: element.matches("a") ? null : () => element.click(),
-  }));
-  if (isCommand) return [["On this page", onPage.filter(fits)]].filter(([, ones]) => ones.length > 0).map(([label, ones]) => group(label, ones));
-  const before = recent().filter((one) => one.href !== location.pathname);
-  const groups = [["On this page", onPage.filter(fits)], ["Recent", before.filter(fits)]];
-  return groups.filter(([, ones]) => ones.length > 0).map(([label, ones]) => group(label, ones.slice(0, SHOWN)));
+  })).filter(fits);
+  const before = recent().filter((one) => one.href !== location.pathname && fits(one));
+  const groups = isCommand() ? [["On this page", onPage]] : [["On this page", onPage.slice(0, SHOWN)], ["Recent", before]];
+  return groups.filter(([, ones]) => ones.length > 0).map(([label, ones]) => group(label, ones));
 }
 
 const options = () => Array.from(list.querySelectorAll("[role=option]"));
@@ -84,21 +85,28 @@ const marked = () => list.querySelector("[aria-selected=true]");
 
 const mark = (option) => markOption(field, list, option);
 
-/** Asks what the field finds. An answer that a newer question has overtaken is dropped. */
+/** Markup of the server's answer to what was typed; of nothing for commands, which this page alone knows. */
+async function answerTo(mine) {
+  if (isCommand()) return "";
+  const address = `${dialog.dataset.from}?q=${encodeURIComponent(field.value)}`;
+  const answer = await fetch(address, { headers: { accept: "text/html" }, signal: mine.signal }).catch(() => null);
+  // A session that has run out is the business of the page that Enter leads to.
+  return answer?.ok && !answer.redirected ? await answer.text().catch(() => "") : "";
+}
+
+/** Shows what the field finds. An answer that a newer question has overtaken is dropped. */
 async function ask() {
   asking?.abort();
   const mine = new AbortController();
   asking = mine;
-  const address = `${dialog.dataset.from}?q=${encodeURIComponent(field.value)}`;
-  const answer = await fetch(address, { headers: { accept: "text/html" }, signal: mine.signal }).catch(() => null);
-  // A session that has run out is the business of the page that Enter leads to.
-  const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => "") : "";
+  const html = await answerTo(mine);
   if (asking !== mine) return;
   isStale = false;
   const part = document.createElement("template");
   part.innerHTML = html;
   list.replaceChildren(...part.content.querySelectorAll("[role=group]"), ...local());
   notes.replaceChildren(...part.content.querySelectorAll("[data-notes] > *"));
+  if (isCommand()) notes.textContent = `${options().length} found on this page`;
   const words = notes.querySelector("[data-said]")?.textContent ?? notes.textContent;
   // The same words again would not be read out.
   if (said.textContent !== words) said.textContent = words;

@@ -350,7 +350,7 @@ async fn plays(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("document.getElementById('palette').open")
         .await?;
-    browser.press(">users").await?;
+    browser.press("users").await?;
     browser
         .wait_for("document.getElementById('hits-said').textContent === '1 found'")
         .await?;

@@ -70,6 +70,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         ),
         shared.test(
             Place::Demo,
+            "the_palette_has_commands_alone_after_a_sign_and_the_last_twenty_things_looked_at",
+            recalls,
+        ),
+        shared.test(
+            Place::Demo,
             "single_keys_lead_to_time_environments_order_columns_values_and_scores",
             leads_by_keys,
         ),
@@ -297,6 +302,49 @@ async fn sends_by_keys(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("location.search.includes('sort=')")
         .await?;
+    visitor.assert_quiet().await
+}
+
+async fn recalls(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    let base = pages::base(visitor).await?;
+    visitor.open(&format!("{base}/traces")).await?;
+    let trace = "new URL(document.querySelector('.traces .name').href).pathname";
+    let trace = pages::path_of(visitor, trace).await?;
+    browser
+        .eval(&format!(
+            "localStorage.setItem('recent', JSON.stringify(Array.from({{ length: 30 }}, \
+             (_, n) => ({{ href: `{base}/traces/older${{n}}`, title: `older ${{n}}` }}))))"
+        ))
+        .await?;
+    visitor.open(&trace).await?;
+    for searched in ["find?q=a", "find?q=b"] {
+        visitor.open(&format!("{trace}/{searched}")).await?;
+    }
+    visitor.open(&format!("{base}/traces")).await?;
+    let recent = "JSON.parse(localStorage.getItem('recent'))";
+    browser
+        .expect(&format!(
+            "{recent}.length === 20 && {recent}[0].href === '{trace}'"
+        ))
+        .await?;
+    browser
+        .eval("void dispatchEvent(new KeyboardEvent('keydown', { key: 'k', ctrlKey: true }))")
+        .await?;
+    browser
+        .wait_for(
+            "document.querySelectorAll('#hits [aria-label=Recent] [role=option]').length === 20",
+        )
+        .await?;
+    browser.press("> older").await?;
+    browser
+        .wait_for("document.getElementById('hits-said').textContent === '0 found on this page'")
+        .await?;
+    browser
+        .expect("document.querySelector('#hits [role=option]') === null")
+        .await?;
+    browser.eval("localStorage.removeItem('recent')").await?;
     visitor.assert_quiet().await
 }
 
