@@ -1,7 +1,7 @@
 //! `GET P/sessions`, `GET P/users`, and the page of one user.
 
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::list::Cursor;
@@ -17,7 +17,7 @@ use crate::answer::page;
 use crate::query::Query;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{cursor, lines, read};
+use crate::{cursor, lines, read, setup};
 
 const PER_PAGE: u32 = 50;
 /// Sessions and traces on the page of a user.
@@ -77,6 +77,7 @@ async fn list(
     viewer: &Viewer,
     by: GroupedBy,
     asked: &Asked,
+    headers: &HeaderMap,
 ) -> Result<Response, Problem> {
     let section = match by {
         GroupedBy::Session => Section::Sessions,
@@ -104,7 +105,14 @@ async fn list(
         false => place("after", &asked.after)?,
     };
     let found = telemetry.trace_groups(&viewer.project, &query).await?;
+    let is_later = query.after.is_some();
+    let is_whole = viewer.focus == Focus::default() && !is_later;
+    let setup = match found.items.is_empty() && is_whole {
+        true => Some(setup::of(app, &viewer.project, headers).await?),
+        false => None,
+    };
     let view = GroupsPage {
+        setup,
         shell: viewer.shell(section),
         focus: FocusView::new(
             &viewer.focus,
@@ -115,7 +123,7 @@ async fn list(
         by,
         ways: ways(&path, &viewer.focus, &query, &found),
         lines: lines_of(by, found.items),
-        is_later: query.after.is_some(),
+        is_later,
         unknown,
     };
     page(StatusCode::OK, &view)
@@ -125,18 +133,20 @@ async fn list(
 pub(super) async fn sessions(
     State(app): State<App>,
     viewer: Viewer,
+    headers: HeaderMap,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    list(&app, &viewer, GroupedBy::Session, &asked).await
+    list(&app, &viewer, GroupedBy::Session, &asked, &headers).await
 }
 
 /// `GET P/users`
 pub(super) async fn users(
     State(app): State<App>,
     viewer: Viewer,
+    headers: HeaderMap,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    list(&app, &viewer, GroupedBy::User, &asked).await
+    list(&app, &viewer, GroupedBy::User, &asked, &headers).await
 }
 
 #[derive(Debug, Deserialize)]

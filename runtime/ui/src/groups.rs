@@ -4,6 +4,7 @@ use askama::Template;
 use perpend_domain::telemetry::{GroupedBy, TraceGroup};
 
 use crate::focus::{Focus, FocusView};
+use crate::setup::Setup;
 use crate::shell::href;
 use crate::ways::Ways;
 use crate::{Shell, Text};
@@ -29,6 +30,8 @@ pub struct GroupsPage {
     pub is_later: bool,
     /// Somebody asked for an id that none has.
     pub unknown: Option<Text>,
+    /// This server and its keys, where no trace names one yet.
+    pub setup: Option<Setup>,
 }
 
 /// One session or user.

@@ -99,6 +99,60 @@ fn hostile_text_is_inert_in_the_peek() {
     assert!(checked(&PeekPage { peek: unknown }).contains("no trace with this id"));
 }
 
+fn setup() -> Setup {
+    Setup {
+        refused: Some(Refused {
+            at: "2026-03-01 10:00:00".to_owned(),
+            status: 401,
+            why: "wrong secret",
+        }),
+        origin: "http://127.0.0.1:4717".to_owned(),
+        public_key: "pk-<1>".to_owned(),
+    }
+}
+
+#[test]
+fn commands_of_empty_lists_name_this_server_and_are_copied() {
+    let groups = |by| {
+        checked(&GroupsPage {
+            shell: shell(),
+            focus: FocusView::default(),
+            notices: Vec::new(),
+            by,
+            lines: Vec::new(),
+            ways: Ways::default(),
+            is_later: false,
+            unknown: None,
+            setup: Some(setup()),
+        })
+    };
+    let scores = checked(&ScoresPage {
+        shell: shell(),
+        focus: FocusView::default(),
+        narrowed: Vec::new(),
+        name: text(""),
+        notices: Vec::new(),
+        lines: Vec::new(),
+        ways: Ways::default(),
+        setup: Some(setup()),
+    });
+    let traces = checked(&TracesPage {
+        shell: shell(),
+        setup: Some(setup()),
+        ..TracesPage::default()
+    });
+    for (html, n, told) in [
+        (groups(GroupedBy::Session), 2, "\"session.id\""),
+        (groups(GroupedBy::User), 2, "\"user.id\""),
+        (scores, 1, "TRACE_ID"),
+        (traces, 3, "\"input.value\""),
+    ] {
+        assert_eq!(html.matches("data-copies=").count(), n, "{html}");
+        assert!(html.contains(told) && html.contains("http://127.0.0.1:4717/"));
+        assert!(html.contains("pk-&#60;1&#62;"), "{html}");
+    }
+}
+
 #[test]
 fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
     let page = |query| TracesPage {
@@ -108,15 +162,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
             n_before: Some(0),
             ..Pager::default()
         },
-        setup: Some(Setup {
-            refused: Some(Refused {
-                at: "2026-03-01 10:00:00".to_owned(),
-                status: 401,
-                why: "wrong secret",
-            }),
-            origin: "http://127.0.0.1:4717".to_owned(),
-            public_key: "pk-<1>".to_owned(),
-        }),
+        setup: Some(setup()),
         ..TracesPage::default()
     };
     let html = checked(&page(TracesQuery::default()));
@@ -160,6 +206,7 @@ fn sessions_and_users_are_inert() {
             },
             is_later: false,
             unknown: Some(text(HOSTILE)),
+            setup: None,
         });
         assert!(
             html.contains("and 2 more") && html.contains("$1.15"),
