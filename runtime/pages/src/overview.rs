@@ -10,14 +10,15 @@ use perpend_domain::dataset::DatasetRun;
 use perpend_domain::evaluation::ExecutionState;
 use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
 use perpend_domain::observation::Level;
-use perpend_domain::time::Timestamp;
 use perpend_ui::{
-    Figure, FocusView, OverviewPage, RunLine, Section, Text, TracesQuery, Waiting, change, encode,
+    Figure, Focus, FocusView, OverviewPage, RunLine, Section, Text, TracesQuery, Waiting, change,
+    encode,
 };
 use perpend_web::problem::Problem;
 
 use crate::answer::page;
 use crate::charts::{self, Sums};
+use crate::questions::Range;
 use crate::state::App;
 use crate::viewer::Viewer;
 use crate::{lines, overview_range, query, read, setup, trends};
@@ -60,6 +61,7 @@ pub(super) async fn show(
         runs: Vec::new(),
         newest: any.first().map(|trace| trace.timestamp),
         setup: None,
+        own: None,
     };
     if any.is_empty() {
         view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
@@ -74,11 +76,12 @@ pub(super) async fn show(
         let fault = "from, to: the overview shows 20 years, and no more than one ahead; the rest is left out.";
         view.notices.push(Text::from(fault));
     }
+    view.own = viewer.focus.environments.is_empty().then(|| own(&viewer));
     view.figures = figures(&app, &viewer, range).await?;
     view.charts = charts::of(&app, &viewer, range).await?;
     view.later = trends::later(&app, &viewer, is_whole.then_some(range)).await?;
     view.waiting = waiting(&app, &viewer).await?;
-    let mut errors = passing("level", Test::AnyOf(vec![Level::Error.as_str().to_owned()]));
+    let mut errors = with_errors();
     errors.conditions.push(viewer.environments(TRACES));
     let failed = read::newest(&app, &viewer.project, errors, FAILED).await?;
     view.failed = lines::of(&app, &viewer.project, &failed).await?;
@@ -86,6 +89,15 @@ pub(super) async fn show(
         view.runs = runs(&app, &viewer).await?;
     }
     page(StatusCode::OK, &view)
+}
+
+/// The same page with what it leaves out, alone.
+fn own(viewer: &Viewer) -> String {
+    let focus = Focus {
+        environments: read::OWN.map(str::to_owned).to_vec(),
+        ..viewer.focus.clone()
+    };
+    format!("{}{}", viewer.base(), focus.query())
 }
 
 /// The newest runs over datasets, in any time.
@@ -106,6 +118,10 @@ async fn runs(app: &App, viewer: &Viewer) -> Result<Vec<RunLine>, Problem> {
     Ok(newest.into_iter().map(line).collect())
 }
 
+fn with_errors() -> Filter {
+    passing("level", Test::AnyOf(vec![Level::Error.as_str().to_owned()]))
+}
+
 fn passing(column: &str, test: Test) -> Filter {
     let column = find(TRACES, column);
     Filter {
@@ -113,20 +129,42 @@ fn passing(column: &str, test: Test) -> Filter {
     }
 }
 
+/// The traces that began in some time.
+fn started((from, to): Range) -> Filter {
+    let mut filter = passing("timestamp", Test::Time(Order::AtLeast, from));
+    filter.conditions.push(Condition {
+        column: find(TRACES, "timestamp"),
+        test: Test::Time(Order::Less, to),
+    });
+    filter
+}
+
+/// How many of them have a step with an error: one index tells it.
+async fn n_failed(app: &App, viewer: &Viewer, range: Range) -> Result<f64, Problem> {
+    let mut filter = started(range);
+    filter.conditions.extend(with_errors().conditions);
+    filter.conditions.push(viewer.environments(TRACES));
+    let telemetry = &app.store.telemetry;
+    let counted = telemetry.count_traces(&viewer.project, &filter, (None, 0));
+    Ok(counted.await?.n as f64)
+}
+
+/// `12 (3.4 %)`: nothing has no share.
+fn with_share(n: f64, of: f64) -> String {
+    let shown = perpend_ui::count(n as u64);
+    match 100.0 * n / of {
+        share if n == 0.0 || !share.is_finite() => shown,
+        share if share < 0.1 => format!("{shown} (under 0.1 %)"),
+        share => format!("{shown} ({share:.1} %)"),
+    }
+}
+
 /// What was recorded in some time, and in how many traces.
-async fn sums(
-    app: &App,
-    viewer: &Viewer,
-    (from, to): (Timestamp, Timestamp),
-) -> Result<(Sums, f64), Problem> {
+async fn sums(app: &App, viewer: &Viewer, (from, to): Range) -> Result<(Sums, f64), Problem> {
     let all = charts::sums(app, viewer, (from, to), None).await?;
     let sums = all.into_values().next().unwrap_or_default();
     let count = async |environment: Option<&str>| {
-        let mut filter = passing("timestamp", Test::Time(Order::AtLeast, from));
-        filter.conditions.push(Condition {
-            column: find(TRACES, "timestamp"),
-            test: Test::Time(Order::Less, to),
-        });
+        let mut filter = started((from, to));
         filter.conditions.extend(environment.map(|name| Condition {
             column: find(TRACES, "environment"),
             test: Test::AnyOf(vec![name.to_owned()]),
@@ -152,19 +190,17 @@ async fn sums(
     Ok((sums, n_traces as f64))
 }
 
-async fn figures(
-    app: &App,
-    viewer: &Viewer,
-    (from, to): (Timestamp, Timestamp),
-) -> Result<Vec<Figure>, Problem> {
+async fn figures(app: &App, viewer: &Viewer, (from, to): Range) -> Result<Vec<Figure>, Problem> {
     let before = from.plus_millis(from.as_millis() - to.as_millis());
     let (now, n_traces) = sums(app, viewer, (from, to)).await?;
     let (old, n_before) = sums(app, viewer, (before, from)).await?;
-    let figure = |label, value: fn(Sums) -> f64, shown: String, rows| Figure {
+    let n_failed_now = n_failed(app, viewer, (from, to)).await?;
+    let n_failed_before = n_failed(app, viewer, (before, from)).await?;
+    let figure = |label, value: fn(Sums) -> f64, shown: String| Figure {
         label,
         value: shown,
         change: change(value(now), value(old)),
-        rows,
+        rows: None,
     };
     // Sums that lack prices are not compared.
     let costs = now.cost.exact().zip(old.cost.exact());
@@ -183,19 +219,15 @@ async fn figures(
             change: change(n_traces, n_before),
             rows: rows(""),
         },
-        figure(
-            "Steps",
-            |sums| sums.observations,
-            count(now.observations),
-            None,
-        ),
-        figure(
-            "Steps with errors",
-            |sums| sums.errors,
-            count(now.errors),
-            rows("level:ERROR"),
-        ),
-        figure("Tokens", |sums| sums.tokens, count(now.tokens), None),
+        Figure {
+            label: "Traces with errors",
+            value: with_share(n_failed_now, n_traces),
+            change: change(n_failed_now, n_failed_before),
+            rows: rows("level:ERROR"),
+        },
+        figure("Steps", |sums| sums.observations, count(now.observations)),
+        figure("Steps with errors", |sums| sums.errors, count(now.errors)),
+        figure("Tokens", |sums| sums.tokens, count(now.tokens)),
         Figure {
             label: "Cost",
             value: perpend_ui::cost(now.cost),
@@ -252,4 +284,16 @@ async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<Waiting>, Problem> {
         }
     }
     Ok(waiting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_stands_with_its_share_where_there_is_one() {
+        let shown = [(0.0, 0.0), (0.0, 8.0), (12.0, 350.0), (1.0, 5_000.0)];
+        let shown = shown.map(|(n, of)| with_share(n, of));
+        assert_eq!(shown, ["0", "0", "12 (3.4 %)", "1 (under 0.1 %)"]);
+    }
 }

@@ -35,6 +35,8 @@ pub struct OverviewPage {
     pub runs: Vec<RunLine>,
     /// When the newest trace started: later ones are told while the page is open.
     pub newest: Option<Timestamp>,
+    /// The page with evaluations and experiments alone, where it leaves them out.
+    pub own: Option<String>,
     /// Nothing was recorded yet: how to change that.
     pub setup: Option<Setup>,
 }

@@ -474,6 +474,7 @@ fn the_overview_and_datasets_are_inert() {
             dataset: text(HOSTILE),
             at: Timestamp::from_millis(0),
         }],
+        own: Some(typed()),
         setup: None,
     });
     assert!(overview.contains("+50 %"));

@@ -324,3 +324,34 @@ async fn a_list_has_a_chip_for_each_name_those_of_the_trace_first() {
     }
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn the_overview_says_which_share_of_traces_has_errors_and_what_it_hides() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    for number in 1..=8 {
+        let trace = Trace::new(number, "ticket").attribute(
+            "langfuse.observation.level",
+            if number == 1 { "ERROR" } else { "DEFAULT" },
+        );
+        app.ingest(&trace).await.unwrap();
+    }
+    let own = Trace::new(9, "evaluate")
+        .attribute("langfuse.observation.level", "ERROR")
+        .attribute("deployment.environment", "sdk-experiment");
+    app.ingest(&own).await.unwrap();
+    let focus = "from=2026-02-01";
+    let page = visitor.page(&format!("?{focus}&to=2026-03-01")).await;
+    assert!(page.contains("<b>1 (12.5 %)</b>"), "{page}");
+    assert!(
+        page.contains("Evaluations and experiments hidden"),
+        "{page}"
+    );
+    let (_, link) = page.split_once("hidden, <a href=\"").unwrap();
+    let link = link.split('"').next().unwrap().replace("&#38;", "&");
+    assert!(link.contains(focus) && link.contains("sdk-experiment"));
+    let alone = visitor.client.get(&link).await.unwrap().text();
+    assert!(alone.contains("<b>1 (100.0 %)</b>"), "{alone}");
+    assert!(!alone.contains("experiments hidden"), "{alone}");
+    app.stop().await.unwrap();
+}
