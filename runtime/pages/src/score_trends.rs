@@ -98,21 +98,14 @@ fn trend(asked: Questions<'_>, named: Named) -> Option<ScoreTrend> {
     let (said, by_time) = match &named.what {
         What::Numbers(by_time) => {
             let values: Vec<f64> = by_time.values().flatten().copied().collect();
-            let all = summary::summarize(&values, None, LEVEL).ok()?;
             // Numbers that are only 0 and 1 are a share: no interval of it goes beyond them.
             let n_ones = values.iter().filter(|value| **value == 1.0).count();
             let n_zeros = values.iter().filter(|value| **value == 0.0).count();
-            let ends = match n_ones + n_zeros == values.len() {
-                true => proportion::wilson(n_ones as u64, values.len() as u64, LEVEL).ok(),
-                false => all.interval,
+            let said = match n_ones + n_zeros == values.len() {
+                true => share("", n_ones as u64, named.n)?,
+                false => mean(&values)?,
             };
-            // Nor does one of numbers on the scale from 0 to 1.
-            let is_scale = values.iter().all(|value| (0.0..=1.0).contains(value));
-            let ends = ends.map(|ends| match is_scale {
-                true => [ends.lower.max(0.0), ends.upper.min(1.0)],
-                false => [ends.lower, ends.upper],
-            });
-            (Together::Mean(all.mean?, ends), by_time)
+            (said, by_time)
         }
         What::Truths(by_time) => {
             let truths = by_time.values().flatten().filter(|value| **value != 0.0);
@@ -168,6 +161,17 @@ fn by_name(groups: Vec<Group>) -> BTreeMap<(String, String), ByTime> {
         }
     }
     names
+}
+
+fn mean(values: &[f64]) -> Option<Together> {
+    let all = summary::summarize(values, None, LEVEL).ok()?;
+    // No interval of numbers on the scale from 0 to 1 goes beyond it.
+    let is_scale = values.iter().all(|value| (0.0..=1.0).contains(value));
+    let ends = all.interval.map(|ends| match is_scale {
+        true => [ends.lower.max(0.0), ends.upper.min(1.0)],
+        false => [ends.lower, ends.upper],
+    });
+    Some(Together::Mean(all.mean?, ends))
 }
 
 fn share(what: &str, n: u64, of: u64) -> Option<Together> {

@@ -442,7 +442,7 @@ fn the_overview_and_datasets_are_inert() {
     ];
     let parts = trends.clone().map(|trend| checked(&TrendPage { trend }));
     assert!(parts[0].contains("1 in the middle"), "{}", parts[0]);
-    assert!(parts[2].contains("25–75 %"), "{}", parts[2]);
+    assert!(parts[2].contains("(25–75)"), "{}", parts[2]);
     let later = trends.map(|trend| Later {
         label: "Scores",
         part: typed(),

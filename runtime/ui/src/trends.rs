@@ -77,7 +77,8 @@ impl ModelLine {
 pub enum Together {
     /// The mean of numbers with its interval, which one value does not have.
     Mean(f64, Option<[f64; 2]>),
-    /// The share of what holds, with its interval: of true ones, or of the most frequent category.
+    /// The share of what holds, with its interval: of true ones, or of the most frequent category. Of ones among ones and
+    /// zeros nothing more is said.
     Share(Text, f64, [f64; 2]),
 }
 
@@ -134,8 +135,8 @@ impl ScoreTrend {
                 interval.map(|[low, high]| format!("{}–{}", number(low), number(high))),
             ),
             Together::Share(what, share, [low, high]) => (
-                Text::from(format!("{:.0} % {}", share * 100.0, what.raw())),
-                Some(format!("{:.0}–{:.0} %", low * 100.0, high * 100.0)),
+                Text::from(format!("{:.0} % {}", share * 100.0, what.raw()).trim_end()),
+                Some(format!("({:.0}–{:.0})", low * 100.0, high * 100.0)),
             ),
         };
         Self {
@@ -166,7 +167,11 @@ mod tests {
         let said = Together::Share(Text::from("true"), 0.81, [0.758, 0.854]);
         let trend = ScoreTrend::new("safe", (said, 10), &[], String::new());
         assert_eq!(trend.said.raw(), "81 % true");
-        assert_eq!(trend.interval.as_deref(), Some("76–85 %"));
+        assert_eq!(trend.interval.as_deref(), Some("(76–85)"));
+        let said = Together::Share(Text::default(), 0.8, [0.376, 0.964]);
+        let trend = ScoreTrend::new("exact", (said, 5), &[], String::new());
+        let whole = format!("{} {}", trend.said, trend.interval.unwrap());
+        assert_eq!(whole, "80 % (38–96)");
     }
 
     #[test]

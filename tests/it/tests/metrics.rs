@@ -269,15 +269,18 @@ async fn sums_by_day_come_newest_first() {
 async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
     let app = filled().await;
     let visitor = crate::pages::Visitor::of(&app).await;
-    let judged = |n: u32, value: f64| {
-        json!({ "id": format!("q{n}"), "type": "score-create", "timestamp": "2026-03-02T10:00:00Z",
-                "body": { "traceId": "t2", "name": "quality", "value": value, "dataType": "NUMERIC" } })
+    let numeric = |name: &str, n: u32, value: f64| {
+        json!({ "id": format!("{name}{n}"), "type": "score-create", "timestamp": "2026-03-02T10:00:00Z",
+                "body": { "traceId": "t2", "name": name, "value": value, "dataType": "NUMERIC" } })
     };
+    let judged = |n, value| numeric("quality", n, value);
+    let exact = |n, value| numeric("exact", n, value);
     let tone = |n: u32, value: &str| {
         json!({ "id": format!("c{n}"), "type": "score-create", "timestamp": "2026-03-02T10:00:00Z",
                 "body": { "traceId": "t2", "name": "tone", "value": value, "dataType": "CATEGORICAL" } })
     };
     let batch = json!({ "batch": [judged(1, 0.2), judged(2, 0.4), judged(3, 0.6),
+        exact(1, 1.0), exact(2, 1.0), exact(3, 0.0), exact(4, 1.0), exact(5, 1.0),
         tone(1, "warm"), tone(2, "warm"), tone(3, "cold"), tone(4, "warm")] });
     let sent = app
         .client
@@ -317,6 +320,7 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
     // One interval of a mean by hand: 0.4 and 4.303 times 0.2 divided by the root of three on both sides.
     // The scale from 0 to 1 ends it.
     shows("<bdi>0.4</bdi> <span class=\"muted\">0–0.8968</span>");
+    shows("<bdi>80 %</bdi> <span class=\"muted\">(38–96)</span>");
     shows("<bdi>75 % warm</bdi>");
     shows("<bdi>100 % true</bdi>");
     shows(
