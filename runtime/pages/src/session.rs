@@ -60,6 +60,24 @@ async fn wanted(
     }
 }
 
+/// The turns behind the first `skip`. The one before them is read too: what was said in it is not repeated.
+async fn turns(app: &App, viewer: &Viewer, session: &str, skip: u64) -> Result<Vec<Turn>, Problem> {
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    let has_before = 0 < skip;
+    let from = skip - u64::from(has_before);
+    let found = telemetry.session_turns(project, session, from, TURNS + u32::from(has_before));
+    let mut found = found.await?.into_iter().map(|stored| stored.trace);
+    let before = if has_before { found.next() } else { None };
+    let traces: Vec<Trace> = found.collect();
+    let lines = lines::of(app, project, &traces).await?;
+    let base = viewer.base();
+    let make = move || {
+        let turns = lines.into_iter().zip(traces).collect();
+        Turn::all(skip + 1, before.as_ref(), turns, &base)
+    };
+    laid_out(make).await
+}
+
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
@@ -77,19 +95,7 @@ pub(super) async fn show(
     // The last window is a full one.
     let last = n_turns.saturating_sub(u64::from(TURNS));
     let skip = turn.saturating_sub(1).min(last);
-    let found = telemetry
-        .session_turns(project, &session, skip, TURNS)
-        .await?;
-    let traces: Vec<Trace> = found.into_iter().map(|stored| stored.trace).collect();
-    let lines = lines::of(&app, project, &traces).await?;
-    let base = viewer.base();
-    let address = base.clone();
-    let make = move || {
-        let turns = traces.iter().zip(lines).zip(skip + 1..);
-        let turn = |((own, line), number)| Turn::new(number, line, own, &address);
-        turns.map(turn).collect::<Vec<_>>()
-    };
-    let turns = laid_out(make).await?;
+    let turns = turns(&app, &viewer, &session, skip).await?;
     let mut query = GroupQuery::new(GroupedBy::User, USERS);
     query.of = Some(session.clone());
     let users = telemetry.trace_groups(project, &query).await?;
@@ -98,7 +104,7 @@ pub(super) async fn show(
         Ok(id) => trace::detail_of(&app, &viewer, &Target::Session(id)).await?,
         Err(_) => perpend_ui::DetailInput::default(),
     };
-    let address = href(&base, GroupedBy::Session, &session);
+    let address = href(&viewer.base(), GroupedBy::Session, &session);
     let window = |is_there: bool, label, turn: u64| {
         is_there.then(|| (label, format!("{address}?turn={turn}")))
     };

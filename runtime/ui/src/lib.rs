@@ -54,6 +54,8 @@ mod score_list;
 mod scores;
 mod search;
 mod session;
+#[cfg(test)]
+mod session_tests;
 mod setup;
 mod shell;
 mod simple;

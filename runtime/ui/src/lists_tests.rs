@@ -2,7 +2,6 @@
 
 use perpend_domain::cost::CostSum;
 use perpend_domain::facets::Counted;
-use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::telemetry::{GroupedBy, TraceGroup};
 use perpend_domain::time::Timestamp;
@@ -221,15 +220,13 @@ fn sessions_and_users_are_inert() {
         traces: vec![hostile_line()],
     });
     assert!(user.contains("All traces of this user"));
-    let mut turn = trace(HOSTILE);
-    turn.input = Some(Payload::Text(HOSTILE.to_owned()));
     let session = checked(&SessionPage {
         shell: shell(),
         line: hostile_group(GroupedBy::Session),
         users: vec![text(HOSTILE)],
         scores: Vec::new(),
         verdicts: Vec::new(),
-        turns: vec![Turn::new(1, hostile_line(), &turn, "/project/p")],
+        turns: Turn::all(1, None, vec![(hostile_line(), trace(HOSTILE))], "/project/p"),
         n_turns: 30,
         wanted: 1,
         is_jump: true,

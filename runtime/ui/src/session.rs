@@ -4,13 +4,14 @@ use askama::Template;
 use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::trace::Trace;
 
-use crate::content::{Addresses, Block};
+use crate::content::{Addresses, Block, Spoken, repeated};
 use crate::groups::GroupLine;
 use crate::line::TraceLine;
 use crate::scores::{ScoreView, Tone};
 use crate::shell::href;
 use crate::ways::Ways;
 use crate::{Shell, Text};
+use perpend_words::many;
 
 /// Turns on a page.
 pub const TURNS: u32 = 20;
@@ -50,8 +51,32 @@ pub struct SessionPage {
 pub struct Turn {
     number: u64,
     trace: TraceLine,
+    /// The messages of its input that an earlier turn had.
+    same: Option<Same>,
     input: Block,
     output: Block,
+}
+
+/// Messages at the beginning of an input that an earlier turn had or gave.
+#[derive(Clone, Debug)]
+struct Same {
+    n: usize,
+    /// The number of that turn.
+    turn: u64,
+    /// Where that turn is.
+    href: String,
+    /// Where the messages are.
+    those: String,
+}
+
+impl Same {
+    fn title(&self) -> String {
+        format!(
+            "same {} as turn {}",
+            many(self.n as u64, "message"),
+            self.turn
+        )
+    }
 }
 
 impl SessionPage {
@@ -76,15 +101,53 @@ impl SessionPage {
 }
 
 impl Turn {
-    /// The turn of this number, from 1: its trace with input and output, shown in the project at `base`.
+    /// Turns in order, numbered from `first` on: their traces with input and output, shown in the project at `base`.
+    /// Messages of an input that an earlier one of them had, or `before`, the turn before the first, are left out.
     #[must_use]
-    pub fn new(number: u64, line: TraceLine, trace: &Trace, base: &str) -> Self {
-        let at = |part: &str| Addresses::new(base, line.id.as_str(), None, part);
-        Self {
-            number,
-            input: Block::of(trace.input.as_ref(), &at("input")),
-            output: Block::of(trace.output.as_ref(), &at("output")),
-            trace: line,
-        }
+    pub fn all(
+        first: u64,
+        before: Option<&Trace>,
+        turns: Vec<(TraceLine, Trace)>,
+        base: &str,
+    ) -> Vec<Self> {
+        let n_before = usize::from(before.is_some());
+        let traces = before.into_iter();
+        let traces = traces.chain(turns.iter().map(|(_, trace)| trace));
+        let spoken: Vec<Spoken> = traces.map(spoken).collect();
+        let same = repeated(&spoken).into_iter().skip(n_before);
+        let turns = turns.into_iter().zip(same).zip(first..);
+        let turns = turns.map(|(((line, trace), same), number)| {
+            let at = |part: &str| Addresses::new(base, &line.id, None, part);
+            let (n_same, input) = (same.map_or(0, |(n, _)| n), at("input"));
+            let same = same.map(|(n, place)| {
+                let turn = (first + place as u64).saturating_sub(n_before as u64);
+                Same {
+                    n,
+                    turn,
+                    href: match turn < first {
+                        true => format!("?turn={turn}"),
+                        false => format!("#turn-{turn}"),
+                    },
+                    those: input.page(&format!("&as=conversation&n={n}")),
+                }
+            });
+            Self {
+                number,
+                same,
+                input: Block::behind(trace.input.as_ref(), &input, n_same),
+                output: Block::of(trace.output.as_ref(), &at("output")),
+                trace: line,
+            }
+        });
+        turns.collect()
     }
+}
+
+/// What a turn says, to be compared with others; nothing of it is shown.
+fn spoken(trace: &Trace) -> Spoken {
+    let nowhere = Addresses::default();
+    Spoken::new(
+        (trace.input.as_ref(), &nowhere),
+        (trace.output.as_ref(), &nowhere),
+    )
 }

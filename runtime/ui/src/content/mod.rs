@@ -54,7 +54,7 @@ pub(crate) use self::tree::Twig;
 
 use crate::ways::Ways;
 
-pub(crate) use self::spoken::{Spoken, Told, told};
+pub(crate) use self::spoken::{Spoken, Told, repeated, told};
 
 pub use self::form::{Form, Forms};
 pub(crate) use self::found::Places;
@@ -109,8 +109,14 @@ impl Block {
     /// A recorded value among others, in its usual form and with little of it.
     #[must_use]
     pub fn of(payload: Option<&Payload>, at: &Addresses) -> Self {
+        Self::behind(payload, at, 0)
+    }
+
+    /// The same without the first `n_repeated` messages of a conversation.
+    pub(crate) fn behind(payload: Option<&Payload>, at: &Addresses, n_repeated: usize) -> Self {
         let few = Asked {
             is_brief: true,
+            n_repeated,
             ..Asked::default()
         };
         Shown::of(payload, &few, at).block
@@ -138,6 +144,8 @@ pub struct Asked {
     pub is_unfolded: bool,
     /// Among many others.
     pub is_brief: bool,
+    /// Messages at the beginning of a conversation that stand elsewhere on the page and are left out.
+    pub n_repeated: usize,
 }
 
 impl Asked {
@@ -375,7 +383,8 @@ impl Chat {
             Item::Message(message) => Message::of(source, message),
             Item::Said(role, said) => Message::said(source, role, said),
         });
-        let mut read: Vec<Message> = messages.take(asked.n.unwrap_or(usize::MAX)).collect();
+        let messages = messages.take(asked.n.unwrap_or(usize::MAX));
+        let mut read: Vec<Message> = messages.skip(asked.n_repeated).collect();
         pairs::pair(&mut read);
         if is_long {
             let rest = source.page("&as=tree");

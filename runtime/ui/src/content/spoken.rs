@@ -132,22 +132,39 @@ fn key(message: &Message) -> Option<u64> {
     Some(hasher.finish())
 }
 
+/// For each of some calls in order, how many messages at its beginning an earlier call had or gave, and the place of that
+/// call.
+fn shared(calls: &[Spoken]) -> Vec<Option<(usize, usize)>> {
+    let shared = (0..calls.len()).map(|at| {
+        let before = (0..at)
+            .rev()
+            .map(|other| (calls[at].n_same(&calls[other]), other));
+        // The latest of those that share most.
+        let best = before.fold(
+            (0, 0),
+            |best, next| if best.0 < next.0 { next } else { best },
+        );
+        (0 < best.0).then_some(best)
+    });
+    shared.collect()
+}
+
+/// The same for the turns of a session. The last message of an input is never one of them: it is what this turn is about,
+/// even where an earlier turn asked the same.
+pub(crate) fn repeated(turns: &[Spoken]) -> Vec<Option<(usize, usize)>> {
+    let shared = shared(turns).into_iter().zip(turns);
+    let repeated = shared.map(|(same, turn)| {
+        let (n, other) = same?;
+        let n = n.min(turn.asked.len().saturating_sub(1));
+        (0 < n).then_some((n, other))
+    });
+    repeated.collect()
+}
+
 /// What is new in each of some calls in order. The first `n_before` of them only say what was said before the others;
 /// they have no part in the answer. Results of tools stand at their calls, in whichever call those were made.
 pub(crate) fn told(calls: Vec<Spoken>, n_before: usize) -> Vec<Told> {
-    let same: Vec<Option<(usize, usize)>> = (0..calls.len())
-        .map(|at| {
-            let before = (0..at)
-                .rev()
-                .map(|other| (calls[at].n_same(&calls[other]), other));
-            // The latest of those that share most.
-            let best = before.fold(
-                (0, 0),
-                |best, next| if best.0 < next.0 { next } else { best },
-            );
-            (0 < best.0).then_some(best)
-        })
-        .collect();
+    let same = shared(&calls);
     let mut all = Vec::new();
     for (at, call) in calls.into_iter().enumerate().skip(n_before) {
         let n_same = same[at].map_or(0, |(n, _)| n);
@@ -300,6 +317,20 @@ mod tests {
                 other.to_string()
             );
         }
+    }
+
+    #[test]
+    fn the_last_message_of_a_turn_is_not_repeated_even_where_it_was_said_before() {
+        let message = |text: &str| json!({ "role": "user", "content": text });
+        let answer = json!({ "role": "assistant", "content": "Yes." });
+        let turns = [
+            call(json!([message("a")]), answer.clone()),
+            call(json!([message("a")]), answer.clone()),
+            call(json!([message("a"), answer, message("b")]), json!("ok")),
+            call(json!("And then?"), json!("ok")),
+            call(json!("And then?"), json!("ok")),
+        ];
+        assert_eq!(repeated(&turns), [None, None, Some((2, 1)), None, None]);
     }
 
     #[test]
