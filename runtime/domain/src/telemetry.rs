@@ -314,6 +314,16 @@ pub enum GroupedBy {
     User,
 }
 
+/// Calls of tools in a trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolSteps {
+    /// The first ones by start and id. The content of those that say more than is read at once is absent, though
+    /// [`has_content`](Observation::has_content) is set.
+    pub steps: Vec<Observation>,
+    /// How many there are.
+    pub n: u64,
+}
+
 /// What the traces of one session, or of one user, say together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceGroup {

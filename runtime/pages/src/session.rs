@@ -4,11 +4,11 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::evaluation::Target;
-use perpend_domain::ids::SessionId;
-use perpend_domain::telemetry::{GroupQuery, GroupedBy};
+use perpend_domain::ids::{SessionId, TraceId};
+use perpend_domain::telemetry::{GroupQuery, GroupedBy, ToolSteps};
 use perpend_domain::trace::Trace;
 use perpend_ui::{
-    GroupLine, Moment, Section, SessionPage, TURNS, Text, Turn, Ways, href, of_segment,
+    GroupLine, Moment, Section, SessionPage, TURNS, Text, Turn, TurnInput, Ways, href, of_segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -22,6 +22,10 @@ use crate::viewer::Viewer;
 
 /// Users named in the head.
 const USERS: u32 = 10;
+/// Tool calls shown of a turn.
+const TOOLS: u32 = 20;
+/// Steps that are looked through for the tool calls of a window. Traces that have more of them say so.
+const STEPS: u32 = 5_000;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct OfSession {
@@ -70,12 +74,40 @@ async fn turns(app: &App, viewer: &Viewer, session: &str, skip: u64) -> Result<V
     let before = if has_before { found.next() } else { None };
     let traces: Vec<Trace> = found.collect();
     let lines = lines::of(app, project, &traces).await?;
+    let tools = tools(app, viewer, &traces).await?;
     let base = viewer.base();
     let make = move || {
-        let turns = lines.into_iter().zip(traces).collect();
+        let turns = traces.into_iter().zip(lines).zip(tools);
+        let turns = turns.map(|((trace, line), tools)| TurnInput { line, trace, tools });
+        let turns = turns.collect();
         Turn::all(skip + 1, before.as_ref(), turns, &base)
     };
     laid_out(make).await
+}
+
+/// The tool calls of each of these traces; none of a trace with too many steps to look for them.
+async fn tools(
+    app: &App,
+    viewer: &Viewer,
+    traces: &[Trace],
+) -> Result<Vec<Option<ToolSteps>>, Problem> {
+    let mut n_left = STEPS;
+    let fits = |trace: &Trace| {
+        let fits = trace.n_observations <= n_left;
+        n_left -= if fits { trace.n_observations } else { 0 };
+        fits
+    };
+    let fits: Vec<bool> = traces.iter().map(fits).collect();
+    // A trace of one step is its root.
+    let searched = traces.iter().zip(&fits);
+    let searched = searched.filter(|(trace, fits)| **fits && 1 < trace.n_observations);
+    let searched: Vec<TraceId> = searched.map(|(trace, _)| trace.id.clone()).collect();
+    let telemetry = &app.store.telemetry;
+    let found = telemetry.tool_steps(&viewer.project, &searched, TOOLS);
+    let mut found = found.await?;
+    let mut of = |trace: &Trace| found.remove(&trace.id).unwrap_or_default();
+    let all = traces.iter().zip(fits);
+    Ok(all.map(|(trace, fits)| fits.then(|| of(trace))).collect())
 }
 
 pub(super) async fn show(

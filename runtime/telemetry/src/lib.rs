@@ -45,6 +45,7 @@ mod targets;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod tool_steps;
 mod touched;
 mod trace_facets;
 mod trace_groups;

@@ -131,9 +131,11 @@ impl Telemetry {
         Ok(seqs.iter().filter_map(|seq| by_seq.remove(seq)).collect())
     }
 
-    /// How many of these rows make a part: at least one.
-    async fn n_of_part(&self, rows: &VecDeque<OwnRow>) -> Result<usize, Error> {
-        let blocks: HashSet<i64> = rows.iter().filter_map(|row| row.payload).collect();
+    /// How long each of these blocks is unpacked.
+    pub(super) async fn block_sizes(
+        &self,
+        blocks: HashSet<i64>,
+    ) -> Result<HashMap<i64, usize>, Error> {
         let blocks: Vec<i64> = blocks.into_iter().collect();
         let mut sizes: HashMap<i64, usize> = HashMap::with_capacity(blocks.len());
         let mut rest = blocks.as_slice();
@@ -145,6 +147,13 @@ impl Telemetry {
             sizes.extend(heads.iter().map(|(seq, head)| (*seq, block::size(head))));
             rest = later;
         }
+        Ok(sizes)
+    }
+
+    /// How many of these rows make a part: at least one.
+    async fn n_of_part(&self, rows: &VecDeque<OwnRow>) -> Result<usize, Error> {
+        let blocks = rows.iter().filter_map(|row| row.payload).collect();
+        let mut sizes = self.block_sizes(blocks).await?;
         let mut n_bytes = 0_usize;
         let fits = |row: &&OwnRow| {
             // Each block is unpacked once, for the first row that needs it.

@@ -18,6 +18,7 @@ mod races;
 mod reader;
 mod recent;
 mod searches;
+mod tool_steps;
 mod writers;
 
 use perpend_domain::list::Numbered;

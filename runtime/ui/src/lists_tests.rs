@@ -220,13 +220,18 @@ fn sessions_and_users_are_inert() {
         traces: vec![hostile_line()],
     });
     assert!(user.contains("All traces of this user"));
+    let turn = TurnInput {
+        line: hostile_line(),
+        trace: trace(HOSTILE),
+        tools: None,
+    };
     let session = checked(&SessionPage {
         shell: shell(),
         line: hostile_group(GroupedBy::Session),
         users: vec![text(HOSTILE)],
         scores: Vec::new(),
         verdicts: Vec::new(),
-        turns: Turn::all(1, None, vec![(hostile_line(), trace(HOSTILE))], "/project/p"),
+        turns: Turn::all(1, None, vec![turn], "/project/p"),
         n_turns: 30,
         wanted: 1,
         is_jump: true,

@@ -1,20 +1,29 @@
 //! One session: its turns in order, each as what was asked and what was answered.
 
 use askama::Template;
-use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::ids::ObservationId;
+use perpend_domain::observation::{Level, Observation};
+use perpend_domain::payload::Payload;
+use perpend_domain::telemetry::{GroupedBy, ToolSteps};
 use perpend_domain::trace::Trace;
 
+use crate::address::encode;
 use crate::content::{Addresses, Block, Spoken, repeated};
 use crate::groups::GroupLine;
 use crate::line::TraceLine;
+use crate::preview::beginning;
 use crate::scores::{ScoreView, Tone};
 use crate::shell::href;
 use crate::ways::Ways;
 use crate::{Shell, Text};
-use perpend_words::many;
+use perpend_words::{count, duration, many};
 
 /// Turns on a page.
 pub const TURNS: u32 = 20;
+/// Tools named in the line that the calls of a turn fold into.
+const NAMED: usize = 6;
+/// Characters of each of these names.
+const NAME: usize = 40;
 
 /// A window of a session.
 #[derive(Clone, Debug, Template)]
@@ -46,6 +55,17 @@ pub struct SessionPage {
     pub ways: Ways,
 }
 
+/// What a turn is made from.
+#[derive(Clone, Debug)]
+pub struct TurnInput {
+    /// Its line in a list.
+    pub line: TraceLine,
+    /// Its trace, with input and output.
+    pub trace: Trace,
+    /// Its tool calls; absent where the trace has too many steps to look for them.
+    pub tools: Option<ToolSteps>,
+}
+
 /// One trace of a session.
 #[derive(Clone, Debug)]
 pub struct Turn {
@@ -54,7 +74,103 @@ pub struct Turn {
     /// The messages of its input that an earlier turn had.
     same: Option<Same>,
     input: Block,
+    tools: Option<Tools>,
+    /// The steps of a trace with so many that tool calls were not looked for.
+    too_many_steps: Option<String>,
     output: Block,
+}
+
+/// Tool calls of a turn, folded into a line.
+#[derive(Clone, Debug)]
+struct Tools {
+    /// `3 tool calls`
+    title: String,
+    /// Names of the first ones.
+    names: Text,
+    /// How many of those shown failed.
+    failed: Option<String>,
+    calls: Vec<ToolCall>,
+    /// Those that are not shown.
+    n_more: u64,
+}
+
+/// A tool call in a few lines.
+#[derive(Clone, Debug)]
+struct ToolCall {
+    href: String,
+    name: Text,
+    took: String,
+    mark: Option<(&'static str, &'static str)>,
+    message: Option<Text>,
+    arguments: Option<Text>,
+    result: Option<Text>,
+    /// It says more than was read.
+    is_large: bool,
+}
+
+impl Tools {
+    /// None where there are none besides the root, which is the turn itself. `trace` is the address of the trace.
+    fn of(found: ToolSteps, root: Option<&ObservationId>, trace: &str) -> Option<Self> {
+        let ToolSteps { mut steps, n } = found;
+        let n_read = steps.len();
+        steps.retain(|step| Some(&step.id) != root);
+        let n = n.saturating_sub((n_read - steps.len()) as u64);
+        if n == 0 {
+            return None;
+        }
+        let named = steps.iter().take(NAMED);
+        let mut names: Vec<String> = named
+            .map(|step| step.name.chars().take(NAME).collect())
+            .collect();
+        if (names.len() as u64) < n {
+            names.push("…".to_owned());
+        }
+        let n_more = n.saturating_sub(steps.len() as u64);
+        let n_failed = steps.iter().filter(|step| step.level == Level::Error);
+        let n_failed = n_failed.count() as u64;
+        let failed = many(n_failed, "error");
+        Some(Self {
+            title: many(n, "tool call"),
+            names: Text::from(names.join(", ")),
+            failed: (0 < n_failed).then(|| match n_more {
+                0 => failed,
+                _ => format!("{failed} in the first {}", steps.len()),
+            }),
+            n_more,
+            calls: steps.iter().map(|step| ToolCall::of(step, trace)).collect(),
+        })
+    }
+
+    fn more(&self) -> String {
+        many(self.n_more, "more tool call")
+    }
+}
+
+impl ToolCall {
+    fn of(step: &Observation, trace: &str) -> Self {
+        let begins = |value: Option<&Payload>| {
+            let text = beginning(value?.as_str());
+            (!text.is_empty()).then(|| Text::from(text))
+        };
+        let (input, output) = (step.content.input.as_ref(), step.content.output.as_ref());
+        Self {
+            href: format!("{trace}?observation={}", encode(step.id.as_str())),
+            name: Text::from(step.name.as_str()),
+            took: step.end.map_or_else(
+                || "has not ended".to_owned(),
+                |end| duration(end.micros_since(step.start)),
+            ),
+            mark: match step.level {
+                Level::Error => Some(("error", "bad")),
+                Level::Warning => Some(("warning", "waiting")),
+                Level::Default | Level::Debug => None,
+            },
+            message: step.status_message.as_deref().map(Text::from),
+            arguments: begins(input),
+            result: begins(output),
+            is_large: step.has_content && input.is_none() && output.is_none(),
+        }
+    }
 }
 
 /// Messages at the beginning of an input that an earlier turn had or gave.
@@ -101,22 +217,18 @@ impl SessionPage {
 }
 
 impl Turn {
-    /// Turns in order, numbered from `first` on: their traces with input and output, shown in the project at `base`.
+    /// Turns in order, numbered from `first` on, shown in the project at `base`.
     /// Messages of an input that an earlier one of them had, or `before`, the turn before the first, are left out.
     #[must_use]
-    pub fn all(
-        first: u64,
-        before: Option<&Trace>,
-        turns: Vec<(TraceLine, Trace)>,
-        base: &str,
-    ) -> Vec<Self> {
+    pub fn all(first: u64, before: Option<&Trace>, turns: Vec<TurnInput>, base: &str) -> Vec<Self> {
         let n_before = usize::from(before.is_some());
         let traces = before.into_iter();
-        let traces = traces.chain(turns.iter().map(|(_, trace)| trace));
+        let traces = traces.chain(turns.iter().map(|turn| &turn.trace));
         let spoken: Vec<Spoken> = traces.map(spoken).collect();
         let same = repeated(&spoken).into_iter().skip(n_before);
         let turns = turns.into_iter().zip(same).zip(first..);
-        let turns = turns.map(|(((line, trace), same), number)| {
+        let turns = turns.map(|((turn, same), number)| {
+            let TurnInput { line, trace, tools } = turn;
             let at = |part: &str| Addresses::new(base, &line.id, None, part);
             let (n_same, input) = (same.map_or(0, |(n, _)| n), at("input"));
             let same = same.map(|(n, place)| {
@@ -131,9 +243,14 @@ impl Turn {
                     those: input.page(&format!("&as=conversation&n={n}")),
                 }
             });
+            let n_steps = u64::from(line.n_observations);
+            let too_many_steps = tools.is_none().then(|| count(n_steps));
+            let tools = tools.unwrap_or_default();
             Self {
                 number,
                 same,
+                tools: Tools::of(tools, trace.root.as_ref(), &line.href(base)),
+                too_many_steps,
                 input: Block::behind(trace.input.as_ref(), &input, n_same),
                 output: Block::of(trace.output.as_ref(), &at("output")),
                 trace: line,

@@ -1,13 +1,18 @@
 //! The replay of a session.
 
+use perpend_domain::ids::ObservationId;
+use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
-use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::telemetry::{GroupedBy, ToolSteps};
 use perpend_domain::trace::Trace;
 use serde_json::{Value, json};
 
 use crate::lists_tests::hostile_group;
 use crate::pages_tests::{HOSTILE, checked, hostile_line, shell, trace};
+use crate::timeline::tests::observation;
 use crate::*;
+
+const HOSTILE_ID: &str = "a<b>\"'&";
 
 fn page(turns: Vec<Turn>) -> String {
     checked(&SessionPage {
@@ -42,9 +47,37 @@ fn turn(asked: Value, answer: &str) -> Trace {
     turn
 }
 
-fn lines(turns: Vec<Trace>) -> Vec<(TraceLine, Trace)> {
-    let line = |turn: Trace| (hostile_line(), turn);
-    turns.into_iter().map(line).collect()
+fn inputs(turns: Vec<Trace>) -> Vec<TurnInput> {
+    let input = |trace: Trace| TurnInput {
+        line: hostile_line(),
+        trace,
+        tools: Some(ToolSteps::default()),
+    };
+    turns.into_iter().map(input).collect()
+}
+
+/// A tool call with these arguments and this result.
+fn tool(id: &str, name: &str, said: [&str; 2]) -> Observation {
+    let mut step = observation(id, None, 10, 25);
+    step.kind = ObservationKind::Tool;
+    step.name = name.to_owned();
+    step.has_content = true;
+    let [input, output] = said.map(|text| Some(Payload::Text(text.to_owned())));
+    (step.content.input, step.content.output) = (input, output);
+    step
+}
+
+/// The page of one turn with these tool calls, the first of `n`.
+fn with_tools(steps: Vec<Observation>, n: u64) -> String {
+    let mut turns = inputs(vec![turn(json!("Book it."), "Done.")]);
+    for turn in &mut turns {
+        turn.trace.root = Some(ObservationId::new("root").unwrap());
+        turn.tools = Some(ToolSteps {
+            steps: steps.clone(),
+            n,
+        });
+    }
+    page(Turn::all(1, None, turns, "/project/p"))
 }
 
 #[test]
@@ -53,7 +86,7 @@ fn a_turn_shows_what_is_new_in_it_and_where_the_rest_was_said() {
         turn(json!([said("one")]), "yes"),
         turn(json!([said("one"), answered("yes"), said("two")]), "no"),
     ];
-    let html = page(Turn::all(1, None, lines(turns), "/project/p"));
+    let html = page(Turn::all(1, None, inputs(turns), "/project/p"));
     assert_eq!(html.matches(">one</pre>").count(), 1, "{html}");
     assert_eq!(html.matches(">two</pre>").count(), 1, "{html}");
     assert!(
@@ -73,7 +106,7 @@ fn a_window_knows_what_was_said_in_the_turn_before_it() {
     let html = page(Turn::all(
         21,
         Some(&before),
-        lines(turns.clone()),
+        inputs(turns.clone()),
         "/project/p",
     ));
     assert!(!html.contains(">one</pre>"), "{html}");
@@ -82,7 +115,7 @@ fn a_window_knows_what_was_said_in_the_turn_before_it() {
         "{html}"
     );
     assert!(html.contains("id=\"turn-21\"") && !html.contains("id=\"turn-20\""));
-    let alone = page(Turn::all(21, None, lines(turns), "/project/p"));
+    let alone = page(Turn::all(21, None, inputs(turns), "/project/p"));
     assert!(alone.contains(">one</pre>") && !alone.contains("class=\"muted same\""));
 }
 
@@ -95,8 +128,56 @@ fn a_question_is_shown_however_often_it_was_asked() {
         ]
     };
     let turns = [asked(), asked()].concat();
-    let html = page(Turn::all(1, None, lines(turns), "/project/p"));
+    let html = page(Turn::all(1, None, inputs(turns), "/project/p"));
     assert_eq!(html.matches("And then?").count(), 2, "{html}");
     assert_eq!(html.matches(">Hm</pre>").count(), 2, "{html}");
     assert!(!html.contains("class=\"muted same\""), "{html}");
+}
+
+#[test]
+fn tool_calls_of_a_turn_fold_into_a_line_and_lead_to_their_steps() {
+    let mut failed = tool("c", "book", ["{\"room\":7}", ""]);
+    failed.level = Level::Error;
+    failed.status_message = Some("no room left".to_owned());
+    let steps = vec![
+        tool("root", "the turn itself", ["", ""]),
+        tool("a", "search", ["{\"q\":\"rooms\"}", &"free ".repeat(100)]),
+        tool("b", "search", ["{\"q\":\"more\"}", "two"]),
+        failed,
+    ];
+    let html = with_tools(steps, 4);
+    assert!(
+        html.contains("<summary>3 tool calls: <bdi>search, search, book</bdi> <span class=\"tag bad\">1 error</span>"),
+        "{html}"
+    );
+    assert!(!html.contains("the turn itself") && html.contains("no room left"));
+    assert!(html.contains("?observation=b\"") && html.contains("25 ms"));
+    assert!(html.contains("free free…</bdi>"), "{html}");
+    assert!(!with_tools(Vec::new(), 0).contains("tool-steps"));
+}
+
+#[test]
+fn tool_calls_that_are_not_shown_are_counted_and_those_not_looked_for_said() {
+    let mut large = tool("b", "fetch", ["", ""]);
+    large.content = Content::default();
+    large.level = Level::Error;
+    let many = with_tools(vec![tool("a", "fetch", ["x", "y"]), large], 1_200);
+    assert!(
+        many.contains("1,200 tool calls: <bdi>fetch, fetch, …</bdi>"),
+        "{many}"
+    );
+    assert!(many.contains("1 error in the first 2") && many.contains("1,198 more tool calls"));
+    assert!(many.contains("This call is too large to show here"));
+    let mut turns = inputs(vec![turn(json!("Hm"), "ok")]);
+    for turn in &mut turns {
+        turn.line.n_observations = 50_000;
+        turn.tools = None;
+    }
+    let unread = page(Turn::all(1, None, turns, "/project/p"));
+    assert!(
+        unread.contains("because the trace has 50,000 steps"),
+        "{unread}"
+    );
+    let hostile = with_tools(vec![tool(HOSTILE_ID, HOSTILE, [HOSTILE, HOSTILE])], 1);
+    assert!(hostile.contains("[U+202E]txt"), "{hostile}");
 }

@@ -80,3 +80,68 @@ async fn a_turn_that_carries_its_whole_history_shows_what_is_new_in_it() {
     assert!(those.contains("answer 6") && !those.contains("question 7"));
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_turn_folds_its_tool_calls_with_what_went_in_and_came_out() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let session = ("session.id", "books");
+    let tool = |(trace, id): (u64, u64), name: &str, said: [&str; 2]| {
+        let attributes = [
+            ("perpend.observation.type", "tool"),
+            ("perpend.observation.input", said[0]),
+            ("perpend.observation.output", said[1]),
+        ];
+        span((trace, id, Some(1)), name, 1_000 * trace + id, &attributes)
+    };
+    let mut failed = tool((1, 4), "book", ["{\"room\":7}", ""]);
+    failed["status"] = json!({ "code": 2, "message": "no room is left" });
+    let mut spans = vec![
+        span((1, 1, None), "turn", 1_000, &[session]),
+        tool((1, 2), "search", ["{\"query\":\"rooms\"}", "two rooms"]),
+        tool((1, 3), "search", ["{\"query\":\"more rooms\"}", "none"]),
+        failed,
+        span((2, 1, None), "turn", 2_000, &[session]),
+        span((3, 1, None), "turn", 3_000, &[session]),
+    ];
+    spans.extend((2..=26).map(|id| tool((2, id), "fetch", ["a", "b"])));
+    send(&app, spans).await;
+    let page = visitor.page("/sessions/books").await;
+    assert!(
+        page.contains(
+            "3 tool calls: <bdi>search, search, book</bdi> <span class=\"tag bad\">1 error"
+        ),
+        "{page}"
+    );
+    assert!(page.contains("two rooms") && page.contains("no room is left"));
+    let step = format!("/traces/{}?observation={}", trace_id(1), Trace::span_id(3));
+    assert!(page.contains(&format!("{step}\"")), "{page}");
+    assert!(visitor.page(&step).await.contains("more rooms"));
+    assert!(
+        page.contains("25 tool calls: <bdi>fetch, fetch, fetch, fetch, fetch, fetch, …</bdi>"),
+        "{page}"
+    );
+    assert!(page.contains("5 more tool calls"));
+    assert_eq!(page.matches("class=\"tool-step\"").count(), 3 + 20);
+    assert_eq!(page.matches("class=\"part tool-steps\"").count(), 2);
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn tool_calls_are_not_looked_for_in_a_trace_with_very_many_steps() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let session = ("session.id", "wide");
+    let kind = ("perpend.observation.type", "tool");
+    let mut spans = vec![span((1, 1, None), "turn", 1_000, &[session])];
+    spans.extend((2..=5_001).map(|id| span((1, id, Some(1)), "fetch", 1_001, &[kind])));
+    spans.push(span((2, 1, None), "turn", 2_000, &[session]));
+    spans.push(span((2, 2, Some(1)), "book", 2_001, &[kind]));
+    for part in spans.chunks(1_000) {
+        send(&app, part.to_vec()).await;
+    }
+    let page = visitor.page("/sessions/wide").await;
+    assert!(page.contains("because the trace has 5,001 steps"), "{page}");
+    assert!(page.contains("1 tool call: <bdi>book</bdi>") && !page.contains("<bdi>fetch"));
+    app.stop().await.unwrap();
+}
