@@ -4,24 +4,31 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::evaluation::Target;
+use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::ids::{SessionId, TraceId};
 use perpend_domain::telemetry::{GroupQuery, GroupedBy, ToolSteps};
 use perpend_domain::trace::Trace;
+use perpend_domain::trace_list::TraceQuery;
+use perpend_telemetry::Bounds;
 use perpend_ui::{
-    GroupLine, Moment, Section, SessionPage, TURNS, Text, Turn, TurnInput, Ways, href, of_segment,
+    FoundTurns, GroupLine, Moment, Section, SessionPage, TURNS, Text, Turn, TurnInput, Ways, href,
+    of_segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::{laid_out, page};
-use crate::lines;
 use crate::query::Query;
 use crate::state::App;
-use crate::trace;
 use crate::viewer::Viewer;
+use crate::{lines, read, trace};
 
 /// Users named in the head.
 const USERS: u32 = 10;
+/// Turns shown that contain a text.
+const FOUND: u32 = 20;
+/// A longer text is not looked for.
+const MAX_TEXT: usize = 1_000;
 /// Tool calls shown of a turn.
 const TOOLS: u32 = 20;
 /// Steps that are looked through for the tool calls of a window. Traces that have more of them say so.
@@ -37,6 +44,7 @@ pub(super) struct OfSession {
 pub(super) struct Asked {
     turn: String,
     at: String,
+    find: String,
 }
 
 /// The turn that is asked for by its number, or by a time: the first one that began then or later.
@@ -110,6 +118,54 @@ async fn tools(
     Ok(all.map(|(trace, fits)| fits.then(|| of(trace))).collect())
 }
 
+/// The first turns that contain a text, in their input, their output or a step below.
+async fn found(
+    app: &App,
+    viewer: &Viewer,
+    session: &str,
+    wanted: &str,
+) -> Result<Option<FoundTurns>, Problem> {
+    let text: String = wanted.trim().chars().take(MAX_TEXT).collect();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let condition = |column, op, value: &str| Condition {
+        column: find(TRACES, column),
+        test: Test::Text(op, value.to_owned()),
+    };
+    let query = TraceQuery {
+        filter: Filter {
+            conditions: vec![
+                condition("sessionId", TextOp::Equal, session),
+                condition("text", TextOp::MatchesAnyCase, &text),
+            ],
+        },
+        ascending: true,
+        limit: FOUND,
+        with_content: true,
+        ..TraceQuery::default()
+    };
+    let bounds = Bounds {
+        max_tested: read::MAX_TESTED,
+        max_counted: Some(u64::from(FOUND)),
+    };
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    let tested = telemetry.traces_from(project, &query, None, bounds).await?;
+    let traces = tested.traces.into_iter().map(|stored| stored.trace);
+    let traces: Vec<Trace> = traces.collect();
+    let ids: Vec<TraceId> = traces.iter().map(|trace| trace.id.clone()).collect();
+    let numbers = telemetry.turn_numbers(project, session, &ids).await?;
+    let turns = traces
+        .into_iter()
+        .filter_map(|trace| Some((*numbers.get(&trace.id)?, trace)));
+    Ok(Some(FoundTurns::new(
+        (viewer.base().as_str(), session),
+        &text,
+        turns.collect(),
+        (tested.places.last.is_some(), tested.n_left),
+    )))
+}
+
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
@@ -128,6 +184,7 @@ pub(super) async fn show(
     let last = n_turns.saturating_sub(u64::from(TURNS));
     let skip = turn.saturating_sub(1).min(last);
     let turns = turns(&app, &viewer, &session, skip).await?;
+    let found = found(&app, &viewer, &session, &asked.find).await?;
     let mut query = GroupQuery::new(GroupedBy::User, USERS);
     query.of = Some(session.clone());
     let users = telemetry.trace_groups(project, &query).await?;
@@ -156,6 +213,7 @@ pub(super) async fn show(
         is_jump,
         at: asked.at,
         fault,
+        found,
         ways: Ways {
             before: window(
                 0 < skip,

@@ -2,7 +2,7 @@
 //! contents, the traces of a session, and whether a trace or a medium belongs to what is evaluated. Pages make the outline
 //! of a trace from its steps.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use perpend_domain::ids::{ProjectId, TraceId};
@@ -17,7 +17,7 @@ use super::refresh;
 use super::rollup::IS_STEP;
 use super::row::{READ, READ_TRACE, TraceRow, wrong};
 use crate::{Error, Telemetry};
-use perpend_sql::{Arg, Sql};
+use perpend_sql::{Arg, Sql, checked, value_list};
 
 /// Users of a session that are named.
 const MAX_USERS: u32 = 100;
@@ -411,6 +411,39 @@ impl Telemetry {
         let args = [tenant.into(), Arg::from(session), at.as_micros().into()];
         let counts: Vec<(i64,)> = self.pool.select(sql, &args).await?;
         Ok(counts.first().map_or(0, |(n,)| n.unsigned_abs()))
+    }
+
+    /// The numbers of these traces among the turns of a session, from 1; those that are not in it are left out.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn turn_numbers(
+        &self,
+        project: &ProjectId,
+        session: &str,
+        traces: &[TraceId],
+    ) -> Result<HashMap<TraceId, u64>, Error> {
+        if traces.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(HashMap::new());
+        };
+        // Turns that began earlier are counted in the index alone; those that began together stand in the order of ids.
+        let before = "SELECT COUNT(*) FROM traces w WHERE w.tenant = $1 AND w.session_id = $2 AND";
+        let sql = format!(
+            "SELECT t.trace_id, ({before} w.started_at < t.started_at) + \
+                    ({before} w.started_at = t.started_at AND w.trace_id <= t.trace_id) AS n \
+               FROM traces t WHERE t.tenant = $1 AND t.session_id = $2 AND t.trace_id IN ({})",
+            value_list(traces.len(), 3)
+        );
+        let mut args: Vec<Arg<'_>> = vec![tenant.into(), session.into()];
+        args.extend(traces.iter().map(|id| Arg::from(id.as_str())));
+        let rows: Vec<(String, i64)> = self.pool.select(&sql, &args).await?;
+        let numbers = rows
+            .iter()
+            .map(|(id, n)| Ok((checked::<TraceId>("trace", id)?, n.unsigned_abs())));
+        numbers.collect()
     }
 
     /// Whether the session has this trace.

@@ -180,6 +180,21 @@ pub(crate) fn only(base: &str, column: &str, value: &str) -> String {
     passing(base, column, Test::Text(TextOp::Equal, value.to_owned()))
 }
 
+/// The address of the list of the traces of a session that contain this text.
+pub(crate) fn containing(base: &str, session: &str, text: &str) -> String {
+    let conditions = [
+        ("sessionId", TextOp::Equal, session),
+        ("text", TextOp::MatchesAnyCase, text),
+    ];
+    let terms = conditions.into_iter().filter_map(|(column, op, value)| {
+        print_condition(&Condition {
+            column: find(TRACES, column),
+            test: Test::Text(op, value.to_owned()),
+        })
+    });
+    TracesQuery::of(terms.collect::<Vec<_>>().join(" ")).first(base)
+}
+
 /// The address of the list of traces with this tag.
 pub(crate) fn tagged(base: &str, tag: &str) -> String {
     passing(base, "tags", Test::List(SetOp::AnyOf, vec![tag.to_owned()]))

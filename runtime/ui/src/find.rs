@@ -37,11 +37,11 @@ pub struct Hit {
     places: Vec<Place>,
 }
 
-/// One part of a step that holds the text, with what stands around its first occurrence.
+/// One part of a step or of a trace that holds the text, with what stands around its first occurrence.
 #[derive(Clone, Debug)]
-struct Place {
-    part: &'static str,
-    around: Around,
+pub(crate) struct Place {
+    pub(crate) part: &'static str,
+    pub(crate) around: Around,
     /// How often it stands there.
     n: usize,
 }
@@ -74,7 +74,7 @@ impl Hit {
 }
 
 impl Place {
-    fn of(part: &'static str, whole: &str, text: &str) -> Option<Self> {
+    pub(crate) fn of(part: &'static str, whole: &str, text: &str) -> Option<Self> {
         let found = first(whole, text)?;
         Some(Self {
             part,
@@ -83,7 +83,7 @@ impl Place {
         })
     }
 
-    fn more(&self) -> usize {
+    pub(crate) fn more(&self) -> usize {
         self.n.saturating_sub(1)
     }
 }

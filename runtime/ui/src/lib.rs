@@ -112,7 +112,7 @@ pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use score_list::{ScoreLine, ScoresPage};
 pub use scores::{Named, Origin, ScoreView, Tone, Verdict, anchor, together};
 pub use search::{Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage};
-pub use session::{SessionPage, TURNS, Turn, TurnInput};
+pub use session::{FoundTurns, SessionPage, TURNS, Turn, TurnInput};
 pub use setup::{Refused, Setup};
 pub use shell::{Opened, Section, Shell, base, href, list_href};
 pub use simple::{ErrorPage, LoginPage};

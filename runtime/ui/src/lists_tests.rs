@@ -237,9 +237,17 @@ fn sessions_and_users_are_inert() {
         is_jump: true,
         at: typed(),
         fault: Some("The turn is not understood: it is a number."),
+        found: Some(FoundTurns::new(
+            ("/project/p", HOSTILE),
+            &typed(),
+            vec![(7, trace(&typed())), (9, trace("other"))],
+            (true, 1),
+        )),
         ways: Ways::default(),
     });
     assert!(session.contains("Turns 1–1 of 30"));
+    assert!(session.contains("More than 2 turns; the first of them: 1 later turn was not searched."));
+    assert!(session.contains("href=\"?turn=7\"") && session.contains("in a step"));
 }
 
 #[test]

@@ -8,7 +8,9 @@ use perpend_domain::telemetry::{GroupedBy, ToolSteps};
 use perpend_domain::trace::Trace;
 
 use crate::address::encode;
+use crate::asked::containing;
 use crate::content::{Addresses, Block, Spoken, repeated};
+use crate::find::Place;
 use crate::groups::GroupLine;
 use crate::line::TraceLine;
 use crate::preview::beginning;
@@ -51,8 +53,65 @@ pub struct SessionPage {
     pub at: String,
     /// What of the address cannot be read.
     pub fault: Option<&'static str>,
+    /// What was found, where a text is looked for.
+    pub found: Option<FoundTurns>,
     /// Earlier turns, and later ones.
     pub ways: Ways,
+}
+
+/// Turns of a session that contain a text.
+#[derive(Clone, Debug)]
+pub struct FoundTurns {
+    text: Text,
+    /// Their numbers, and where the text stands in input or output; it may also stand in a step below.
+    turns: Vec<(u64, Option<Place>)>,
+    has_more: bool,
+    /// Turns at the end of the session that were not searched.
+    n_left: u64,
+    /// The list of all of them.
+    all: String,
+}
+
+impl FoundTurns {
+    /// Turns with their numbers; whether there are more, and how many were not searched.
+    #[must_use]
+    pub fn new(
+        (base, session): (&str, &str),
+        text: &str,
+        turns: Vec<(u64, Trace)>,
+        (has_more, n_left): (bool, u64),
+    ) -> Self {
+        let place = |trace: &Trace| {
+            let parts = [("input", &trace.input), ("output", &trace.output)];
+            let mut parts = parts.into_iter();
+            parts.find_map(|(part, value)| Place::of(part, value.as_ref()?.as_str(), text))
+        };
+        let turns = turns.iter();
+        Self {
+            turns: turns.map(|(n, trace)| (*n, place(trace))).collect(),
+            text: Text::from(text),
+            has_more,
+            n_left,
+            all: containing(base, session, text),
+        }
+    }
+
+    fn said(&self) -> String {
+        let n = self.turns.len() as u64;
+        match (n, self.has_more) {
+            (0, _) => "No turn contains this text.".to_owned(),
+            (_, true) => format!("More than {}; the first of them:", many(n, "turn")),
+            (_, false) => format!("{}:", many(n, "turn")),
+        }
+    }
+
+    fn unsearched(&self) -> Option<String> {
+        match self.n_left {
+            0 => None,
+            1 => Some("1 later turn was not searched.".to_owned()),
+            n => Some(format!("{} later turns were not searched.", count(n))),
+        }
+    }
 }
 
 /// What a turn is made from.

@@ -27,6 +27,7 @@ fn page(turns: Vec<Turn>) -> String {
         is_jump: false,
         at: String::new(),
         fault: None,
+        found: None,
         ways: Ways::default(),
     })
 }

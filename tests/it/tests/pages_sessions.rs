@@ -145,3 +145,50 @@ async fn tool_calls_are_not_looked_for_in_a_trace_with_very_many_steps() {
     assert!(page.contains("1 tool call: <bdi>book</bdi>") && !page.contains("<bdi>fetch"));
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn turns_are_found_by_a_text_in_any_case_and_jumped_to() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let mut spans = Vec::new();
+    for n in 1..=60 {
+        let said = match n {
+            7 | 58 => format!("Where is my Refund {n}?"),
+            _ => "And then?".to_owned(),
+        };
+        let attributes = [
+            ("session.id", "a \"long\" one"),
+            ("perpend.observation.input", said.as_str()),
+        ];
+        spans.push(span((n, 1, None), "turn", 1_000 * n, &attributes));
+    }
+    let note = [("perpend.observation.output", "a refund of $5")];
+    spans.push(span((30, 2, Some(1)), "note", 30_001, &note));
+    // Of another session.
+    let other = [
+        ("session.id", "other"),
+        ("perpend.observation.input", "refund"),
+    ];
+    spans.push(span((100, 1, None), "turn", 1, &other));
+    send(&app, spans).await;
+    let path = format!("/sessions/{}", perpend_ui::encode("a \"long\" one"));
+    let found = visitor.page(&format!("{path}?find=REFUND")).await;
+    let (_, list) = found.split_once("aria-label=\"Turns that contain").unwrap();
+    let list = list.split("</section>").next().unwrap();
+    assert!(list.contains("3 turns:"), "{list}");
+    let turns = list.split("href=\"?turn=").skip(1);
+    let turns: Vec<&str> = turns.filter_map(|turn| turn.split('"').next()).collect();
+    assert_eq!(turns, ["7", "30", "58"], "{list}");
+    assert!(list.contains("<mark>Refund</mark>") && list.contains("in a step"));
+    let there = visitor.page(&format!("{path}?turn=58")).await;
+    assert!(there.contains("Refund 58?") && there.contains("Turns 41–60 of 60"));
+    let all = list.split("<a href=\"").nth(1).unwrap();
+    let all = all.split('"').next().unwrap().replace("&#38;", "&");
+    let all = visitor.client.get(&all).await.unwrap().text();
+    assert!(all.contains("1–3 of 3"), "{all}");
+    let many = visitor.page(&format!("{path}?find=then")).await;
+    assert!(many.contains("More than 20 turns; the first of them:"));
+    let none = visitor.page(&format!("{path}?find=nowhere")).await;
+    assert!(none.contains("No turn contains this text."), "{none}");
+    app.stop().await.unwrap();
+}

@@ -1,6 +1,6 @@
 //! Sessions and users, put together of their traces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy};
@@ -161,4 +161,37 @@ async fn groups_are_found_by_a_walk_in_time_without_sorting_all_traces() {
         assert!(!steps.iter().any(sorts), "{steps:?}");
     }
     store.close().await;
+}
+
+#[tokio::test]
+async fn turns_of_a_session_are_numbered_as_they_are_listed() {
+    on_each_database(|store| async move {
+        let p = project("p1");
+        let telemetry = &store.telemetry;
+        let turn = |trace: u32, start: i64, session: &str| {
+            let mut own = span(trace, 1, None);
+            own.session_id = Some(session.to_owned());
+            own.start = at(start);
+            own
+        };
+        let spans = vec![
+            turn(1, 50, "s"),
+            turn(2, 10, "s"),
+            turn(3, 50, "s"),
+            turn(4, 20, "other"),
+        ];
+        let write = telemetry.write_batch(&p, batch(spans), at(0));
+        write.await.unwrap();
+        let turns = telemetry.session_turns(&p, "s", 0, 10).await.unwrap();
+        let ids = turns.iter().map(|turn| turn.trace.id.clone());
+        let numbered: HashMap<TraceId, u64> = ids.zip(1..).collect();
+        assert_eq!(numbered.len(), 3);
+        let all = [1, 2, 3, 4, 9].map(trace_id);
+        let numbers = telemetry.turn_numbers(&p, "s", &all).await.unwrap();
+        assert_eq!(numbers, numbered);
+        assert_eq!(numbers[&trace_id(3)], 3);
+        let foreign = telemetry.turn_numbers(&project("p2"), "s", &all).await;
+        assert!(foreign.unwrap().is_empty());
+    })
+    .await;
 }
