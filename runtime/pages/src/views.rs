@@ -8,7 +8,7 @@ use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
 use perpend_outline::Outline;
 use perpend_ui::{
-    CALLS, Call, HeadInput, LOG, LogInput, LogPage, Section, ThreadInput, ThreadPage,
+    CALLS, Call, HeadInput, LOG, LogInput, LogPage, Section, ThreadInput, ThreadPage, Within,
 };
 use perpend_web::problem::Problem;
 
@@ -19,14 +19,15 @@ use crate::read::{self, unknown};
 use crate::state::App;
 use crate::viewer::Viewer;
 
-/// Calls before a window that are read to know what was said before it.
+/// Generations before a window that are read to know what was said before it, and steps among which they are looked for.
 const BEFORE: usize = 4;
+const AMONG: usize = 24;
 /// Steps whose contents are read together.
 const AT_ONCE: usize = 8;
 /// Contents that a thread takes apart; the calls behind them are led to.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The conversation: generations, and other steps that failed, by their start.
+/// The conversation: generations, tool calls, and other steps that failed, by their start.
 pub(super) async fn thread(
     app: &App,
     viewer: &Viewer,
@@ -36,12 +37,16 @@ pub(super) async fn thread(
 ) -> Result<Response, Problem> {
     let rows = outline.rows();
     let is_generation = |row: usize| rows[row].kind == ObservationKind::Generation;
-    let is_told = |row: usize| is_generation(row) || rows[row].level == Level::Error;
+    let is_call = |row: usize| is_generation(row) || rows[row].kind == ObservationKind::Tool;
+    let is_told = |row: usize| is_call(row) || rows[row].level == Level::Error;
     let min = look.looking.min.unwrap_or(Level::Debug);
     let all = by_start(outline, |row| is_told(row) && min <= rows[row].level);
     let n_hidden = (0..rows.len()).filter(|row| is_told(*row)).count() - all.len();
     let at = look.at.unwrap_or_default().min(all.len().saturating_sub(1));
-    let first = at.saturating_sub(BEFORE);
+    let earlier = all.get(..at).unwrap_or_default().iter().rev().take(AMONG);
+    let generations = earlier.enumerate().filter(|(_, row)| is_generation(**row));
+    let n_earlier = generations.map(|(n, _)| n + 1).nth(BEFORE - 1);
+    let first = at.saturating_sub(n_earlier.unwrap_or(AMONG));
     let window = all
         .get(first..all.len().min(at + CALLS))
         .unwrap_or_default();
@@ -58,8 +63,10 @@ pub(super) async fn thread(
             true => step.content = Content::default(),
             false => n_left -= n_bytes,
         }
+        let (depth, within) = agents_around(outline, row);
         let call = Call {
-            depth: agents_above(outline, row),
+            depth,
+            within,
             is_generation: is_generation(row),
             is_large,
             step,
@@ -158,15 +165,33 @@ async fn steps<T>(
     Ok(all)
 }
 
-/// How many agents a row is inside of; the outermost does not count.
-fn agents_above(outline: &Outline, row: usize) -> u32 {
+/// How many agents and chains that run in an agent a row is inside of, and the innermost of them.
+fn agents_around(outline: &Outline, row: usize) -> (u32, Option<Within>) {
     let rows = outline.rows();
-    let mut n = 0_u32;
     let mut above = rows[row].parent;
-    while let Some(parent) = above {
-        let parent = &rows[parent as usize];
-        n += u32::from(parent.kind == ObservationKind::Agent);
+    let mut found: Vec<usize> = Vec::new();
+    // Those around the outermost agent count for nothing.
+    let mut n_found = 0;
+    while let Some(place) = above {
+        let parent = &rows[place as usize];
+        match parent.kind {
+            ObservationKind::Agent => {
+                n_found = found.len();
+                found.push(place as usize);
+            }
+            ObservationKind::Chain => found.push(place as usize),
+            _ => {}
+        }
         above = parent.parent;
     }
-    n.saturating_sub(1)
+    found.truncate(n_found);
+    let within = found.first().map(|place| {
+        let row = &rows[*place];
+        Within {
+            id: row.id().to_owned(),
+            kind: row.kind,
+            name: outline.name(row).to_owned(),
+        }
+    });
+    (u32::try_from(found.len()).unwrap_or(u32::MAX), within)
 }

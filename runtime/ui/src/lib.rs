@@ -119,7 +119,7 @@ pub use simple::{ErrorPage, LoginPage};
 pub use sort::Sort;
 pub use step_scores::{ScoreOfStep, ScoresOfSteps};
 pub use suggest::{SuggestPage, Suggestion};
-pub use thread::{CALLS, Call, ThreadInput, ThreadPage};
+pub use thread::{CALLS, Call, ThreadInput, ThreadPage, Within};
 pub use trace::{DetailInput, DetailPage, TraceInput, TracePage};
 pub use traces::{Pager, TermChip, TracesPage};
 pub use trends::{Later, ModelLine, ScoreTrend, Together, Trend, TrendPage};

@@ -16,9 +16,10 @@ use crate::line::TraceLine;
 use crate::preview::beginning;
 use crate::scores::{ScoreView, Tone};
 use crate::shell::href;
+use crate::thread::{mark, took};
 use crate::ways::Ways;
 use crate::{Shell, Text};
-use perpend_words::{count, duration, many};
+use perpend_words::{count, many};
 
 /// Turns on a page.
 pub const TURNS: u32 = 20;
@@ -215,15 +216,8 @@ impl ToolCall {
         Self {
             href: format!("{trace}?observation={}", encode(step.id.as_str())),
             name: Text::from(step.name.as_str()),
-            took: step.end.map_or_else(
-                || "has not ended".to_owned(),
-                |end| duration(end.micros_since(step.start)),
-            ),
-            mark: match step.level {
-                Level::Error => Some(("error", "bad")),
-                Level::Warning => Some(("warning", "waiting")),
-                Level::Default | Level::Debug => None,
-            },
+            took: took(step),
+            mark: mark(step),
             message: step.status_message.as_deref().map(Text::from),
             arguments: begins(input),
             result: begins(output),

@@ -1,12 +1,12 @@
-//! A trace as a conversation: what is new in each of its generations.
+//! A trace as a conversation: what is new in each of its generations, and the tool calls between them.
 
 use askama::Template;
-use perpend_domain::observation::{Level, Observation};
+use perpend_domain::observation::{Level, Observation, ObservationKind};
 use perpend_domain::trace::Trace;
 
 use crate::address::{encode, segment};
 use crate::aspect::{Head, HeadInput, Kept, Looking, hidden};
-use crate::content::{Addresses, Block, Spoken, Told, told};
+use crate::content::{Addresses, Block, Spoken, StepLink, Told, told};
 use crate::facts::total_tokens;
 use crate::rows::{cost_cell, nonzero};
 use crate::ways::Ways;
@@ -18,17 +18,33 @@ pub const CALLS: usize = 20;
 /// Calls inside more agents are indented like these.
 const MAX_DEPTH: u32 = 6;
 
-/// A generation, or another step that failed, with its content.
+/// Where a tool step says the id of its call: attributes of OpenTelemetry and of OpenInference.
+const CALL_IDS: [&str; 2] = ["gen_ai.tool.call.id", "tool_call.id"];
+
+/// A generation, a tool call, or another step that failed, with its content.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The step.
     pub step: Observation,
-    /// How many agents it runs in.
+    /// How many agents and chains it runs in that run in another agent.
     pub depth: u32,
+    /// The innermost of them.
+    pub within: Option<Within>,
     /// Whether it asks a model.
     pub is_generation: bool,
     /// What it says is more than the page shows, and was left out.
     pub is_large: bool,
+}
+
+/// An agent or a chain that runs in another agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Within {
+    /// Id of the step.
+    pub id: String,
+    /// What it is.
+    pub kind: ObservationKind,
+    /// Its name.
+    pub name: String,
 }
 
 /// What a window of the conversation is made from.
@@ -70,6 +86,8 @@ pub struct ThreadPage {
 
 #[derive(Debug)]
 struct Entry {
+    /// Kind, name and address of the agent that this entry and those behind it run in, where another one ran before.
+    heading: Option<(&'static str, Text, String)>,
     href: String,
     kind: &'static str,
     name: Text,
@@ -91,19 +109,28 @@ impl ThreadPage {
         let base = input.shell.base();
         let trace = segment(input.trace.id.as_str());
         let to_tree = input.looking.in_tree().query();
-        let address = |step: &Observation| {
-            format!(
-                "{base}/traces/{trace}?observation={}{to_tree}",
-                encode(step.id.as_str())
-            )
-        };
-        let spoken = input.calls.iter().map(|call| spoken(call, base));
+        let of_id = |id: &str| format!("{base}/traces/{trace}?observation={}{to_tree}", encode(id));
+        let address = |step: &Observation| of_id(step.id.as_str());
+        let calls = input.calls.iter();
+        let spoken = calls.map(|call| spoken(call, base, address(&call.step)));
         let spoken: Vec<Spoken> = spoken.collect();
         let is_large: Vec<bool> = spoken.iter().map(|spoken| spoken.is_large).collect();
         let told = told(spoken, input.n_before);
         let window = input.calls.iter().zip(is_large).skip(input.n_before);
-        let entries = window.zip(told).map(|((call, is_large), told)| {
-            let Told { same, new, answer } = told;
+        let n_window = told.len();
+        let mut before: Option<&Within> = None;
+        let entries = window.zip(told).filter(|(_, told)| !told.is_joined);
+        let entries = entries.map(|((call, is_large), told)| {
+            let Told {
+                same, new, answer, ..
+            } = told;
+            let within = call.within.as_ref();
+            let heading = within.filter(|within| before != Some(*within));
+            let heading = heading.map(|within| {
+                let name = Text::from(within.name.as_str());
+                (kind_word(within.kind), name, of_id(&within.id))
+            });
+            before = within;
             let same = same.and_then(|(n, other)| {
                 let other = &input.calls.get(other)?.step;
                 let step = &call.step;
@@ -114,6 +141,7 @@ impl ThreadPage {
                 Some((n, Text::from(other.name.as_str()), [those, address(other)]))
             });
             Entry {
+                heading,
                 href: address(&call.step),
                 same,
                 is_large,
@@ -127,12 +155,12 @@ impl ThreadPage {
         let shown = format!(
             "Calls {}–{} of {}",
             number(input.at + 1),
-            number(input.at + entries.len()),
+            number(input.at + n_window),
             number(input.n_calls)
         );
         let address = input.kept.address(&input.looking);
         let way = |at: usize| format!("{address}&at={at}");
-        let behind = input.at + entries.len();
+        let behind = input.at + n_window;
         Self {
             head: Head::new(&input.trace, base, &input.looking, &input.kept, input.head),
             hidden: hidden(input.n_hidden),
@@ -149,32 +177,60 @@ impl ThreadPage {
     }
 }
 
-fn spoken(call: &Call, base: &str) -> Spoken {
-    if !call.is_generation || call.is_large {
+fn spoken(call: &Call, base: &str, href: String) -> Spoken {
+    let step = &call.step;
+    let is_tool = step.kind == ObservationKind::Tool;
+    if call.is_large || !(call.is_generation || is_tool) {
         return Spoken::unread(call.is_large);
     }
-    let step = &call.step;
     let id = step.id.as_str();
     let at = |part: &str| Addresses::new(base, step.trace_id.as_str(), Some(id), part);
     let (asked, answered) = (at("input"), at("output"));
     let content = &step.content;
-    Spoken::new(
-        (content.input.as_ref(), &asked),
-        (content.output.as_ref(), &answered),
+    let input = (content.input.as_ref(), &asked);
+    let output = (content.output.as_ref(), &answered);
+    if !is_tool {
+        return Spoken::new(input, output);
+    }
+    let link = StepLink {
+        href,
+        took: took(step),
+        mark: mark(step),
+        message: step.status_message.as_deref().map(Text::from),
+    };
+    Spoken::ran((call_id(step), &step.name), input, output, link)
+}
+
+/// The id of the call that a tool step ran for.
+fn call_id(step: &Observation) -> Option<&str> {
+    let attributes = step.content.metadata.get("attributes")?;
+    CALL_IDS
+        .iter()
+        .find_map(|key| attributes.get(*key)?.as_str())
+}
+
+pub(crate) fn took(step: &Observation) -> String {
+    step.end.map_or_else(
+        || "has not ended".to_owned(),
+        |end| duration(end.micros_since(step.start)),
     )
+}
+
+pub(crate) fn mark(step: &Observation) -> Option<(&'static str, &'static str)> {
+    match step.level {
+        Level::Error => Some(("error", "bad")),
+        Level::Warning => Some(("warning", "waiting")),
+        Level::Default | Level::Debug => None,
+    }
 }
 
 impl Entry {
     fn of(call: &Call) -> Self {
         let step = &call.step;
-        let took = step.end.map_or_else(
-            || "has not ended".to_owned(),
-            |end| duration(end.micros_since(step.start)),
-        );
         let tokens = nonzero(Some(total_tokens(&step.usage)));
         let facts = [
             step.model.clone().unwrap_or_default(),
-            took,
+            took(step),
             match tokens.is_empty() {
                 true => tokens,
                 false => format!("{tokens} tokens"),
@@ -182,16 +238,13 @@ impl Entry {
             cost_cell(step.own_cost()),
         ];
         Self {
+            heading: None,
             href: String::new(),
             kind: kind_word(step.kind),
             name: Text::from(step.name.as_str()),
             indent: call.depth.min(MAX_DEPTH),
             facts: facts.into_iter().filter(|fact| !fact.is_empty()).collect(),
-            mark: match step.level {
-                Level::Error => Some(("error", "bad")),
-                Level::Warning => Some(("warning", "waiting")),
-                Level::Default | Level::Debug => None,
-            },
+            mark: mark(step),
             message: step.status_message.as_deref().map(Text::from),
             same: None,
             is_large: false,

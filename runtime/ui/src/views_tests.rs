@@ -53,6 +53,7 @@ fn call(step: Observation) -> Call {
         step,
         is_large: false,
         depth: 1,
+        within: None,
     }
 }
 
@@ -77,6 +78,137 @@ fn a_thread_tells_each_message_once_and_says_which_call_told_the_others() {
     assert!(html.contains("Calls 1–3 of 30") && html.contains("&v=thread&at=3\""));
     assert!(html.contains("class=\"turn in1\""));
     checked(&thread(Vec::new(), 0, 0));
+}
+
+/// A tool call that ran as a step.
+fn tool(id: &str, start_ms: i64, name: &str, said: [&str; 2]) -> Call {
+    let mut step = observation(id, None, start_ms, 5);
+    step.kind = ObservationKind::Tool;
+    step.name = name.to_owned();
+    let [arguments, result] = said.map(|text| Some(Payload::Text(text.to_owned())));
+    (step.content.input, step.content.output) = (arguments, result);
+    call(step)
+}
+
+/// What a model says that asks for tools, given with the ids of the calls.
+fn asks(tools: &[(&str, &str)]) -> serde_json::Value {
+    let calls = tools.iter().map(|(id, name)| {
+        json!({ "id": id, "type": "function", "function": { "name": name, "arguments": "{}" } })
+    });
+    json!({ "role": "assistant", "content": null, "tool_calls": calls.collect::<Vec<_>>() })
+}
+
+/// A generation that asked for these tools, and the one that got their results.
+fn around_tools(tools: &[(&str, &str)], results: &[(&str, &str)]) -> [Call; 2] {
+    let mut first = generation("a", 0, &["one"], "");
+    first.content.output = Some(Payload::from_value(asks(tools)));
+    let mut second = generation("b", 50, &[], "done");
+    let mut said = vec![json!({ "role": "user", "content": "one" }), asks(tools)];
+    said.extend(
+        results
+            .iter()
+            .map(|(id, text)| json!({ "role": "tool", "tool_call_id": id, "content": text })),
+    );
+    second.content.input = Some(Payload::from_value(said.into()));
+    [call(first), call(second)]
+}
+
+#[test]
+fn a_tool_step_stands_at_the_call_that_asked_for_it_and_no_result_is_told_twice() {
+    let [first, second] = around_tools(
+        &[("c1", "search"), ("c2", "search")],
+        &[("c1", "result one"), ("c2", "result two")],
+    );
+    let mut failed = tool("u", 20, "search", ["{}", "result two"]);
+    failed.step.level = Level::Error;
+    failed.step.status_message = Some("timed out".to_owned());
+    let calls = vec![
+        first,
+        tool("t", 12, "search", ["{}", "result one"]),
+        failed,
+        second,
+    ];
+    let html = checked(&thread(calls, 0, 4));
+    for result in ["result one", "result two", "timed out"] {
+        assert_eq!(html.matches(result).count(), 1, "{result}: {html}");
+    }
+    assert_eq!(html.matches("<article class=\"turn").count(), 2, "{html}");
+    assert_eq!(html.matches(">Open the step</a>").count(), 2, "{html}");
+    let [t, u] = ["t", "u"].map(|id| html.find(&format!("?observation={id}")).unwrap());
+    assert!(t < u, "calls and steps of one name pair in order: {html}");
+    assert!(
+        html.contains("Calls 1–4 of 4"),
+        "merged calls are counted: {html}"
+    );
+}
+
+#[test]
+fn the_id_of_a_call_says_which_step_ran_for_it() {
+    let [first, _] = around_tools(&[("c1", "search"), ("c2", "search")], &[]);
+    let with_id = |mut call: Call, id: &str| {
+        let attributes = json!({ "gen_ai.tool.call.id": id });
+        let metadata = &mut call.step.content.metadata;
+        metadata.insert("attributes".to_owned(), attributes);
+        call
+    };
+    let calls = vec![
+        first,
+        with_id(tool("t", 12, "search", ["{}", "result two"]), "c2"),
+        with_id(tool("u", 20, "search", ["{}", "result one"]), "c1"),
+    ];
+    let html = checked(&thread(calls, 0, 3));
+    let [one, two] = ["result one", "result two"].map(|text| html.find(text).unwrap());
+    assert!(one < two, "{html}");
+    assert_eq!(html.matches("<article class=\"turn").count(), 1, "{html}");
+}
+
+#[test]
+fn a_tool_step_that_no_message_asked_for_stands_in_its_place_with_its_result() {
+    let calls = vec![
+        call(generation("a", 0, &["one"], "I will search.")),
+        tool("t", 12, "search", ["{\"q\":\"rooms\"}", "two rooms"]),
+        call(generation("b", 30, &["two"], "done")),
+    ];
+    let html = checked(&thread(calls, 0, 3));
+    assert_eq!(html.matches("<article class=\"turn").count(), 3, "{html}");
+    let places = ["I will search.", "two rooms", ">done<"].map(|text| html.find(text).unwrap());
+    assert!(places.is_sorted(), "{html}");
+    assert!(html.contains("rooms") && !html.contains(">Open the step</a>"));
+}
+
+#[test]
+fn a_tool_step_whose_call_stands_before_the_window_has_the_result_of_the_messages() {
+    let [first, second] = around_tools(&[("c1", "search")], &[("c1", "result one")]);
+    let calls = vec![first, tool("t", 12, "search", ["{}", "result one"]), second];
+    let html = checked(&thread(calls, 1, 3));
+    assert_eq!(html.matches("result one").count(), 1, "{html}");
+    assert_eq!(html.matches("<article class=\"turn").count(), 2, "{html}");
+    assert!(html.contains("same 2 messages as"), "{html}");
+}
+
+#[test]
+fn what_runs_in_another_agent_stands_below_its_name_and_hostile_tools_are_inert() {
+    let within = Within {
+        id: "a<b>\"'&".to_owned(),
+        kind: ObservationKind::Agent,
+        name: HOSTILE.to_owned(),
+    };
+    let inside = |mut call: Call| {
+        call.within = Some(within.clone());
+        call
+    };
+    let [first, second] = around_tools(&[(HOSTILE, HOSTILE)], &[(HOSTILE, HOSTILE)]);
+    let mut failed = tool("t", 12, HOSTILE, [HOSTILE, HOSTILE]);
+    failed.step.level = Level::Error;
+    failed.step.status_message = Some(HOSTILE.to_owned());
+    let calls = vec![first, inside(failed), inside(second)];
+    let html = checked(&thread(calls, 0, 3));
+    assert_eq!(
+        html.matches("<h2 class=\"within in1\">").count(),
+        1,
+        "{html}"
+    );
+    assert!(html.contains("?observation=a%3Cb%3E%22%27%26"), "{html}");
 }
 
 #[test]

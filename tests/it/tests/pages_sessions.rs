@@ -1,4 +1,4 @@
-//! The replay of a session over HTTP.
+//! The replay of a session and the thread of a trace over HTTP.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -190,5 +190,51 @@ async fn turns_are_found_by_a_text_in_any_case_and_jumped_to() {
     assert!(many.contains("More than 20 turns; the first of them:"));
     let none = visitor.page(&format!("{path}?find=nowhere")).await;
     assert!(none.contains("No turn contains this text."), "{none}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_thread_has_tool_calls_and_other_agents_of_a_trace_that_was_instrumented_by_hand() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let step = |(id, parent): (u64, u64), kind: &str, name: &str, said: [&str; 2]| {
+        let attributes = [
+            ("perpend.observation.type", kind),
+            ("perpend.observation.input", said[0]),
+            ("perpend.observation.output", said[1]),
+        ];
+        span((1, id, Some(parent)), name, id, &attributes)
+    };
+    let agent = [("perpend.observation.type", "agent")];
+    let question = json!({ "role": "user", "content": "Is there a room?" });
+    let asks = json!({ "role": "assistant", "content": null, "tool_calls": [
+        { "id": "c1", "type": "function", "function": { "name": "search", "arguments": "{\"q\":\"room\"}" } },
+    ] });
+    let result = json!({ "role": "tool", "tool_call_id": "c1", "content": "two rooms" });
+    let first = json!([question]).to_string();
+    let second = json!([question, asks, result]).to_string();
+    let mut failed = step((7, 6), "tool", "book", ["{\"room\":7}", ""]);
+    failed["status"] = json!({ "code": 2, "message": "no room is left" });
+    let spans = vec![
+        span((1, 1, None), "desk", 1, &agent),
+        step((2, 1), "generation", "answer", [&first, &asks.to_string()]),
+        step((3, 2), "tool", "search", ["{\"q\":\"room\"}", "two rooms"]),
+        step((4, 1), "generation", "answer", [&second, "There are two."]),
+        span((1, 5, Some(1)), "booker", 5, &agent),
+        step((6, 5), "generation", "decide", ["Book one.", "I book it."]),
+        failed,
+    ];
+    send(&app, spans).await;
+    let thread = visitor
+        .page(&format!("/traces/{}?v=thread", trace_id(1)))
+        .await;
+    assert!(thread.contains("Calls 1–5 of 5"), "{thread}");
+    assert_eq!(thread.matches("two rooms").count(), 1, "{thread}");
+    assert_eq!(thread.matches(">Open the step</a>").count(), 1, "{thread}");
+    assert!(thread.contains(&format!("?observation={}", Trace::span_id(3))));
+    assert_eq!(thread.matches("no room is left").count(), 1, "{thread}");
+    let (before, inside) = thread.split_once("<h2 class=\"within in1\">").unwrap();
+    assert!(before.contains("There are two.") && inside.contains("I book it."));
+    assert!(inside.contains("<bdi>booker</bdi>") && inside.matches("turn in1").count() == 2);
     app.stop().await.unwrap();
 }

@@ -5,7 +5,8 @@
 //! - `locate`: where in a value the messages are; `messages`, `parts`, `kinds`: their shapes; `pairs`:
 //!   results of tools beside their calls; `tools`: what was offered.
 //! - `inline`, `spans`, `encoded`: media inside a value; `media`: how they are shown.
-//! - `spoken`: what is new in each of several conversations that continue each other.
+//! - `spoken`: what is new in each of several conversations that continue each other; `ran`: steps that ran tools, at the
+//!   calls that asked for them.
 //! - `json`, `node`: nodes of a value, found in its text; `tree`: a window of them; `found`: where a text stands in it.
 //! - `fields`: what of an object was shown, and what is left; `fold`: long values; `form`: the forms of a value.
 
@@ -27,6 +28,7 @@ mod messages;
 mod node;
 mod pairs;
 mod parts;
+mod ran;
 mod source;
 mod spans;
 mod spoken;
@@ -54,6 +56,7 @@ pub(crate) use self::tree::Twig;
 
 use crate::ways::Ways;
 
+pub(crate) use self::ran::StepLink;
 pub(crate) use self::spoken::{Spoken, Told, repeated, told};
 
 pub use self::form::{Form, Forms};

@@ -10,6 +10,7 @@ use super::fields::{Fields, is_empty, merge, parsed, short};
 use super::fold::{Fold, Further};
 use super::kinds::{CALL_IDS, CALL_MEMBERS, Kind, REASONING, RESULT_MEMBERS, RESULTS, TEXT};
 use super::media::Place;
+use super::ran::{Ran, StepLink};
 use super::source::Source;
 use crate::markup::Text;
 
@@ -33,6 +34,8 @@ pub(crate) struct Part {
     pub(crate) is_aside: bool,
     pub(crate) is_error: bool,
     pub(super) role: Role,
+    /// The step of the trace that this call ran as.
+    pub(super) ran: Option<Box<Ran>>,
 }
 
 /// What a part is to the other parts of its conversation.
@@ -54,7 +57,7 @@ impl Part {
         }
     }
 
-    fn labelled(label: &'static str, body: Option<Fold>) -> Self {
+    pub(super) fn labelled(label: &'static str, body: Option<Fold>) -> Self {
         Self {
             label: Some(label),
             body,
@@ -130,6 +133,25 @@ impl Part {
 
     pub(super) fn is_call(&self) -> bool {
         matches!(self.role, Role::Call(_))
+    }
+
+    /// What pairs it with other parts.
+    pub(super) fn key(&self) -> Option<&str> {
+        match &self.role {
+            Role::Call(key) | Role::Result(key) => key.as_deref(),
+            Role::Said => None,
+        }
+    }
+
+    fn step(&self) -> Option<&StepLink> {
+        self.ran.as_ref()?.link.as_ref()
+    }
+
+    /// Where the messages have no result of a call, the one that its step recorded stands.
+    pub(super) fn add_own_result(&mut self) {
+        if let Some(ran) = self.ran.as_mut().filter(|_| self.inner.is_empty()) {
+            self.inner.extend(ran.result.take());
+        }
     }
 
     /// The contents of a message: a text, a list of parts, or one part.

@@ -8,6 +8,8 @@ use perpend_domain::payload::Payload;
 use super::fold::Window;
 use super::locate::{self, Item};
 use super::messages::Message;
+use super::parts::Part;
+use super::ran::{self, EarlierCall, StepLink, ToolStep};
 use super::source::Source;
 use super::{Addresses, Block, Chat, inline, pairs};
 use crate::markup::Text;
@@ -18,7 +20,7 @@ const MAX_BYTES: usize = 2 << 20;
 /// What is shown of one call, about.
 const CALL_BYTES: usize = 512 * 1024;
 /// What is shown of each text.
-const LONG_PART: usize = 8 * 1024;
+pub(super) const LONG_PART: usize = 8 * 1024;
 
 /// What one call was asked and what it answered.
 #[derive(Debug, Default)]
@@ -27,6 +29,8 @@ pub(crate) struct Spoken {
     answered: Vec<Message>,
     /// The messages of both, comparable; none for one of which not all is read.
     keys: Vec<Option<u64>>,
+    /// The tool call that it is, where it asks no model.
+    ran: Option<ToolStep>,
     /// One of the two is too large to be taken apart.
     pub(crate) is_large: bool,
 }
@@ -38,6 +42,8 @@ pub(crate) struct Told {
     pub(crate) same: Option<(usize, usize)>,
     pub(crate) new: Block,
     pub(crate) answer: Block,
+    /// It is a tool call that stands in the messages of another call.
+    pub(crate) is_joined: bool,
 }
 
 impl Spoken {
@@ -49,13 +55,27 @@ impl Spoken {
         }
     }
 
+    /// Of a step that ran a tool: the id of its call where the step says it, its name, its arguments and its result.
+    pub(crate) fn ran(
+        call: (Option<&str>, &str),
+        arguments: (Option<&Payload>, &Addresses),
+        result: (Option<&Payload>, &Addresses),
+        link: StepLink,
+    ) -> Self {
+        if is_too_large(arguments.0) || is_too_large(result.0) {
+            return Self::unread(true);
+        }
+        Self {
+            ran: Some(ToolStep::new(call, arguments, result, link)),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn new(
         asked: (Option<&Payload>, &Addresses),
         answered: (Option<&Payload>, &Addresses),
     ) -> Self {
-        let too_large =
-            |value: Option<&Payload>| value.is_some_and(|value| MAX_BYTES < value.as_str().len());
-        if too_large(asked.0) || too_large(answered.0) {
+        if is_too_large(asked.0) || is_too_large(answered.0) {
             return Self::unread(true);
         }
         let mut all = messages(asked, "input");
@@ -79,7 +99,7 @@ impl Spoken {
             asked,
             answered,
             keys,
-            is_large: false,
+            ..Self::default()
         }
     }
 
@@ -89,6 +109,10 @@ impl Spoken {
         let pairs = asked.zip(&other.keys);
         pairs.take_while(|(a, b)| a.is_some() && a == b).count()
     }
+}
+
+fn is_too_large(value: Option<&Payload>) -> bool {
+    value.is_some_and(|value| MAX_BYTES < value.as_str().len())
 }
 
 /// The messages of a value; a value that is no conversation is one message of this role.
@@ -163,8 +187,26 @@ pub(crate) fn repeated(turns: &[Spoken]) -> Vec<Option<(usize, usize)>> {
 
 /// What is new in each of some calls in order. The first `n_before` of them only say what was said before the others;
 /// they have no part in the answer. Results of tools stand at their calls, in whichever call those were made.
-pub(crate) fn told(calls: Vec<Spoken>, n_before: usize) -> Vec<Told> {
+pub(crate) fn told(mut calls: Vec<Spoken>, n_before: usize) -> Vec<Told> {
     let same = shared(&calls);
+    let steps = calls.iter_mut().enumerate();
+    let steps: Vec<(usize, ToolStep)> = steps
+        .filter_map(|(at, call)| Some((at, call.ran.take()?)))
+        .collect();
+    let earlier = calls
+        .iter()
+        .take(n_before)
+        .enumerate()
+        .flat_map(|(at, call)| {
+            let parts = call.answered.iter().flat_map(|message| &message.parts);
+            let calls = parts.filter(|part| part.is_call());
+            calls.map(move |part| EarlierCall {
+                at,
+                key: part.key().map(ToOwned::to_owned),
+                name: part.name.clone(),
+            })
+        });
+    let earlier: Vec<EarlierCall> = earlier.collect();
     let mut all = Vec::new();
     for (at, call) in calls.into_iter().enumerate().skip(n_before) {
         let n_same = same[at].map_or(0, |(n, _)| n);
@@ -179,7 +221,11 @@ pub(crate) fn told(calls: Vec<Spoken>, n_before: usize) -> Vec<Told> {
             ..message
         }));
     }
+    let goes_on: Vec<bool> = same.iter().map(Option::is_some).collect();
+    let joined = ran::join(&mut all, earlier, steps, (n_before, &goes_on));
     pairs::pair(&mut all);
+    let parts = all.iter_mut().flat_map(|message| &mut message.parts);
+    parts.for_each(Part::add_own_result);
     let mut left = all.into_iter().peekable();
     let mut block = |place: usize| {
         let mut own = Vec::new();
@@ -197,6 +243,7 @@ pub(crate) fn told(calls: Vec<Spoken>, n_before: usize) -> Vec<Told> {
             same: same[at],
             new: block(2 * at),
             answer: block(2 * at + 1),
+            is_joined: joined.contains(&at),
         })
         .collect()
 }

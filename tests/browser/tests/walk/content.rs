@@ -239,18 +239,25 @@ async fn opens_the_same(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     let trace = data::trace_id(11_000);
     let asked = json!([{ "role": "system", "content": "Be kind." }, { "role": "user", "content": "Hello?" }]);
-    let answer = json!({ "role": "assistant", "content": "Hello." });
+    let answer = json!({ "role": "assistant", "content": "Hello.", "tool_calls": [
+        { "id": "c1", "type": "function", "function": { "name": "clock", "arguments": "{}" } },
+    ] });
     let mut again = asked.as_array().context("a list")?.clone();
     again.extend([
         answer.clone(),
+        json!({ "role": "tool", "tool_call_id": "c1", "content": "It is noon." }),
         json!({ "role": "user", "content": "And now?" }),
     ]);
     let again = Value::from(again);
     let kind = ("perpend.observation.type", "generation");
     let mut spans = vec![data::span(&trace, 1, None, "talk", &[])];
+    let [arguments, result] = data::said("{}", "It is noon.");
+    let kind_of_tool = ("perpend.observation.type", "tool");
+    let ran = [kind_of_tool, arguments, result];
+    spans.push(data::span(&trace, 3, Some(1), "clock", &ran));
     for (n, input, output) in [
         (2, &asked, answer.to_string()),
-        (3, &again, "Now.".to_owned()),
+        (4, &again, "Now.".to_owned()),
     ] {
         let input = input.to_string();
         let [asked, answered] = data::said(&input, &output);
@@ -274,6 +281,19 @@ async fn opens_the_same(visitor: &Visitor) -> Result<()> {
         .await?;
     let same = browser.text(".thread .same summary").await?;
     ensure!(same.contains("same 3 messages"), "{same}");
+    let all = browser.text(".thread").await?;
+    ensure!(all.matches("It is noon.").count() == 1, "{all}");
+    browser
+        .expect(
+            "document.querySelector('.thread .call .labelled').textContent.includes('It is noon.')",
+        )
+        .await?;
+    browser.click(".thread .call h6 > a").await?;
+    browser
+        .wait_for(
+            "document.querySelector('.grid [aria-selected=true] .name')?.textContent === 'clock'",
+        )
+        .await?;
     visitor.assert_quiet().await
 }
 
