@@ -39,6 +39,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         ),
         shared.test(
             Place::Own,
+            "a_session_repeats_no_message_folds_its_tool_calls_and_leads_to_a_turn_by_its_text",
+            replays,
+        ),
+        shared.test(
+            Place::Own,
             "a_trace_of_another_project_is_as_unknown_as_one_that_is_not_there",
             keeps_projects_apart,
         ),
@@ -293,6 +298,84 @@ async fn opens_the_same(visitor: &Visitor) -> Result<()> {
         .wait_for(
             "document.querySelector('.grid [aria-selected=true] .name')?.textContent === 'clock'",
         )
+        .await?;
+    visitor.assert_quiet().await
+}
+
+/// Turns that carry their whole history, the last but one with tool calls.
+fn turns(first: u64, n: u64) -> Vec<Value> {
+    let mut history = Vec::new();
+    let mut spans = Vec::new();
+    for number in 1..=n {
+        let trace = data::trace_id(first + number);
+        history.push(json!({ "role": "user", "content": format!("question {number}?") }));
+        let input = Value::from(history.clone()).to_string();
+        let answer = format!("answer {number}");
+        history.push(json!({ "role": "assistant", "content": answer }));
+        let [asked, answered] = data::said(&input, &answer);
+        let attributes = [("session.id", "replayed"), asked, answered];
+        spans.push(data::span(&trace, 1, None, "turn", &attributes));
+        if number + 1 != n {
+            continue;
+        }
+        for (id, name, result) in [(2, "search", "two rooms"), (3, "book", "booked")] {
+            let [arguments, result] = data::said("{}", result);
+            let kind = ("perpend.observation.type", "tool");
+            let attributes = [kind, arguments, result];
+            spans.push(data::span(&trace, id, Some(1), name, &attributes));
+        }
+    }
+    spans
+}
+
+async fn replays(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    server.send(&turns(12_000, 25)).await?;
+    visitor.log_in().await?;
+    visitor.open("/sessions/replayed?turn=24").await?;
+    browser
+        .expect("document.querySelectorAll('.turn').length === 20")
+        .await?;
+    let bytes = "performance.getEntriesByType('navigation')[0].encodedBodySize";
+    browser.expect(&format!("{bytes} <= 45 * 1024")).await?;
+    let same = browser.text(".turn .same summary").await?;
+    ensure!(same == "same 10 messages as turn 5", "{same}");
+    let last = browser.text("#turn-25").await?;
+    ensure!(
+        last.contains("question 25?") && !last.contains("question 24?"),
+        "{last}"
+    );
+    browser.click(".turn .same summary").await?;
+    browser
+        .wait_for("document.querySelectorAll('.turn .same .message').length === 10")
+        .await?;
+    let tools = "#turn-24 .tool-steps";
+    let folded = browser.text(&format!("{tools} summary")).await?;
+    ensure!(folded == "2 tool calls: search, book", "{folded}");
+    browser.click(&format!("{tools} summary")).await?;
+    let open = browser.text(tools).await?;
+    ensure!(
+        open.contains("two rooms") && open.contains("booked"),
+        "{open}"
+    );
+    browser.click(&format!("{tools} .tool-step a")).await?;
+    browser
+        .wait_for(
+            "document.querySelector('.grid [aria-selected=true] .name')?.textContent === 'search'",
+        )
+        .await?;
+
+    visitor.open("/sessions/replayed").await?;
+    browser.fill("[name=find]", "QUESTION 7?").await?;
+    browser
+        .click(".turns-head form[role=search] button")
+        .await?;
+    browser
+        .wait_for("document.querySelector('.found-turns mark')?.textContent === 'question 7?'")
+        .await?;
+    browser.click(".found-turns .place a").await?;
+    browser
+        .wait_for("document.activeElement.closest('.turn')?.id === 'turn-7'")
         .await?;
     visitor.assert_quiet().await
 }
