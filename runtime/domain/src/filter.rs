@@ -16,7 +16,7 @@ pub use columns::{
     Column, ColumnKind, OBSERVATIONS, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE, SCORE_COLUMNS,
     SCORES, TRACES, find,
 };
-pub use matching::{Cell, Mismatch, Row, member_at};
+pub use matching::{Cell, CellText, Mismatch, Row, member_at};
 pub use parse::{ConditionField, FilterError};
 pub use words::in_words;
 

@@ -1,5 +1,7 @@
 //! Values of any JSON kind, kept as text: most of them are stored and shown, never looked into.
 
+mod decoded;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use perpend_domain::filter::{Cell, Row};
+use perpend_domain::filter::{Cell, CellText, Row};
 use perpend_domain::fold::cost_total;
 use perpend_domain::observation::{Cost, Usage};
 use perpend_domain::payload::Payload;
@@ -68,12 +68,16 @@ fn seconds(micros: i64) -> f64 {
 }
 
 fn payload(payload: Option<&Payload>) -> Cell<'_> {
-    Cell::text(payload.map(Payload::as_str))
+    payload.map_or(Cell::Null, |payload| {
+        Cell::Texts(vec![CellText::Payload(payload)])
+    })
 }
 
 /// Those that are not empty.
-fn texts<'a>(all: impl Iterator<Item = &'a str>) -> Cell<'a> {
-    Cell::Texts(all.filter(|text| !text.is_empty()).collect())
+fn texts<'a>(plain: impl Iterator<Item = &'a str>, content: [&'a Option<Payload>; 2]) -> Cell<'a> {
+    let content = content.into_iter().flatten().map(CellText::Payload);
+    let all = plain.map(CellText::Plain).chain(content);
+    Cell::Texts(all.filter(|text| !text.as_str().is_empty()).collect())
 }
 
 /// Text of its own, else of the trace; empty is absent.
@@ -176,11 +180,10 @@ impl ObservationCells<'_> {
         let o = &self.stored.observation;
         let experiment = o.experiment.as_deref();
         match column {
-            "text" => {
-                let content = [&o.content.input, &o.content.output];
-                let content = content.into_iter().flatten().map(Payload::as_str);
-                texts([o.id.as_str(), &o.name].into_iter().chain(content))
-            }
+            "text" => texts(
+                [o.id.as_str(), &o.name].into_iter(),
+                [&o.content.input, &o.content.output],
+            ),
             "input" => payload(o.content.input.as_ref()),
             "output" => payload(o.content.output.as_ref()),
             "metadata" => Cell::Object(Cow::Borrowed(&o.content.metadata)),
@@ -214,7 +217,10 @@ impl Row for TraceCells<'_> {
             "id" => Cell::text(Some(trace.id.as_str())),
             "name" => Cell::text(trace.name.as_deref()),
             // Without its observations: `search` looks at each of them.
-            "text" => texts([trace.id.as_str()].into_iter().chain(trace.name.as_deref())),
+            "text" => texts(
+                [trace.id.as_str()].into_iter().chain(trace.name.as_deref()),
+                [&trace.input, &trace.output],
+            ),
             "timestamp" => Cell::Time(trace.timestamp),
             "environment" => Cell::text(Some(&trace.environment)),
             "userId" => Cell::text(trace.user_id.as_deref()),

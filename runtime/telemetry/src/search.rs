@@ -1,7 +1,8 @@
 //! Searches in texts: the column `text`, and what rules out a row before its content is parsed.
 //!
-//! `text` of an observation is its id, name, input and output. `text` of a trace is its id and its name, and
-//! the same four texts of each of its observations. Each text is tested by itself.
+//! `text` of an observation is its id, name, input and output. `text` of a trace is the same four of its own, and
+//! those of each of its observations. Each text is tested by itself, input and output in each of
+//! [`Payload::readings`](perpend_domain::payload::Payload::readings).
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,9 +33,8 @@ pub(super) struct Needle {
 }
 
 impl Needle {
-    /// None where the condition asks for no text that is stored as it was written.
+    /// `None` where the condition has no text, or one of characters that JSON may have to escape.
     pub(super) fn of(condition: &Condition) -> Option<Self> {
-        let is_literal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == ' ';
         let literal = |text: &str| !text.is_empty() && text.chars().all(is_literal);
         match &condition.test {
             Test::MemberText(key, ..) | Test::MemberNumber(key, ..) | Test::MemberIsSet(key)
@@ -83,8 +83,22 @@ impl Needle {
     /// Whether a row with this content, in the form it is stored in, may pass.
     pub(super) fn may_be_in(&self, id: &str, name: &str, content: &str) -> bool {
         let is_in_row = self.is_search && (self.is_in(id) || self.is_in(name));
-        is_in_row || self.is_in(content)
+        is_in_row || self.is_in(content) || has_escaped_literal(content)
     }
+}
+
+const fn is_literal(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ')
+}
+
+/// Whether a character of needles, in either case, may be written as its code in the JSON of a payload. The code of a
+/// backslash counts too: in JSON inside a string, it begins another one.
+fn has_escaped_literal(content: &str) -> bool {
+    content.match_indices("\\u").any(|(at, _)| {
+        let code = content.get(at + 2..at + 6).unwrap_or_default();
+        let code = u32::from_str_radix(code, 16).ok().and_then(char::from_u32);
+        code.is_some_and(|c| c == '\\' || c.to_lowercase().any(is_literal))
+    })
 }
 
 /// A condition on the `text` of a trace, which one of its parts decides.

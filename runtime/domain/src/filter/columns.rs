@@ -234,8 +234,7 @@ pub static RULE_SESSION: &[Column] = &[
     SCORE_BOOLEANS,
 ];
 
-/// What list calls see of a trace. `text` is its id and its name, and the id, name, input and output of each
-/// of its observations.
+/// What list calls see of a trace. `text` is its id, name, input and output, and those of each of its observations.
 pub static TRACES: &[Column] = &[
     Column::new("id", Text).aka(&["ID"]),
     TEXT,

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::{Condition, Filter, Test, TextOp};
+use crate::payload::Payload;
 use crate::time::Timestamp;
 
 /// Something with columns.
@@ -21,7 +22,7 @@ pub enum Cell<'a> {
     /// Text.
     Text(Cow<'a, str>),
     /// Several texts, each tested by itself.
-    Texts(Vec<&'a str>),
+    Texts(Vec<CellText<'a>>),
     /// A number.
     Number(f64),
     /// A truth value.
@@ -32,6 +33,33 @@ pub enum Cell<'a> {
     List(Cow<'a, [String]>),
     /// An object.
     Object(Cow<'a, Map<String, Value>>),
+}
+
+/// One of the texts of [`Cell::Texts`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CellText<'a> {
+    /// Tested as it is.
+    Plain(&'a str),
+    /// Tested as it is written and as it is read: passes where one of [`Payload::readings`] does.
+    Payload(&'a Payload),
+}
+
+impl<'a> CellText<'a> {
+    /// The text as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'a str {
+        match self {
+            Self::Plain(text) => text,
+            Self::Payload(payload) => payload.as_str(),
+        }
+    }
+
+    fn passes(self, mut test: impl FnMut(&str) -> bool) -> bool {
+        match self {
+            Self::Plain(text) => test(text),
+            Self::Payload(payload) => payload.any_reading(test),
+        }
+    }
 }
 
 impl<'a> Cell<'a> {
@@ -45,7 +73,7 @@ impl<'a> Cell<'a> {
         match self {
             Self::Null => true,
             Self::Text(text) => text.is_empty(),
-            Self::Texts(texts) => texts.iter().all(|text| text.is_empty()),
+            Self::Texts(texts) => texts.iter().all(|text| text.as_str().is_empty()),
             _ => false,
         }
     }
@@ -72,7 +100,7 @@ impl<'a> Cell<'a> {
         match self {
             Self::Null => Value::Null,
             Self::Text(text) => json!(text),
-            Self::Texts(texts) => json!(texts),
+            Self::Texts(texts) => texts.iter().map(|text| text.as_str()).collect(),
             Self::Number(number) => json!(number),
             Self::Bool(value) => json!(value),
             Self::Time(at) => json!(at.to_string()),
@@ -224,10 +252,13 @@ impl Test {
             }
             Self::Text(op, value) => match cell {
                 Cell::Texts(texts) => {
-                    let mut each = texts.iter().map(|text| op.holds(text, value));
+                    let any = |op: TextOp| {
+                        let mut texts = texts.iter();
+                        texts.any(|text| text.passes(|text| op.holds(text, value)))
+                    };
                     match op {
-                        TextOp::DoesNotContain => each.all(|holds| holds),
-                        _ => each.any(|holds| holds),
+                        TextOp::DoesNotContain => !any(TextOp::Contains),
+                        op => any(*op),
                     }
                 }
                 _ => cell.as_text().is_some_and(|text| op.holds(text, value)),
@@ -268,9 +299,10 @@ impl Test {
 fn one_of(cell: &Cell<'_>, values: &[String]) -> bool {
     match cell {
         Cell::List(list) => list.iter().any(|element| values.contains(element)),
-        Cell::Texts(texts) => texts
-            .iter()
-            .any(|text| values.iter().any(|value| value == text)),
+        Cell::Texts(texts) => {
+            let is_value = |text: &str| values.iter().any(|value| value == text);
+            texts.iter().any(|text| text.passes(is_value))
+        }
         Cell::Object(members) => members.values().any(|member| match member {
             Value::String(text) => values.contains(text),
             Value::Array(list) => list

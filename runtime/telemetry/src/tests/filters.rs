@@ -36,6 +36,18 @@ fn text() -> impl Strategy<Value = String> {
     one_of(&TEXTS).prop_map(str::to_owned)
 }
 
+/// JSON in which each character is written as its code: as JSON, as a text, and within a string of JSON.
+fn in_codes(text: &str, n: u8) -> Payload {
+    let code = |c: char| format!("\\u{:04x}", u32::from(c));
+    let codes: String = text.chars().map(code).collect();
+    let json = format!("{{\"q\": \"{codes}\"}}");
+    match n % 3 {
+        0 => Payload::Json(json),
+        1 => Payload::Text(json),
+        _ => Payload::from_value(json!({ "arguments": json })),
+    }
+}
+
 fn metadata() -> impl Strategy<Value = Map<String, Value>> {
     let values = [
         json!("a"),
@@ -122,6 +134,9 @@ fn full_span() -> impl Strategy<Value = Observation> {
                 made.called_tools = b.clone().into_iter().collect();
                 made.content.metadata = own;
                 made.content.output = a.clone().map(Payload::Text);
+                if let (Some(text), 1) = (&b, n % 2) {
+                    made.content.input = Some(in_codes(text, n));
+                }
                 made.content.tool_definitions = b.map(|name| json!([{ "name": name }]));
                 made.content.tool_calls = (0..n % 3)
                     .map(|_| ToolCall {
@@ -140,6 +155,7 @@ fn full_span() -> impl Strategy<Value = Observation> {
                 });
                 if let Some(facts) = &mut made.trace {
                     facts.metadata = of_trace;
+                    facts.output.clone_from(&made.content.input);
                 }
                 made
             },

@@ -163,6 +163,106 @@ async fn text_is_found_in_ids_names_inputs_and_outputs_in_any_case_and_script() 
     .await;
 }
 
+/// The traces of the observations and the traces that pass a condition on their text.
+async fn traces_with(
+    store: &crate::testing::Store,
+    project: &ProjectId,
+    operator: &str,
+    text: &str,
+) -> [Vec<TraceId>; 2] {
+    let raw = [json!({"type": "string", "column": "text", "operator": operator, "value": text})];
+    let query = ObservationQuery {
+        filter: Filter::parse(&raw, OBSERVATIONS).unwrap(),
+        ..ObservationQuery::default()
+    };
+    let found = store.telemetry.observations(project, &query).await.unwrap();
+    let found = found.items.into_iter();
+    let of_observations = found.map(|stored| stored.observation.trace_id).collect();
+    let query = TraceQuery {
+        filter: Filter::parse(&raw, TRACES).unwrap(),
+        order: TraceOrder::Id,
+        ascending: true,
+        ..TraceQuery::default()
+    };
+    let found = store.telemetry.traces(project, &query).await.unwrap();
+    let found = found.items.into_iter();
+    [
+        of_observations,
+        found.map(|stored| stored.trace.id).collect(),
+    ]
+}
+
+#[tokio::test]
+async fn text_is_found_as_it_is_read_and_as_it_is_written_however_json_escapes_it() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let inner = json!({ "city": "Zürich \"HB\"" }).to_string();
+        let inputs = [
+            Payload::Text(
+                r#"{"q":"\u4f60\u597d escaped \u0645\u0631\u062d\u0628\u0627"}"#.to_owned(),
+            ),
+            Payload::from_value(json!({
+                "q": "say \"quokka\"\non C:\\temp", "arguments": inner,
+            })),
+            Payload::Json(
+                r#"{"url":"http:\/\/x.example\/a \ud83d\ude42","q":"\u0052ef\u0075nd"}"#.to_owned(),
+            ),
+        ];
+        let spans = inputs.into_iter().zip(1..).map(|(input, trace)| {
+            let mut made = span(trace, 1, None);
+            made.content.input = Some(input);
+            made
+        });
+        let write = store
+            .telemetry
+            .write_batch(&p, batch(spans.collect()), at(0));
+        write.await.unwrap();
+        for (text, n) in [
+            ("你好", 1),
+            ("مرحبا", 1),
+            ("\\u4f60", 1),
+            ("SAY \"quokka\"\non C:\\Temp", 2),
+            ("say \\\"quokka", 2),
+            ("zürich \"hb\"", 2),
+            ("HTTP://x.example/a 🙂", 3),
+            ("x.example\\/a", 3),
+            ("refund", 3),
+        ] {
+            let expected = vec![trace_id(n)];
+            let found = traces_with(&store, &p, "matches", text).await;
+            assert_eq!(found, [expected.clone(), expected], "{text}");
+        }
+        let found = traces_with(&store, &p, "starts with", "{\"q\":\"你").await;
+        assert_eq!(found, [vec![trace_id(1)], vec![trace_id(1)]]);
+        let [_, found] = traces_with(&store, &p, "does not contain", "Refund").await;
+        assert_eq!(found, [trace_id(1), trace_id(2)]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_trace_is_found_by_an_input_and_an_output_of_its_own() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let mut told = span(1, 1, None);
+        told.trace = Some(Box::new(TraceFacts {
+            input: Some(Payload::Text("Who is it?".to_owned())),
+            output: Some(Payload::from_value(json!(["A \"quokka\"."]))),
+            ..TraceFacts::default()
+        }));
+        let spans = vec![told, span(2, 1, None)];
+        let write = store.telemetry.write_batch(&p, batch(spans), at(0));
+        write.await.unwrap();
+        for text in ["who is", "a \"QUOKKA\"", "\\\"quokka"] {
+            let found = traces_with(&store, &p, "matches", text).await;
+            assert_eq!(found, [vec![], vec![trace_id(1)]], "{text}");
+        }
+        let [_, found] = traces_with(&store, &p, "does not contain", "A \"quokka").await;
+        assert_eq!(found, [trace_id(2)]);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_trace_is_found_by_texts_of_different_parts_and_left_out_by_any() {
     on_each_database(|store| async move {
