@@ -93,7 +93,7 @@ fn trace_of(score: &Score) -> Option<&TraceId> {
 }
 
 fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
-    let preview = |value: Option<&Payload>| Preview::of(value?.as_str(), wanted.sought);
+    let preview = |value: Option<&Payload>| Preview::of_payload(value?, wanted.sought);
     let text = |value: &Option<String>| value.as_deref().map(Text::from);
     let [_, _, n_warnings, n_errors] = trace.n_by_level;
     TraceLine {
@@ -135,6 +135,6 @@ fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
 
 /// How a value begins, on one line.
 pub(super) fn beginning(value: &Payload) -> Option<Text> {
-    let said = perpend_ui::beginning(value.as_str());
+    let said = perpend_ui::beginning(value);
     (!said.is_empty()).then(|| Text::from(said))
 }

@@ -1,5 +1,7 @@
 //! The steps of a trace that contain a text.
 
+use std::borrow::Cow;
+
 use askama::Template;
 use perpend_domain::observation::Observation;
 
@@ -51,8 +53,11 @@ impl Hit {
     #[must_use]
     pub fn of(step: &Observation, text: &str) -> Self {
         let content = &step.content;
+        // As a reader sees it, where the text is in that too.
         let payload = |value: &Option<perpend_domain::payload::Payload>| {
-            value.as_ref().map(|value| value.as_str().to_owned())
+            let readings = value.as_ref()?.readings(usize::MAX);
+            let found = readings.filter(|whole| first(whole, text).is_some()).last();
+            found.map(Cow::into_owned)
         };
         let parts = [
             ("id", Some(step.id.to_string())),

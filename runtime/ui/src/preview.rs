@@ -1,5 +1,7 @@
 //! What a value says, on one line of a list.
 
+use perpend_domain::payload::Payload;
+
 use crate::Text;
 use perpend_words::first;
 
@@ -11,6 +13,8 @@ const BEGINNING: usize = 200;
 const BEFORE: usize = 24;
 /// Bytes in which it is looked for.
 const SEARCHED: usize = 8 * 1024;
+/// Bytes of a payload that are decoded: what is shown behind a place at the end of those.
+const DECODED: usize = SEARCHED + 512;
 /// Texts that are looked for.
 const MAX_SOUGHT: usize = 5;
 
@@ -26,15 +30,8 @@ impl Preview {
     /// What stands around the first of these texts that is in the value, else its beginning; nothing of an empty value.
     #[must_use]
     pub fn of(value: &str, sought: &[&str]) -> Option<Self> {
-        let searched = value
-            .get(..value.floor_char_boundary(SEARCHED))
-            .unwrap_or(value);
-        let place = sought
-            .iter()
-            .take(MAX_SOUGHT)
-            .find_map(|text| first(searched, text));
-        let Some((from, to)) = place else {
-            let before = beginning(value);
+        let Some((from, to)) = place(value, sought) else {
+            let before = first_words(value);
             return (!before.is_empty()).then(|| Self {
                 before: Text::from(before),
                 found: Text::default(),
@@ -54,14 +51,36 @@ impl Preview {
         })
     }
 
+    /// The same of a payload, with the strings of its JSON decoded as far as one of the texts is still found.
+    #[must_use]
+    pub fn of_payload(value: &Payload, sought: &[&str]) -> Option<Self> {
+        let found = value
+            .readings(DECODED)
+            .filter(|text| place(text, sought).is_some())
+            .last();
+        let shown = found.unwrap_or_else(|| value.decoded(DECODED));
+        Self::of(&shown, sought)
+    }
+
     pub(crate) fn is_found(&self) -> bool {
         !self.found.is_empty()
     }
 }
 
-/// How a text begins, its words apart by one space.
+/// Where the first of these texts is that is found.
+fn place(value: &str, sought: &[&str]) -> Option<(usize, usize)> {
+    let searched = value.get(..value.floor_char_boundary(SEARCHED));
+    let mut sought = sought.iter().take(MAX_SOUGHT);
+    sought.find_map(|text| first(searched.unwrap_or(value), text))
+}
+
+/// How a payload begins, with the strings of its JSON decoded, and its words apart by one space.
 #[must_use]
-pub fn beginning(text: &str) -> String {
+pub fn beginning(value: &Payload) -> String {
+    first_words(&value.decoded(DECODED))
+}
+
+fn first_words(text: &str) -> String {
     let mut words = String::new();
     for word in text.split_whitespace() {
         if !words.is_empty() {
@@ -112,5 +131,30 @@ mod tests {
             ])
         );
         assert_eq!(said("A refund", &["refund"]), parts(["A ", "refund", ""]));
+    }
+
+    #[test]
+    fn a_preview_of_json_has_its_characters_and_marks_what_is_found_as_written_too() {
+        let escaped = r#"{"q":"\u4f60\u597d \u00c4pfel","args":"{\"a\":\"\\n\"}"}"#;
+        let said = |value: Payload, sought: &[&str]| {
+            let said = Preview::of_payload(&value, sought)?;
+            Some([said.before, said.found, said.behind].map(|part| part.raw().to_owned()))
+        };
+        for payload in [Payload::Json, Payload::Text] {
+            let said = |sought: &[&str]| said(payload(escaped.to_owned()), sought);
+            let begins = "{\"q\":\"你好 Äpfel\",\"args\":\"{\"a\":\" \"}\"}";
+            assert_eq!(said(&[]), parts([begins, "", ""]));
+            assert_eq!(said(&["nothing"]), parts([begins, "", ""]));
+            let behind = "\",\"args\":\"{\"a\":\"\n\"}\"}";
+            let found = parts(["{\"q\":\"你好 ", "Äpfel", behind]);
+            assert_eq!(said(&["nothing", "äpfel"]), found);
+            let before = "…你好 Äpfel\",\"args\":\"{\"a\":\"";
+            assert_eq!(said(&["\n"]), parts([before, "\n", "\"}\"}"]));
+            assert_eq!(said(&["\\n"]).unwrap()[1], "\\n");
+            assert_eq!(said(&["u4f60"]).unwrap()[1], "u4f60");
+        }
+        let long = format!("[\"\\u4f60{}\"]", "\\n".repeat(1_000_000));
+        let said = said(Payload::Text(long), &["你"]);
+        assert_eq!(said.unwrap()[..2], ["[\"", "你"]);
     }
 }

@@ -5,6 +5,7 @@
 use axum::http::Method;
 use perpend_it::{TestApp, Trace};
 use perpend_server::client::{Answer, Client};
+use perpend_ui::encode;
 use serde_json::{Value, json};
 
 /// What browsers send with a form.
@@ -233,6 +234,56 @@ async fn a_filter_finds_what_was_said_in_any_step_and_a_faulty_term_is_named() {
     assert!(page.contains("latency"), "{page}");
     let none = visitor.page("/traces?q=userId%3Anobody").await;
     assert!(none.contains("No trace fits these conditions"), "{none}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_text_is_found_and_shown_as_it_is_read_however_json_escapes_it() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let escaped =
+        r#"{"q":"\u4f60\u597d escaped \u0645\u0631\u062d\u0628\u0627 \/ say \"quokka\""}"#;
+    let trace = Trace::new(1, "escaped").attribute("perpend.observation.input", escaped);
+    app.ingest(&trace).await.unwrap();
+    let own = json!({ "batch": [{
+        "id": "e1", "type": "trace-create", "timestamp": "2026-03-01T10:00:00.000Z",
+        "body": { "id": "own", "name": "own output", "output": "The wombat is asleep." },
+    }] });
+    let sent = app.client.json(Method::POST, "/api/public/ingestion", &own);
+    assert_eq!(sent.await.unwrap().status, 207);
+    let list = visitor.page("/traces").await;
+    assert!(
+        list.contains("你好 escaped مرحبا / say ") && !list.contains("u4f60"),
+        "{list}"
+    );
+    for (text, marked, found) in [
+        ("你好", "你好", "escaped"),
+        ("مرحبا", "مرحبا", "escaped"),
+        ("say \"QUOKKA\"", "say &#34;quokka&#34;", "escaped"),
+        ("\\u4f60", "\\u4f60", "escaped"),
+        ("wombat", "wombat", "own output"),
+    ] {
+        let word = encode(&json!(text).to_string());
+        let page = visitor.page(&format!("/traces?q={word}")).await;
+        assert_eq!(rows(&page), [found], "{text}");
+        let mark = format!("<mark>{marked}</mark>");
+        assert!(page.contains(&mark), "{text}: {page}");
+        if found == "escaped" {
+            let path = format!("/traces/{}/find?q={}", trace.id, encode(text));
+            let page = visitor.page(&path).await;
+            assert!(page.contains(&mark) && page.contains("1 step"), "{page}");
+        }
+    }
+    let filter = json!([{
+        "type": "string", "column": "input", "operator": "contains", "value": "你好 escaped",
+    }]);
+    let path = format!(
+        "/api/public/v2/observations?fields=io&filter={}",
+        encode(&filter.to_string())
+    );
+    let found = app.client.get(&path).await.unwrap().json();
+    assert_eq!(found["data"].as_array().unwrap().len(), 1, "{found}");
+    assert_eq!(found["data"][0]["input"], escaped, "as it was sent");
     app.stop().await.unwrap();
 }
 
