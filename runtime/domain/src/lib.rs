@@ -21,6 +21,7 @@ pub mod facets;
 mod failure;
 pub mod filter;
 pub mod fold;
+pub mod found;
 pub mod identity;
 pub mod ids;
 pub mod issue;

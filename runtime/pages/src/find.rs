@@ -1,11 +1,15 @@
 //! `GET P/traces/{trace}/find`: the steps of a trace that contain a text.
 
+use std::time::Duration;
+
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, Test, TextOp, find};
-use perpend_domain::telemetry::ObservationQuery;
-use perpend_ui::{FindPage, Hit, Section, Text};
+use perpend_domain::found::{FindCursor, FoundPart, Sought};
+use perpend_domain::ids::ObservationId;
+use perpend_domain::time::Timestamp;
+use perpend_telemetry::FindQuery;
+use perpend_ui::{FindInput, FindPage, Section, Text};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -16,17 +20,32 @@ use crate::state::App;
 use crate::trace::OfTrace;
 use crate::viewer::Viewer;
 
-/// Steps that are shown.
-const HITS: u32 = 100;
-/// Steps that are looked through.
-const MAX_TESTED: u64 = 20_000;
-/// A longer text is not looked for.
+/// Hits of one part.
+const HITS: usize = 100;
+/// How long one part is searched.
+const TIME: Duration = Duration::from_secs(2);
+/// Only the beginning of a longer text is searched for.
 const MAX_TEXT: usize = 1_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Asked {
     q: String,
+    after: String,
+}
+
+/// What is searched for, as it was typed.
+pub(super) fn text(typed: &str) -> String {
+    typed.trim().chars().take(MAX_TEXT).collect()
+}
+
+/// The hits up to a place in a search, and the place; none for what is no such place.
+fn place(raw: &str) -> Option<(u64, FindCursor)> {
+    let (n_hits, place) = raw.split_once('.')?;
+    let n_hits: u32 = n_hits.parse().ok()?;
+    let (start, id) = place.split_once('.')?;
+    let start = Timestamp::from_micros(start.parse().ok()?);
+    Some((n_hits.into(), (start, ObservationId::new(id).ok()?)))
 }
 
 pub(super) async fn show(
@@ -39,42 +58,48 @@ pub(super) async fn show(
     let telemetry = &app.store.telemetry;
     let stored = telemetry.trace(&viewer.project, &id, false).await?;
     let stored = stored.ok_or_else(unknown)?;
-    let text: String = asked.q.trim().chars().take(MAX_TEXT).collect();
-    let mut hits = Vec::new();
-    let (mut has_more, mut is_partial) = (false, false);
-    if !text.is_empty() {
-        let condition = |column, test| Condition {
-            column: find(OBSERVATIONS, column),
-            test,
-        };
-        let query = ObservationQuery {
-            filter: Filter {
-                conditions: vec![
-                    condition("traceId", Test::Text(TextOp::Equal, id.to_string())),
-                    condition("text", Test::Text(TextOp::MatchesAnyCase, text.clone())),
-                ],
-            },
-            limit: HITS,
-            with_content: true,
-            without_records: true,
-            max_tested: MAX_TESTED,
-            ..ObservationQuery::default()
-        };
-        let found = telemetry.observations(&viewer.project, &query).await?;
-        has_more = found.has_more;
-        is_partial = found.given_up_at.is_some();
-        let steps = found.items.iter().rev();
-        hits = steps
-            .map(|stored| Hit::of(&stored.observation, &text))
-            .collect();
-    }
-    let view = FindPage {
+    let text = text(&asked.q);
+    let (n_before, after) = match place(&asked.after) {
+        Some((n_before, after)) => (n_before, Some(after)),
+        None => (0, None),
+    };
+    let part = match Sought::new(&text) {
+        Some(sought) => {
+            let query = FindQuery {
+                sought,
+                after,
+                limit: HITS,
+                time: TIME,
+            };
+            let found = telemetry
+                .find_in_trace(&viewer.project, &id, &query)
+                .await?;
+            found.ok_or_else(unknown)?
+        }
+        None => FoundPart::default(),
+    };
+    let view = FindPage::new(FindInput {
         shell: viewer.shell(Section::Traces),
         trace: (id.to_string(), stored.trace.name.as_deref().map(Text::from)),
         text,
-        hits,
-        has_more,
-        is_partial,
-    };
+        n_before,
+        part,
+    });
     page(StatusCode::OK, &view)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_as_it_is_written_and_what_is_none_begins_anew() {
+        let id = ObservationId::new("a.b c").unwrap();
+        let at = Timestamp::from_micros(1_760_000_000_000_000);
+        let read = place("112.1760000000000000.a.b c");
+        assert_eq!(read, Some((112, (at, id))));
+        for raw in ["", "1", "1.2", "-1.2.a", "1.x.a", "1.2."] {
+            assert_eq!(place(raw), None, "{raw}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use perpend_domain::observation::Level;
 use perpend_outline::{Folds, Mark, Outline, View};
 use perpend_ui::{Aspect, Form, Kept, Looking, Neighbours, WINDOW};
 
-use crate::within;
+use crate::{find, within};
 
 /// The parameters of an address. Unknown ones are passed over, and so are those that only the script of the page writes
 /// where they cannot be read.
@@ -72,6 +72,10 @@ impl Look {
                         list,
                         ..Neighbours::default()
                     });
+                }
+                "find" => {
+                    let text = find::text(text);
+                    look.looking.find = (!text.is_empty()).then_some(text);
                 }
                 "t0" => from = Some(number(text)),
                 "t1" => to = Some(number(text)),
@@ -180,6 +184,13 @@ impl<'o> Looked<'o> {
     /// The page that looks in the same way at a step.
     pub(super) fn address(&self, step: &str) -> String {
         Kept::new(Some(step), &self.folds).address(&self.looking)
+    }
+
+    /// Whether the selected step has a line: its level may leave it out.
+    pub(super) fn shows_selected(&self) -> bool {
+        let line = |row: usize| self.view.window(self.view.index_of(row)?, 1).first();
+        let is_own = |row: usize| line(row).is_some_and(|line| line.row as usize == row);
+        self.selected.is_some_and(is_own)
     }
 
     /// The observations in the window.

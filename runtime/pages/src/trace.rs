@@ -195,8 +195,8 @@ pub(super) async fn rows(
     page(StatusCode::OK, &view)
 }
 
-/// `GET P/_/traces/{trace}/seek`: the window around the next error after, or before, a step; nothing (204) when there
-/// is none.
+/// `GET P/_/traces/{trace}/seek`: the window around a step, or around the next error after, or before, one; nothing (204)
+/// when there is none.
 pub(super) async fn seek(
     State(app): State<App>,
     viewer: Viewer,
@@ -205,15 +205,20 @@ pub(super) async fn seek(
 ) -> Result<Response, Problem> {
     let id = of.id()?;
     let look = Look::new(query.as_deref());
-    if look.what.as_deref() != Some("error") {
-        return Err(Problem::not_found("search"));
-    }
     let outline = outline(&app, &viewer, &id).await?;
     let from = look.from.as_deref().and_then(|step| outline.find(step));
-    let Some(found) = outline.next_error(from, look.is_backwards) else {
+    let found = match look.what.as_deref() {
+        Some("error") => outline.next_error(from, look.is_backwards),
+        Some("step") => from,
+        _ => return Err(Problem::not_found("search")),
+    };
+    let Some(found) = found else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     let looked = look.reveal(&outline, found);
+    if !looked.shows_selected() {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     let n_scores = score_counts(&app, &viewer, &id, &looked).await?;
     let view = RowsPage::new(&rows_of(&looked, &n_scores, true));
     page(StatusCode::OK, &view)

@@ -19,6 +19,7 @@ mod changed;
 mod contents;
 mod events;
 pub mod experiments;
+mod find;
 mod gathered;
 mod marking;
 pub mod media;
@@ -62,6 +63,7 @@ use perpend_domain::ids::ProjectId;
 use perpend_sql::{Error, Pool};
 
 use cells::{ObservationCells, TraceCells, is_about};
+pub use find::FindQuery;
 pub use places::{Bounds, Figure, Places, TestedTraces, TraceCursor, TracesFrom};
 pub use prepare::{Prepared, Preparing, Serialised};
 use queue::Writer;

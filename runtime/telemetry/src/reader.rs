@@ -3,9 +3,11 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use perpend_domain::found::FindCursor;
 use perpend_domain::ids::{ProjectId, TraceId};
 
 use super::block;
+use super::rollup::IS_STEP;
 use super::row::{OwnRow, READ_OWN, READ_TRACE, TraceRow};
 use crate::{Error, Telemetry};
 use perpend_domain::telemetry::{OfTrace, StoredObservation};
@@ -50,7 +52,12 @@ impl TraceReader {
     /// Whether all parts were read.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.left.is_empty() && self.rows.is_empty()
+        self.n_left() == 0
+    }
+
+    /// Observations that were not handed out yet.
+    pub(super) fn n_left(&self) -> usize {
+        self.left.len() + self.rows.len()
     }
 }
 
@@ -64,13 +71,7 @@ impl Telemetry {
         project: &ProjectId,
         trace: &TraceId,
     ) -> Result<Option<TraceReader>, Error> {
-        let Some(tenant) = self.tenant(project).await? else {
-            return Ok(None);
-        };
-        let sql =
-            format!("SELECT {READ_TRACE} FROM traces t WHERE t.tenant = $1 AND t.trace_id = $2");
-        let found = query(sql).bind(tenant).bind(trace.as_str());
-        let Some(of) = found.fetch_optional::<TraceRow>(&self.pool).await? else {
+        let Some(of) = self.read_row(project, trace).await? else {
             return Ok(None);
         };
         let sql = "SELECT seq FROM observations WHERE trace = $1 ORDER BY started_at, id";
@@ -84,6 +85,63 @@ impl Telemetry {
             left: left.into(),
             rows: VecDeque::new(),
         }))
+    }
+
+    /// The same behind a place and without the record of the trace, which is no step; and how many steps the trace has.
+    pub(super) async fn read_steps(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        after: Option<&FindCursor>,
+    ) -> Result<Option<(TraceReader, usize)>, Error> {
+        let Some(of) = self.read_row(project, trace).await? else {
+            return Ok(None);
+        };
+        let steps = format!("FROM observations o WHERE o.trace = $1 AND {IS_STEP}");
+        let order = "ORDER BY o.started_at, o.id";
+        let (left, n_before): (Vec<i64>, i64) = match after {
+            None => {
+                let all = query_scalar(format!("SELECT o.seq {steps} {order}"));
+                (all.bind(of.number).fetch_all(&self.pool).await?, 0)
+            }
+            Some((start, id)) => {
+                let place = "(o.started_at, o.id)";
+                let bound = |sql: String| {
+                    let query = query_scalar(sql).bind(of.number);
+                    query.bind(start.as_micros()).bind(id.as_str())
+                };
+                let left = bound(format!(
+                    "SELECT o.seq {steps} AND {place} > ($2, $3) {order}"
+                ));
+                let before = bound(format!("SELECT COUNT(*) {steps} AND {place} <= ($2, $3)"));
+                (
+                    left.fetch_all(&self.pool).await?,
+                    before.fetch_one(&self.pool).await?,
+                )
+            }
+        };
+        let n_steps = left.len() + usize::try_from(n_before).unwrap_or_default();
+        let reader = TraceReader {
+            trace: trace.clone(),
+            of_trace: Arc::new(of.of_trace()?),
+            left: left.into(),
+            rows: VecDeque::new(),
+        };
+        Ok(Some((reader, n_steps)))
+    }
+
+    async fn read_row(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+    ) -> Result<Option<TraceRow>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(None);
+        };
+        let sql =
+            format!("SELECT {READ_TRACE} FROM traces t WHERE t.tenant = $1 AND t.trace_id = $2");
+        let found = query(sql).bind(tenant).bind(trace.as_str());
+        found.fetch_optional::<TraceRow>(&self.pool).await
     }
 
     /// The next observations, with content; none at the end.

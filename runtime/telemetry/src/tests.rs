@@ -6,6 +6,7 @@ mod counts;
 mod costs;
 mod facets;
 mod filters;
+mod find;
 mod groups;
 mod logs;
 mod long;

@@ -258,23 +258,29 @@ async function toggle(row) {
   fill();
 }
 
-async function seekError(back) {
+/** Goes to the row that the server finds. */
+async function seek(query, none) {
   asked = null;
-  const from = rowAt(current)?.dataset.step ?? "";
-  const html = await askPart(rowsSlot, address("seek", `what=error&from=${from}${back ? "&back" : ""}`));
+  const html = await askPart(rowsSlot, address("seek", query));
   if (html === undefined) return;
   if (html === null) {
-    noteFailure(steps, () => seekError(back));
+    noteFailure(steps, () => seek(query, none));
     return;
   }
-  if (html === "") {
-    said.textContent = back ? "No earlier error" : "No further error";
-    return;
-  }
-  const part = put(html, "instead");
-  if (!part || part.dataset.selected === undefined) return;
+  const part = html && put(html, "instead");
+  if (!part || part.dataset.selected === undefined) return say(none);
   const found = await go(Number(part.dataset.selected));
   if (found) select(found, "pass");
+}
+
+function seekError(back) {
+  const from = rowAt(current)?.dataset.step ?? "";
+  seek(`what=error&from=${from}${back ? "&back" : ""}`, back ? "No earlier error" : "No further error");
+}
+
+async function seekStep(id) {
+  if (id) seek(`what=step&from=${id}`, "The next hit is on a step that this level leaves out");
+  else select(await go(-1) ?? ofTrace, "pass");
 }
 
 async function step(by) {
@@ -361,7 +367,7 @@ function encode(id) {
 
 /** How the trace is looked at, apart from what is selected and folded: another way is another page. */
 function looking(query) {
-  return ["v", "min", "t0", "t1"].map((name) => query.get(name) ?? "").join("&");
+  return ["v", "min", "t0", "t1", "find"].map((name) => query.get(name) ?? "").join("&");
 }
 
 const looksAt = looking(new URLSearchParams(location.search));
@@ -375,7 +381,7 @@ async function onBack() {
   selected = encode(query.get("observation") ?? "");
   const folds = new URLSearchParams();
   for (const [name, value] of query) {
-    if (/^(fold|open)(-run)?$|^(group|v|min|t0|t1|in)$|^as[.]/.test(name)) folds.append(name, value);
+    if (/^(fold|open)(-run)?$|^(group|v|min|t0|t1|in|find)$|^as[.]/.test(name)) folds.append(name, value);
   }
   rest = folds.size ? `&${folds}` : "";
   asked = null;
@@ -413,6 +419,7 @@ if (document.documentElement.dataset.keys !== "off") document.addEventListener("
 grid.addEventListener("scroll", () => grid.scrollTop !== lastTop && requestAnimationFrame(fill), { passive: true });
 addEventListener("resize", () => { layout(); fill(); });
 addEventListener("popstate", onBack);
+addEventListener("perpend:step", (event) => seekStep(event.detail));
 map.addEventListener("click", (event) => {
   const frame = map.getBoundingClientRect();
   grid.scrollTop = ((event.clientX - frame.left) / frame.width) * count * height() - grid.clientHeight / 2;

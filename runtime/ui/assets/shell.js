@@ -97,6 +97,26 @@ async function askHtml(address) {
   return answer?.ok && !answer.redirected ? answer.text().catch(() => null) : null;
 }
 
+/** Marks a text, given in lower case, in what is shown, where browsers can; answers its places. */
+function highlight(name, root, wanted) {
+  const ranges = [];
+  if (!globalThis.CSS?.highlights || typeof Highlight === "undefined") return ranges;
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node && ranges.length < 1000; node = walker.nextNode()) {
+    const whole = node.data.toLowerCase();
+    // Letters of another length in the other case would move what is behind them.
+    if (whole.length !== node.data.length) continue;
+    for (let at = whole.indexOf(wanted); at >= 0; at = whole.indexOf(wanted, at + wanted.length)) {
+      const range = new Range();
+      range.setStart(node, at);
+      range.setEnd(node, at + wanted.length);
+      ranges.push(range);
+    }
+  }
+  CSS.highlights.set(name, new Highlight(...ranges));
+  return ranges;
+}
+
 /** A page from its markup. */
 function pageOf(html) {
   return new DOMParser().parseFromString(html, "text/html");

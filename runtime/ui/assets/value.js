@@ -93,25 +93,6 @@ async function again(place, link) {
 
 // Find
 
-/** Marks what is shown of the text, where browsers can. */
-function mark(section, wanted) {
-  if (!globalThis.CSS?.highlights || typeof Highlight === "undefined") return;
-  const ranges = [];
-  const walker = document.createTreeWalker(section.querySelector(".node-body") ?? section, NodeFilter.SHOW_TEXT);
-  for (let node = walker.nextNode(); node && ranges.length < 1000; node = walker.nextNode()) {
-    const whole = node.data.toLowerCase();
-    // Letters of another length in the other case would move what is behind them.
-    if (whole.length !== node.data.length) continue;
-    for (let at = whole.indexOf(wanted); at >= 0; at = whole.indexOf(wanted, at + wanted.length)) {
-      const range = new Range();
-      range.setStart(node, at);
-      range.setEnd(node, at + wanted.length);
-      ranges.push(range);
-    }
-  }
-  CSS.highlights.set("found", new Highlight(...ranges));
-}
-
 async function onSubmit(event) {
   const asked = event.target.closest(".finder form");
   if (!asked) return;
@@ -129,7 +110,8 @@ async function onSubmit(event) {
   asked.parentElement.querySelector(".found-here").replaceChildren(places);
   places.focus();
   const wanted = query.get("find").trim().toLowerCase();
-  if (wanted) mark(asked.closest(".value"), wanted);
+  const section = asked.closest(".value");
+  if (wanted) highlight("found", section.querySelector(".node-body") ?? section, wanted);
 }
 
 /** Finds in the value that has the keyboard; a second time, the browser finds in the page. */

@@ -1,11 +1,10 @@
-//! A text that was found in a longer one, with what stands around it.
+//! A text that was found in a longer one, with what is around it.
+
+use perpend_domain::found::Excerpt;
 
 use crate::Text;
 
-/// Characters shown before and behind.
-const AROUND: usize = 80;
-
-/// A text that was found, with what stands around it.
+/// A text that was found, with what is around it.
 #[derive(Clone, Debug)]
 pub(crate) struct Around {
     pub(crate) before: Text,
@@ -14,18 +13,18 @@ pub(crate) struct Around {
 }
 
 impl Around {
-    /// What stands between these bytes of a text, and around them.
-    pub(crate) fn of(whole: &str, (from, to): (usize, usize)) -> Self {
-        let before = whole.get(..from).unwrap_or_default();
-        let behind = whole.get(to..).unwrap_or_default();
-        let start = before.char_indices().rev().nth(AROUND - 1);
-        let start = start.map_or(0, |(at, _)| at);
-        let end = behind.char_indices().nth(AROUND);
-        let end = end.map_or(behind.len(), |(at, _)| at);
+    /// What is between these bytes of a text, and around them.
+    pub(crate) fn of(whole: &str, found: (usize, usize)) -> Self {
+        Excerpt::of(whole, found).into()
+    }
+}
+
+impl From<Excerpt> for Around {
+    fn from(excerpt: Excerpt) -> Self {
         Self {
-            before: Text::from(before.get(start..).unwrap_or_default()),
-            found: Text::from(whole.get(from..to).unwrap_or_default()),
-            behind: Text::from(behind.get(..end).unwrap_or_default()),
+            before: Text::from(excerpt.before),
+            found: Text::from(excerpt.found),
+            behind: Text::from(excerpt.behind),
         }
     }
 }

@@ -68,6 +68,8 @@ pub struct Looking {
     pub forms: Forms,
     /// The list it was opened from.
     pub within: Option<Neighbours>,
+    /// What is searched for in it.
+    pub find: Option<String>,
 }
 
 /// The list that a trace was opened from, and the traces beside it there.
@@ -115,6 +117,7 @@ impl Looking {
         let forms = self.forms.pairs();
         pairs.extend(forms.map(|(name, form)| (name, form.to_owned())));
         pairs.extend(self.within.iter().map(|within| ("in", within.list.clone())));
+        pairs.extend(self.find.iter().map(|text| ("find", text.clone())));
         pairs
     }
 }
@@ -186,6 +189,8 @@ pub(crate) struct Head {
     /// The address of the list of traces, and of the search in this one.
     pub(crate) list: String,
     pub(crate) find: String,
+    /// What is searched for.
+    pub(crate) sought: Option<Search>,
     /// The comparison with another trace, which is asked for there.
     pub(crate) compare: String,
     /// The traces beside it in the list it was opened from.
@@ -218,6 +223,15 @@ pub struct HeadInput {
     pub may_mark: bool,
     /// A form that was not accepted.
     pub tried: Tried,
+}
+
+/// A search in the trace.
+#[derive(Debug)]
+pub(crate) struct Search {
+    pub(crate) text: Text,
+    /// The page with all hits, and this page without the search.
+    pub(crate) all: String,
+    pub(crate) end: String,
 }
 
 /// A word under the title, leading to the list of its like.
@@ -257,6 +271,15 @@ impl Head {
             is_current: *min == looking.min,
         });
         let traces = format!("{base}/traces");
+        let find = format!("{traces}/{}/find", segment(trace.id.as_str()));
+        let sought = looking.find.as_deref().map(|text| Search {
+            text: Text::from(text),
+            all: format!("{find}?q={}", encode(text)),
+            end: at(&Looking {
+                find: None,
+                ..looking.clone()
+            }),
+        });
         let within = looking.within.clone();
         let kept_list = within
             .iter()
@@ -265,7 +288,8 @@ impl Head {
         Self {
             id: trace.id.to_string(),
             name: trace.name.as_deref().map(Text::from),
-            find: format!("{traces}/{}/find", segment(trace.id.as_str())),
+            find,
+            sought,
             bookmarks: format!("{base}/bookmarks"),
             tagging: format!("{traces}/{}", segment(trace.id.as_str())),
             compare: format!("{traces}/compare?a={id}{}", kept_list.collect::<String>()),

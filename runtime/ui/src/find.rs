@@ -1,130 +1,151 @@
 //! The steps of a trace that contain a text.
 
-use std::borrow::Cow;
-
 use askama::Template;
-use perpend_domain::observation::Observation;
+use perpend_domain::found::{FindCursor, FoundPart, Hit, Place};
+use perpend_words::{clock, count, kind_word, many};
 
 use crate::address::{encode, segment};
-use perpend_words::{clock, count, first};
-
 use crate::around::Around;
 use crate::{Shell, Text};
 
-/// The steps of a trace that contain a text.
-#[derive(Clone, Debug, Template)]
+/// The steps of a trace that contain a text: one part of the search, and the way to the next one.
+#[derive(Debug, Template)]
 #[template(path = "find.html")]
 pub struct FindPage {
+    shell: Shell,
+    name: Option<Text>,
+    /// The address of the trace.
+    trace: String,
+    text: String,
+    hits: Vec<Row>,
+    /// Hits of earlier parts.
+    n_before: u64,
+    /// Whether the trace itself is the first hit.
+    has_trace: bool,
+    /// `30,000 of 50,000 steps searched`, where some are left.
+    searched: Option<String>,
+    /// The next part.
+    next: Option<String>,
+}
+
+/// What a page of a search is made from.
+#[derive(Debug)]
+pub struct FindInput {
     /// Around the page.
     pub shell: Shell,
     /// The trace, by its id and its name.
     pub trace: (String, Option<Text>),
-    /// What was looked for.
+    /// The text; nothing is searched when it is empty.
     pub text: String,
-    /// Steps that hold it, in the order of their start.
-    pub hits: Vec<Hit>,
-    /// There are more.
-    pub has_more: bool,
-    /// Only the last steps of the trace were looked through.
-    pub is_partial: bool,
+    /// Hits of earlier parts.
+    pub n_before: u64,
+    /// This part.
+    pub part: FoundPart,
 }
 
-/// A step that holds the text.
-#[derive(Clone, Debug)]
-pub struct Hit {
-    id: String,
+/// A hit as it is shown.
+#[derive(Debug)]
+struct Row {
+    /// The id of the step, encoded; empty for the trace itself.
+    step: String,
+    href: String,
     kind: &'static str,
-    name: Text,
-    at: String,
-    places: Vec<Place>,
+    name: Option<Text>,
+    at: Option<String>,
+    /// Each with its part, and how often the text occurs there again.
+    places: Vec<(&'static str, Around, String)>,
 }
 
-/// One part of a step or of a trace that holds the text, with what stands around its first occurrence.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) part: &'static str,
-    pub(crate) around: Around,
-    /// How often it stands there.
-    n: usize,
-}
-
-impl Hit {
-    /// Where a step holds the text, in any case.
-    #[must_use]
-    pub fn of(step: &Observation, text: &str) -> Self {
-        let content = &step.content;
-        // As a reader sees it, where the text is in that too.
-        let payload = |value: &Option<perpend_domain::payload::Payload>| {
-            let readings = value.as_ref()?.readings(usize::MAX);
-            let found = readings.filter(|whole| first(whole, text).is_some()).last();
-            found.map(Cow::into_owned)
+impl Row {
+    fn new(hit: Hit, trace: &str, text: &str) -> Self {
+        let find = encode(text);
+        let places = hit.places.into_iter();
+        let shown = |place: Place| {
+            let more = match place.n {
+                0 | 1 => String::new(),
+                n => format!("and {} more", count(n - 1)),
+            };
+            (place.part.as_str(), Around::from(place.excerpt), more)
         };
-        let parts = [
-            ("id", Some(step.id.to_string())),
-            ("name", Some(step.name.clone())),
-            ("input", payload(&content.input)),
-            ("output", payload(&content.output)),
-        ];
-        let places = parts
-            .into_iter()
-            .filter_map(|(part, whole)| Place::of(part, &whole?, text));
-        Self {
-            id: step.id.to_string(),
-            kind: perpend_words::kind_word(step.kind),
-            name: Text::from(step.name.as_str()),
-            at: clock(step.start),
-            places: places.collect(),
+        let places = places.map(shown).collect();
+        match hit.step {
+            Some(step) => {
+                let id = encode(step.id.as_str());
+                Self {
+                    href: format!("{trace}?observation={id}&find={find}"),
+                    step: id,
+                    kind: kind_word(step.kind),
+                    name: Some(Text::from(step.name)),
+                    at: Some(clock(step.start)),
+                    places,
+                }
+            }
+            None => Self {
+                href: format!("{trace}?trace&find={find}"),
+                step: String::new(),
+                kind: "trace",
+                name: None,
+                at: None,
+                places,
+            },
         }
-    }
-}
-
-impl Place {
-    pub(crate) fn of(part: &'static str, whole: &str, text: &str) -> Option<Self> {
-        let found = first(whole, text)?;
-        Some(Self {
-            part,
-            around: Around::of(whole, found),
-            n: whole.to_lowercase().matches(&text.to_lowercase()).count(),
-        })
-    }
-
-    pub(crate) fn more(&self) -> usize {
-        self.n.saturating_sub(1)
     }
 }
 
 impl FindPage {
-    pub(crate) fn trace_href(&self) -> String {
-        format!("{}/traces/{}", self.shell.base(), segment(&self.trace.0))
+    /// Lays the page out.
+    #[must_use]
+    pub fn new(input: FindInput) -> Self {
+        let FindInput {
+            shell,
+            trace: (id, name),
+            text,
+            n_before,
+            part,
+        } = input;
+        let trace = format!("{}/traces/{}", shell.base(), segment(&id));
+        let n_hits = n_before + part.hits.len() as u64;
+        let next = part.next.map(|after| {
+            let after = encode(&written(n_hits, &after));
+            format!("{trace}/find?q={}&after={after}", encode(&text))
+        });
+        let [searched, steps] = [part.n_searched, part.n_steps].map(count);
+        let rows = part.hits.into_iter();
+        let hits: Vec<Row> = rows.map(|hit| Row::new(hit, &trace, &text)).collect();
+        Self {
+            searched: next
+                .as_ref()
+                .map(|_| format!("{searched} of {steps} steps searched")),
+            has_trace: hits.first().is_some_and(|hit| hit.step.is_empty()),
+            name,
+            trace,
+            hits,
+            n_before,
+            next,
+            text,
+            shell,
+        }
     }
 
-    pub(crate) fn hit_href(&self, hit: &Hit) -> String {
-        format!("{}?observation={}", self.trace_href(), encode(&hit.id))
-    }
-
-    pub(crate) fn n_hits(&self) -> String {
-        let n = count(self.hits.len() as u64);
-        match (self.has_more && !self.is_partial, self.hits.len()) {
-            (true, _) => format!("more than {n} steps; the last of them"),
-            (false, 1) => "1 step".to_owned(),
-            (false, _) => format!("{n} steps"),
+    /// `2 steps and the trace`, or `112 found so far, 101 to 112 here`.
+    fn n_hits(&self) -> String {
+        let n_here = self.hits.len() as u64;
+        let total = self.n_before + n_here;
+        match (self.n_before, n_here, self.has_trace) {
+            (0, 1, true) => "The trace".to_owned(),
+            (0, n, true) => format!("{} and the trace", many(n - 1, "step")),
+            (0, n, false) => many(n, "step"),
+            (n, 0, _) => format!("{} found so far, none here", count(n)),
+            (n, ..) => format!(
+                "{total} found, {} to {total} here",
+                count(n + 1),
+                total = count(total)
+            ),
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_is_found_in_any_case_with_what_stands_around_it() {
-        let long = "x".repeat(500);
-        let whole = format!("{long} ÄPFEL und Birnen {long} äpfel");
-        let place = Place::of("input", &whole, "äpfel").unwrap();
-        assert_eq!((place.around.found.raw(), place.more()), ("ÄPFEL", 1));
-        assert!(place.around.before.raw().chars().count() == 80);
-        assert!(place.around.behind.raw().starts_with(" und Birnen "));
-        assert!(Place::of("input", &whole, "Kirschen").is_none());
-        assert!(Place::of("input", &whole, "").is_none());
-    }
+/// A place in a search as the value of a parameter: hits up to there, and the last step.
+fn written(n_hits: u64, (start, id): &FindCursor) -> String {
+    format!("{n_hits}.{}.{id}", start.as_micros())
 }

@@ -53,7 +53,7 @@ pub(crate) fn all() -> &'static [Key] {
     &KEYS
 }
 
-static KEYS: [Key; 39] = [
+static KEYS: [Key; 40] = [
     heard(
         &["Ctrl", "K"],
         "#palette",
@@ -138,6 +138,7 @@ static KEYS: [Key; 39] = [
     leads(&["6"], "[data-aspect='6']", "Log"),
     heard(&["←", "→"], "[role=treegrid]", "Fold and unfold the row"),
     heard(&["e", "E"], "[role=treegrid]", "Next and previous error"),
+    heard(&["n", "N"], "#sought", "Next and previous step found"),
     leads(
         &["w"],
         "[data-hot=w]",

@@ -93,7 +93,7 @@ pub use diff::{Diff, DiffChoice};
 pub use facets::{FacetsPage, FacetsView};
 pub use facts::total_tokens;
 pub use figure::{Figure, change};
-pub use find::{FindPage, Hit};
+pub use find::{FindInput, FindPage};
 pub use focus::{Focus, FocusView, Moment};
 pub use forms::{FormKit, Told, Tried, Undo, without_tokens};
 pub use groups::{GroupLine, GroupsPage, UserPage};

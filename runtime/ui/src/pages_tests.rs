@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use perpend_domain::cost::CostSum;
+use perpend_domain::found::{FoundPart, Hit, HitStep, Sought};
 use perpend_domain::ids::TraceId;
 use perpend_domain::metrics::Granularity;
 use perpend_domain::observation::{Level, Observation, ObservationKind};
@@ -395,19 +396,81 @@ fn pictures_of_a_step_are_below_its_raw_value() {
 }
 
 #[test]
-fn what_is_found_in_a_trace_is_inert() {
-    let mut step = observation("s", None, 0, 1);
-    step.name = HOSTILE.to_owned();
+fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
+    let mut step = hostile_observation();
     step.content.input = Some(Payload::Text(format!("before {HOSTILE} behind")));
-    let html = checked(&FindPage {
-        shell: shell(),
-        trace: (HOSTILE.to_owned(), Some(text(HOSTILE))),
-        hits: vec![Hit::of(&step, HOSTILE)],
-        text: typed(),
-        has_more: false,
-        is_partial: true,
-    });
-    assert!(html.contains("<mark>") && html.contains("1 step"));
+    let places = Sought::new(HOSTILE).unwrap().places(&step);
+    let own = HitStep {
+        id: step.id.clone(),
+        kind: step.kind,
+        name: step.name.clone(),
+        start: step.start,
+    };
+    let hit = |step| Hit {
+        step,
+        places: places.clone(),
+    };
+    let page = |n_before, part| {
+        checked(&FindPage::new(FindInput {
+            shell: shell(),
+            trace: (HOSTILE.to_owned(), Some(text(HOSTILE))),
+            text: typed(),
+            n_before,
+            part,
+        }))
+    };
+    let html = page(
+        0,
+        FoundPart {
+            hits: vec![hit(None), hit(Some(own.clone()))],
+            n_searched: 30_000,
+            n_steps: 50_000,
+            next: Some((step.start, step.id.clone())),
+        },
+    );
+    for part in [
+        "<mark>",
+        "1 step and the trace",
+        "30,000 of 50,000 steps searched",
+        "&after=2.",
+        "data-step=\"\"",
+    ] {
+        assert!(html.contains(part), "{part} in {html}");
+    }
+    let html = page(
+        100,
+        FoundPart {
+            hits: vec![hit(Some(own))],
+            n_searched: 50_000,
+            n_steps: 50_000,
+            next: None,
+        },
+    );
+    assert!(html.contains("101 found, 101 to 101 here"), "{html}");
+    assert!(!html.contains("Go on") && !html.contains("steps searched"));
+}
+
+#[test]
+fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
+    let outline = outline(&[observation("root", None, 0, 9)]);
+    let looking = Looking {
+        find: Some(typed()),
+        ..Looking::default()
+    };
+    let shown = Shown {
+        looking,
+        ..Shown::default()
+    };
+    let html = checked(&trace_page(&outline, shown));
+    let find = encode(&typed());
+    for part in [
+        format!("?observation=root&find={find}\""),
+        format!("?trace&v=log&find={find}\""),
+        format!("/find?q={find}\""),
+        "<a href=\"?trace\">End the search</a>".to_owned(),
+    ] {
+        assert!(html.contains(&part), "{part} in {html}");
+    }
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! What a value says, on one line of a list.
 
+use perpend_domain::found::first;
 use perpend_domain::payload::Payload;
 
 use crate::Text;
-use perpend_words::first;
-
 use crate::around::Around;
 
 /// Bytes of a beginning, or a word more.

@@ -209,7 +209,7 @@ impl Tools {
 impl ToolCall {
     fn of(step: &Observation, trace: &str) -> Self {
         let begins = |value: Option<&Payload>| {
-            let text = beginning(value?.as_str());
+            let text = beginning(value?);
             (!text.is_empty()).then(|| Text::from(text))
         };
         let (input, output) = (step.content.input.as_ref(), step.content.output.as_ref());

@@ -203,7 +203,75 @@ async fn a_dataset_and_its_run_say_what_is_there_and_a_text_is_found_in_a_trace(
     let none = visitor
         .page(&format!("/traces/{}/find?q=nothing", trace.id))
         .await;
-    assert!(none.contains("No step holds this text"), "{none}");
+    assert!(none.contains("No step contains this text"), "{none}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_search_in_a_trace_goes_on_where_it_ended_and_names_each_step_once() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let mut trace = Trace::new(1, "ticket");
+    for n in 0..300 {
+        let said = if n < 250 {
+            "The REFUND takes two days."
+        } else {
+            "No."
+        };
+        trace = trace.generation(&format!("answer {n}"), said);
+    }
+    app.ingest(&trace).await.unwrap();
+    let path = format!("/traces/{}", trace.id);
+    let mut page = visitor.page(&format!("{path}/find?q=refund")).await;
+    assert!(page.contains("100 steps"), "{page}");
+    assert!(page.contains("101 of 301 steps searched"), "{page}");
+    let step = format!("?observation={}&find=refund", Trace::span_id(2));
+    assert!(page.replace("&#38;", "&").contains(&step), "{page}");
+    let mut names = rows(&page);
+    let mut n_pages = 1;
+    while let Some(next) = way(&page, "next") {
+        page = visitor.client.get(&next).await.unwrap().text();
+        names.extend(rows(&page));
+        n_pages += 1;
+    }
+    assert!(page.contains("250 found, 201 to 250 here"), "{page}");
+    assert!(!page.contains("steps searched"), "{page}");
+    let all: Vec<String> = (0..250).map(|n| format!("answer {n}")).collect();
+    assert_eq!((n_pages, names), (3, all));
+
+    let of_step = visitor.page(&format!("{path}{step}")).await;
+    assert!(
+        of_step.contains("data-hits=\"") && of_step.contains("End the search"),
+        "{of_step}"
+    );
+    let seek = format!("/_{path}/seek?what=step&from={}", Trace::span_id(200));
+    let window = visitor.page(&seek).await;
+    assert!(window.contains("data-selected=\"199\""), "{window}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn comments_of_scores_are_found_in_a_trace_at_what_they_are_about() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(1, "ticket").generation("answer", "Two days.");
+    app.ingest(&trace).await.unwrap();
+    let step = Trace::span_id(2);
+    for (observation, comment) in [(None, "Not a refund"), (Some(&step), "a REFUND at last")] {
+        let score = json!({
+            "traceId": trace.id, "observationId": observation,
+            "name": "tone", "value": 1, "comment": comment,
+        });
+        let answer = app.client.json(Method::POST, "/api/public/scores", &score);
+        let answer = answer.await.unwrap();
+        assert!(answer.status.is_success(), "{}", answer.text());
+    }
+    let page = visitor.page(&format!("/traces/{}/find?q=refund", trace.id));
+    let page = page.await;
+    assert!(page.contains("1 step and the trace"), "{page}");
+    let part = "<span class=\"muted\">comment</span>";
+    assert_eq!(page.matches(part).count(), 2, "{page}");
+    assert_eq!(rows(&page), ["The trace itself", "answer"]);
     app.stop().await.unwrap();
 }
 

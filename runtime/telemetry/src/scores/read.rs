@@ -12,7 +12,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
 use perpend_domain::list::{Changed, Cursor, Numbered, Page, Paging, Window};
-use perpend_sql::{Pool, checked, digest, from_json, query, query_scalar};
+use perpend_sql::{As, Cell, Pool, Row, checked, digest, from_json, query, query_scalar};
 
 perpend_sql::record! {
     pub(super) struct ScoreRow {
@@ -390,6 +390,32 @@ impl Telemetry {
         statement.push(" AND s.observation_id IS NOT NULL LIMIT ");
         statement.integer(limit.into());
         self.fetch_scores(statement).await
+    }
+
+    /// Hands on the comments of the scores about a trace and its observations, newest first: the id of the observation,
+    /// none for the trace itself, and the comment.
+    pub(crate) async fn each_comment(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        mut take: impl FnMut(Option<String>, &str) + Send,
+    ) -> Result<(), Error> {
+        let mut statement = Statement::select("s.observation_id, s.comment", project);
+        statement.push(" AND s.trace_id = ");
+        statement.text(trace.as_str());
+        statement.push(" AND s.comment IS NOT NULL");
+        statement.push(FEW_NEWEST_FIRST);
+        let Statement { sql, args, .. } = statement;
+        let put = &mut |row: Row| {
+            let cells = row.cells(&[As::Text, As::Text])?;
+            let mut texts = cells.into_iter().map(Cell::into_text);
+            let observation = texts.next().flatten();
+            if let Some(comment) = texts.next().flatten() {
+                take(observation, &comment);
+            }
+            Ok::<(), Error>(())
+        };
+        query(sql).bind_all(&args).each(&self.pool, put).await
     }
 
     /// How many scores there are about a trace itself and about each of these observations of it. What has none is left

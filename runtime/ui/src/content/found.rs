@@ -1,5 +1,6 @@
 //! Where in a value a text stands: the whole of it is read, JSON inside strings too, and the answer is a list of paths.
 
+use perpend_domain::found::first;
 use perpend_domain::mapping::{NodePath, Step, opens};
 
 use super::fold::SHOWN_BYTES;
@@ -9,8 +10,6 @@ use super::media::{Addresses, MAX_PATH};
 use super::node::{Node, unquoted};
 use super::source::without_media;
 use crate::Text;
-use perpend_words::first;
-
 use crate::around::Around;
 
 /// The shortest step is `[0]`: more of them make a path too long.

@@ -510,6 +510,10 @@ async fn finds_any_script(visitor: &Visitor) -> Result<()> {
             .fill(".find input", &format!("{word}{ENTER}"))
             .await?;
         browser
+            .wait_for("document.querySelector('[data-place]')?.textContent === '1 hit'")
+            .await?;
+        browser.click("#sought > a").await?;
+        browser
             .wait_for("document.querySelector('mark') !== null")
             .await?;
         ensure!(browser.text("mark").await? == word);

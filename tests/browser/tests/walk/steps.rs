@@ -16,7 +16,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
         shared.test(
             Place::Demo,
-            "a_word_of_one_output_is_found_from_the_keyboard_with_its_step",
+            "a_word_of_one_output_is_found_from_the_keyboard_and_marked_in_its_step",
             finds_a_word,
         ),
         shared.test(
@@ -52,26 +52,45 @@ async fn open_agent(visitor: &Visitor) -> Result<()> {
     visitor.browser.wait_for(rows).await
 }
 
+/// What the browser marks of the text that is searched for in the trace.
+const SOUGHT: &str = "Array.from(CSS.highlights.get('sought') ?? [], (range) => range.toString())";
+const FOUND: &str = "document.querySelector('[data-place]')?.textContent";
+
 async fn finds_a_word(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
     open_agent(visitor).await?;
     browser.press("f").await?;
-    browser.press("The cheaper one is in Faenza").await?;
+    browser.press("The CHEAPER one is in Faenza").await?;
     browser.press(ENTER).await?;
+    browser.wait_for(&format!("{FOUND} === '1 hit'")).await?;
+    let focus = "document.activeElement.closest('input') === null";
+    browser.wait_for(focus).await?;
+    browser.press("n").await?;
+    browser.wait_for(&format!("{FOUND} === '1 of 1'")).await?;
+    browser.wait_for(&format!("{MARKED} === {SHOWN}")).await?;
+    let marked = format!("{SOUGHT}[0] === 'The cheaper one is in Faenza'");
+    browser.wait_for(&marked).await?;
     browser
-        .wait_for("document.querySelector('.hits mark') !== null")
+        .expect("/observation=.*&find=The/.test(location.search)")
+        .await?;
+    // The address alone brings it back, and ends at the one hit.
+    browser
+        .eval("(window.isOld = true, location.reload())")
+        .await?;
+    let again = format!("!window.isOld && {FOUND} === '1 of 1' && {marked}");
+    browser.wait_for(&again).await?;
+    browser.press("n").await?;
+    let said = "document.querySelector('#toast').textContent.includes('No further hit')";
+    browser.wait_for(said).await?;
+    browser.click("#sought > a").await?;
+    browser
+        .wait_for("document.querySelectorAll('.hits mark').length === 1")
         .await?;
     ensure!(browser.text("main [role=status]").await? == "1 step");
-    browser
-        .expect("document.querySelectorAll('.hits mark').length === 1")
-        .await?;
     browser.press("j").await?;
     browser.press(ENTER).await?;
-    browser
-        .wait_for("location.search.includes('observation=')")
-        .await?;
+    browser.wait_for(&marked).await?;
     ensure!(browser.text("#detail").await?.contains("Faenza"));
-    browser.wait_for(&format!("{MARKED} === {SHOWN}")).await?;
     visitor.assert_quiet().await
 }
 

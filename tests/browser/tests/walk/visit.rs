@@ -233,6 +233,10 @@ impl Walk<'_> {
             .await?;
         browser.click(".find button").await?;
         browser
+            .wait_for("/hit/.test(document.querySelector('[data-place]')?.textContent)")
+            .await?;
+        browser.click("#sought > a").await?;
+        browser
             .wait_for("document.querySelectorAll('.hits li').length > 0")
             .await?;
         ensure!(browser.text("mark").await?.to_lowercase() == "supplier 18 delivers");

@@ -1,0 +1,154 @@
+//! A text searched for in one trace, part by part: memory holds one part of the trace and what was found.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use perpend_domain::found::{FindCursor, FoundIn, FoundPart, Hit, HitStep, Place, Sought};
+use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::observation::Observation;
+use perpend_domain::patch::record_id;
+use perpend_domain::telemetry::StoredObservation;
+
+use super::row::wrong;
+use crate::{Error, Telemetry};
+
+/// How far one request searches.
+#[derive(Clone, Debug)]
+pub struct FindQuery {
+    /// The text.
+    pub sought: Sought,
+    /// Steps behind this one; the whole trace when absent.
+    pub after: Option<FindCursor>,
+    /// The search stops behind so many hits: at least 2, because the first one may be the trace itself.
+    pub limit: usize,
+    /// The search stops behind the first part that ends later.
+    pub time: Duration,
+}
+
+/// Comments that contain the text: the newest one and the occurrences in all of them, by observation.
+type Comments = HashMap<Option<String>, Place>;
+
+impl Telemetry {
+    /// Searches the steps of a trace by start and id: in their ids, names, status messages, inputs, outputs, metadata and
+    /// events, and in the comments of their scores. A search from the start also looks at the trace itself. `None` when the
+    /// project has no such trace.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn find_in_trace(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        query: &FindQuery,
+    ) -> Result<Option<FoundPart>, Error> {
+        let until = Instant::now() + query.time;
+        let after = query.after.as_ref();
+        let Some((mut reader, n_steps)) = self.read_steps(project, trace, after).await? else {
+            return Ok(None);
+        };
+        let sought = Arc::new(query.sought.clone());
+        let mut comments = self.found_comments(project, trace, &sought).await?;
+        let mut hits = Vec::new();
+        if query.after.is_none() {
+            let own = comments.remove(&None);
+            hits.extend(self.found_in_record(project, trace, &sought, own).await?);
+        }
+        let mut next = query.after.clone();
+        let mut n_left = reader.n_left();
+        while 0 < n_left && hits.len() < query.limit {
+            let part = self.next_observations(&mut reader).await?;
+            // Deleted steps count as searched.
+            n_left = reader.n_left() + part.len();
+            for (step, mut places) in searched(part, Arc::clone(&sought)).await? {
+                if query.limit <= hits.len() {
+                    break;
+                }
+                n_left -= 1;
+                next = Some((step.start, step.id.clone()));
+                places.extend(comments.remove(&Some(step.id.to_string())));
+                if !places.is_empty() {
+                    let step = Some(step);
+                    hits.push(Hit { step, places });
+                }
+            }
+            if next.is_some() && until <= Instant::now() {
+                break;
+            }
+        }
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        Ok(Some(FoundPart {
+            hits,
+            n_searched: count(n_steps.saturating_sub(n_left)),
+            n_steps: count(n_steps),
+            next: next.filter(|_| 0 < n_left),
+        }))
+    }
+
+    async fn found_comments(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        sought: &Sought,
+    ) -> Result<Comments, Error> {
+        let mut comments = Comments::new();
+        let take = |observation, comment: &str| {
+            let Some(place) = sought.place(FoundIn::Comment, comment) else {
+                return;
+            };
+            match comments.entry(observation) {
+                Entry::Occupied(known) => known.into_mut().n += place.n,
+                Entry::Vacant(free) => {
+                    free.insert(place);
+                }
+            }
+        };
+        self.each_comment(project, trace, take).await?;
+        Ok(comments)
+    }
+
+    /// The trace itself, where its id, its record or a comment about it contains the text.
+    async fn found_in_record(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+        sought: &Sought,
+        comment: Option<Place>,
+    ) -> Result<Option<Hit>, Error> {
+        let mut places: Vec<Place> = Vec::new();
+        places.extend(sought.place(FoundIn::Id, trace.as_str()));
+        if let Some(id) = record_id(trace)
+            && let Some(record) = self.observation_of(project, trace, &id).await?
+            && let Some(facts) = record.observation.trace
+        {
+            places.extend(sought.places_of_trace(&facts));
+        }
+        places.extend(comment);
+        Ok((!places.is_empty()).then_some(Hit { step: None, places }))
+    }
+}
+
+/// Each step of a part with its places, away from the threads that answer requests: contents may be large.
+async fn searched(
+    part: Vec<StoredObservation>,
+    sought: Arc<Sought>,
+) -> Result<Vec<(HitStep, Vec<Place>)>, Error> {
+    let search = move || {
+        let steps = part.into_iter().map(|stored| stored.observation);
+        let with_places = |step: Observation| {
+            let places = sought.places(&step);
+            let step = HitStep {
+                id: step.id,
+                kind: step.kind,
+                name: step.name,
+                start: step.start,
+            };
+            (step, places)
+        };
+        steps.map(with_places).collect()
+    };
+    tokio::task::spawn_blocking(search)
+        .await
+        .map_err(|error| wrong("observation", error))
+}

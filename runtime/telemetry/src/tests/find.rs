@@ -1,0 +1,172 @@
+//! A text searched for in a trace.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use perpend_domain::found::{FoundIn, Hit, Sought};
+use perpend_domain::patch::record_id;
+
+use super::*;
+use crate::FindQuery;
+
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// All hits of a search whose requests end behind so many hits or after so long.
+async fn found(
+    store: &Store,
+    project: &ProjectId,
+    text: &str,
+    (limit, time): (usize, Duration),
+) -> Vec<Hit> {
+    let (mut hits, mut after, mut n_before) = (Vec::new(), None, 0);
+    loop {
+        let query = FindQuery {
+            sought: Sought::new(text).unwrap(),
+            after,
+            limit,
+            time,
+        };
+        let found = store.telemetry.find_in_trace(project, &trace_id(1), &query);
+        let part = found.await.unwrap().unwrap();
+        assert!(part.hits.len() <= limit);
+        hits.extend(part.hits);
+        let Some(next) = part.next else {
+            assert_eq!(part.n_searched, part.n_steps);
+            return hits;
+        };
+        assert!(n_before < part.n_searched && part.n_searched < part.n_steps);
+        (after, n_before) = (Some(next), part.n_searched);
+    }
+}
+
+fn ids(hits: &[Hit]) -> Vec<Option<String>> {
+    let id = |hit: &Hit| hit.step.as_ref().map(|step| step.id.to_string());
+    hits.iter().map(id).collect()
+}
+
+/// A step with the text in these parts, comments aside.
+fn with_text(n: u32, parts: &[FoundIn]) -> Observation {
+    let mut own = span(1, n, None);
+    own.start = at(i64::from(n % 40));
+    for part in parts {
+        match part {
+            FoundIn::Id => own.id = ObservationId::new(&format!("NADEL äö {n}")).unwrap(),
+            FoundIn::Name => own.name = "a nadel ÄÖ".to_owned(),
+            FoundIn::Status => own.status_message = Some("Nadel Äö".to_owned()),
+            FoundIn::Input => own.content.input = Some(Payload::Text("(NADEL ÄÖ)".to_owned())),
+            FoundIn::Output => {
+                own.content.output = Some(Payload::Json("{\"nadel äö\":1}".to_owned()));
+            }
+            FoundIn::Metadata => {
+                let deep = json!({"deep": ["Nadel äö"]});
+                own.content.metadata.insert("key".to_owned(), deep);
+            }
+            FoundIn::Events => {
+                let events = json!([{"name": "nadel Äö"}]);
+                own.content.metadata.insert("events".to_owned(), events);
+            }
+            FoundIn::Comment => {}
+        }
+    }
+    own
+}
+
+#[tokio::test]
+async fn the_parts_of_a_search_together_find_what_a_full_scan_finds() {
+    on_each_database(|store| async move {
+        let mut runner = TestRunner::deterministic();
+        for round in 0..4 {
+            let p = project(&format!("p{round}"));
+            // Each bit is a part that contains the text; most steps have none.
+            let masks = prop::collection::vec(0..1_024_u32, 1..600);
+            let masks = masks.new_tree(&mut runner).unwrap().current();
+            let mut whole = Batch::default();
+            let mut parts_of = HashMap::new();
+            for (n, mask) in (1..).zip(&masks) {
+                let has = |part: &FoundIn| {
+                    let bit = FoundIn::ALL.iter().position(|own| own == part).unwrap();
+                    *mask < 256 && mask & (1 << bit) != 0
+                };
+                let parts: Vec<FoundIn> = FoundIn::ALL.iter().copied().filter(has).collect();
+                let step = with_text(n, &parts);
+                if parts.contains(&FoundIn::Comment) {
+                    let about = Subject::Observation(trace_id(1), step.id.clone());
+                    let mut comment = score(&format!("s{round}-{n}"), about, "tone", 1.0);
+                    comment.comment = Some("the NADEL äö".to_owned());
+                    whole.scores.push(comment);
+                }
+                parts_of.insert(step.id.clone(), parts);
+                whole.observations.push(step);
+            }
+            store.telemetry.write_batch(&p, whole, at(1)).await.unwrap();
+            let all = store.telemetry.trace_observations(&p, &trace_id(1), true);
+            let all = all.await.unwrap();
+            assert_eq!(all.len(), masks.len());
+            let with_parts = all.iter().filter_map(|stored| {
+                let id = &stored.observation.id;
+                let parts = parts_of.get(id).filter(|parts| !parts.is_empty())?;
+                Some((Some(id.to_string()), parts.clone()))
+            });
+            let expected: Vec<(Option<String>, Vec<FoundIn>)> = with_parts.collect();
+            for bounds in [
+                (10_000, LONG),
+                (2, LONG),
+                (10_000, Duration::ZERO),
+                (7, Duration::ZERO),
+            ] {
+                let hits = found(&store, &p, "nadel äö", bounds).await;
+                let parts = |hit: &Hit| -> Vec<FoundIn> {
+                    hit.places.iter().map(|place| place.part).collect()
+                };
+                let parts: Vec<Vec<FoundIn>> = hits.iter().map(parts).collect();
+                let hits: Vec<_> = ids(&hits).into_iter().zip(parts).collect();
+                assert_eq!(hits, expected, "{bounds:?}");
+            }
+            assert!(found(&store, &p, "nadel öä", (2, LONG)).await.is_empty());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_trace_itself_is_found_by_its_record_and_by_comments_about_it() {
+    on_each_database(|store| async move {
+        let p = project("p1");
+        let mut record = span(1, 7, None);
+        record.id = record_id(&trace_id(1)).unwrap();
+        record.name = "needle".to_owned();
+        record.trace = Some(Box::new(TraceFacts {
+            output: Some(Payload::Text("a needle".to_owned())),
+            ..TraceFacts::default()
+        }));
+        let mut comments = ["Needle, needle", "no NEEDLE"].map(|comment| {
+            let mut score = score(comment, Subject::Trace(trace_id(1)), "tone", 1.0);
+            score.comment = Some(comment.to_owned());
+            score
+        });
+        comments[1].timestamp = at(1);
+        let batch = Batch {
+            observations: vec![record, with_text(1, &[]), with_text(2, &[])],
+            scores: comments.into(),
+            ..Batch::default()
+        };
+        store.telemetry.write_batch(&p, batch, at(1)).await.unwrap();
+        let hits = found(&store, &p, "needle", (2, LONG)).await;
+        assert_eq!(ids(&hits), [None]);
+        let places = hits[0].places.iter();
+        let places = places.map(|place| (place.part, place.excerpt.before.as_str(), place.n));
+        let expected = [(FoundIn::Output, "a ", 1), (FoundIn::Comment, "no ", 3)];
+        assert_eq!(places.collect::<Vec<_>>(), expected);
+        let query = FindQuery {
+            sought: Sought::new("needle").unwrap(),
+            after: None,
+            limit: 2,
+            time: LONG,
+        };
+        for (p, trace) in [(&p, trace_id(2)), (&project("p2"), trace_id(1))] {
+            let found = store.telemetry.find_in_trace(p, &trace, &query).await;
+            assert!(found.unwrap().is_none());
+        }
+    })
+    .await;
+}
