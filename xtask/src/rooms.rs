@@ -173,6 +173,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-contract",
             "perpend-domain",
             "perpend-otlp",
+            "perpend-outline",
             "perpend-scheduler",
             "perpend-sql",
             "perpend-store",

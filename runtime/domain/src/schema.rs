@@ -6,6 +6,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::budget::{BudgetScope, BudgetWindow, OnReached};
 use crate::evaluation::{CompletionReason, ExecutionState, Late, OnMissing, TargetKind};
+use crate::found::FoundIn;
 use crate::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId,
     ScoreId, TraceId,
@@ -59,7 +60,7 @@ macro_rules! names {
 
 names! {
     ObservationKind, Level, ScoreSource, ScoreDataType, TargetKind, OnMissing, Late, ExecutionState,
-    CompletionReason, BudgetScope, BudgetWindow, OnReached,
+    CompletionReason, BudgetScope, BudgetWindow, OnReached, FoundIn,
 }
 
 impl PartialSchema for Timestamp {

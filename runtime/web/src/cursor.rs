@@ -21,12 +21,15 @@ pub fn encode(parts: &Value) -> String {
 /// # Errors
 /// [`broken`], where there is none.
 pub fn decode(params: &Params) -> Result<Option<Value>, Problem> {
-    let Some(text) = params.text("cursor") else {
-        return Ok(None);
-    };
-    let bytes = URL_SAFE_NO_PAD.decode(text).ok();
-    let value = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    value.map(Some).ok_or_else(broken)
+    let value = params.text("cursor").map(opened);
+    value.map(|value| value.ok_or_else(broken)).transpose()
+}
+
+/// The JSON inside a text that [`encode`] wrote; none for any other.
+#[must_use]
+pub fn opened(text: &str) -> Option<Value> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    serde_json::from_slice(&bytes).ok()
 }
 
 /// The error for a cursor that no endpoint gave out.

@@ -60,5 +60,6 @@ mod skills;
 mod slow_senders;
 mod stored;
 mod teamwork;
+mod trace_steps;
 mod trials;
 mod version_policies;

@@ -1,5 +1,6 @@
 //! Traces: listed, read whole, marked, deleted.
 
+mod steps;
 mod whole;
 
 use std::collections::HashSet;
@@ -102,6 +103,7 @@ pub(super) fn routes(routes: &mut Routes) {
         TraceDelete,
     );
     routes.add(delete, delete_trace);
+    steps::routes(routes);
 }
 
 /// Groups of fields.
