@@ -37,7 +37,7 @@ fn path() -> String {
 }
 
 #[tokio::test]
-async fn a_trace_is_read_in_the_memory_of_a_part_of_it() -> anyhow::Result<()> {
+async fn a_trace_is_read_and_searched_in_the_memory_of_a_part_of_it() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let server = Child::start(&folder.path().join("data")).await?;
     write(&server.client).await?;
@@ -53,7 +53,31 @@ async fn a_trace_is_read_in_the_memory_of_a_part_of_it() -> anyhow::Result<()> {
     let after = usize::try_from(server.peak_memory()?)?;
     let taken = after.saturating_sub(before);
     anyhow::ensure!(taken < whole / 2, "{} MiB more", taken / MIB);
+
+    server.forget_peak_memory()?;
+    let before = usize::try_from(server.peak_memory()?)?;
+    search(&server.client).await?;
+    let after = usize::try_from(server.peak_memory()?)?;
+    let taken = after.saturating_sub(before);
+    anyhow::ensure!(taken < whole / 2, "{} MiB more", taken / MIB);
     Ok(())
+}
+
+/// Searches all of it for a text that it does not contain.
+async fn search(client: &Client) -> anyhow::Result<()> {
+    let find = format!("/api/v1/traces/{}/find?text=sentence", trace_id(0));
+    let mut address = find.clone();
+    loop {
+        let answer = client.get(&address).await?;
+        anyhow::ensure!(answer.status == 200, "{}", answer.text());
+        let part = answer.json();
+        anyhow::ensure!(part["data"] == json!([]), "{part}");
+        let Some(after) = part["meta"]["after"].as_str() else {
+            anyhow::ensure!(part["meta"]["searched"] == N_STEPS, "{part}");
+            return Ok(());
+        };
+        address = format!("{find}&after={after}");
+    }
 }
 
 #[tokio::test]
