@@ -161,7 +161,7 @@ pub(crate) fn hostile_observation() -> Observation {
     step
 }
 
-fn bone(step: &Observation) -> Bone {
+pub(crate) fn bone(step: &Observation) -> Bone {
     Bone {
         id: step.id.to_string(),
         parent_id: step.parent_id.as_ref().map(ToString::to_string),

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use askama::Template;
 use perpend_domain::cost::CostSum;
 use perpend_domain::observation::Level;
-use perpend_outline::{CriticalPath, Entry, Folds, Line, Oddity, Run, View, critical_path};
+use perpend_outline::{
+    CriticalPath, Entry, Folds, Line, Oddity, Outline, Run, View, critical_path,
+};
 
 use crate::Text;
 use crate::address::encode;
@@ -296,6 +298,20 @@ fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
         cost: cost_cell(run.cost),
         is_selected: false,
         is_critical: false,
+    }
+}
+
+/// The classes of the columns in which no row has anything: their room is left to the names. All rows of the trace count,
+/// so that scrolling moves no column.
+pub(crate) fn empty_columns(outline: &Outline, tokens: &str, cost: &str) -> &'static str {
+    let rows = || outline.rows().iter();
+    let has_tokens = !tokens.is_empty() || rows().any(|row| row.tokens.is_some_and(|n| 0 < n));
+    let has_cost = !cost.is_empty() || rows().any(|row| !row.own_cost().is_empty());
+    match (has_tokens, has_cost) {
+        (true, true) => "",
+        (false, true) => " no-tok",
+        (true, false) => " no-cost",
+        (false, false) => " no-tok no-cost",
     }
 }
 

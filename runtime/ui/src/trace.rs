@@ -11,7 +11,7 @@ use crate::content::{Addresses, Forms, Shown};
 use crate::facts::{Fact, fact, total_tokens};
 use crate::forms::FormKit;
 use crate::peaks::{Peaks, peaks};
-use crate::rows::{RowsInput, Window, cost_cell, nonzero};
+use crate::rows::{RowsInput, Window, cost_cell, empty_columns, nonzero};
 use crate::scores::{ScoreView, Tone, Verdict};
 use crate::step_scores::ScoresOfSteps;
 use crate::time::TimePart;
@@ -82,6 +82,8 @@ pub struct TracePage {
     ticks: Vec<Tick>,
     /// The address that those of the parts of this page begin with.
     fragments: String,
+    /// Classes of the columns that are empty.
+    empty_columns: &'static str,
     window: Window,
     trace_selected: bool,
     trace_scores: u64,
@@ -156,18 +158,21 @@ impl TracePage {
         let id = segment(trace.id.as_str());
         let window = Window::new(&rows);
         let (base, looking) = (shell.base(), rows.looking);
+        let tokens = nonzero(Some(total_tokens(&trace.usage)));
+        let cost = cost_cell(trace.cost());
         Self {
             head: Head::new(&trace, base, looking, &window.kept, head),
             time: (rows.looking.aspect == Aspect::Time).then(|| TimePart::new(&rows, &window)),
             peaks: peaks(&rows),
             ticks: rows.axis().ticks(),
             fragments: format!("{}/_/traces/{id}", shell.base()),
+            empty_columns: empty_columns(rows.view.outline(), &tokens, &cost),
             window,
             trace_selected,
             trace_scores: trace_scores.unwrap_or_default(),
             latency: duration(trace.latency_us),
-            tokens: nonzero(Some(total_tokens(&trace.usage))),
-            cost: cost_cell(trace.cost()),
+            tokens,
+            cost,
             detail: detail.detail,
             shell,
         }

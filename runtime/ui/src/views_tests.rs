@@ -2,12 +2,14 @@
 
 use perpend_domain::observation::{Level, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
-use perpend_outline::Folds;
+use perpend_domain::telemetry::Bone;
+use perpend_outline::{Folds, Outline};
 use serde_json::json;
 
 use crate::pages_tests::{
-    HOSTILE, Shown, checked, hostile_observation, outline, shell, trace, trace_page,
+    HOSTILE, Shown, bone, checked, hostile_observation, outline, shell, trace, trace_page,
 };
+use crate::rows::empty_columns;
 use crate::timeline::tests::observation;
 use crate::*;
 
@@ -312,6 +314,30 @@ fn steps_below_a_level_are_counted_where_they_would_stand() {
     let html = checked(&trace_page(&outline, shown));
     assert!(html.contains("1 step below this level not shown"), "{html}");
     assert!(html.contains("?observation=failed&min=ERROR") && !html.contains("?observation=fine"));
+}
+
+#[test]
+fn a_column_that_no_row_fills_takes_no_room() {
+    let bare = |tokens, cost| {
+        let step = observation("a", None, 0, 1);
+        let bone = |(tokens, cost)| Bone {
+            tokens,
+            cost,
+            ..bone(&step)
+        };
+        Outline::new(vec![bone((None, None)), bone((tokens, cost))])
+    };
+    for (tokens, cost, classes) in [
+        (None, None, " no-tok no-cost"),
+        (Some(0), Some(0.5), " no-tok"),
+        (Some(1), Some(0.0), " no-cost"),
+        (Some(1), Some(0.5), ""),
+    ] {
+        assert_eq!(empty_columns(&bare(tokens, cost), "", ""), classes);
+    }
+    // The trace has a row of its own.
+    assert_eq!(empty_columns(&bare(None, None), "1,000", ""), " no-cost");
+    assert_eq!(empty_columns(&bare(None, None), "", "$1.00"), " no-tok");
 }
 
 fn value_page(payload: Payload, path: &str, asked: Asked, find: Option<&str>) -> Option<String> {

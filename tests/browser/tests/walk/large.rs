@@ -190,6 +190,15 @@ async fn opens_a_run(visitor: &Visitor) -> Result<()> {
             "(({{ scrollWidth, clientWidth }}) => scrollWidth <= clientWidth)({run}.querySelector('.name'))"
         ))
         .await?;
+    // So is all that it says of its members, on a narrow screen too.
+    for width in [1440, 1280] {
+        browser.resize(width, 900).await?;
+        browser
+            .expect(&format!(
+                "(({{ scrollWidth, clientWidth, textContent }}) => /median .* p95 /.test(textContent) && scrollWidth <= clientWidth)({run}.querySelector('.note'))"
+            ))
+            .await?;
+    }
     let n_lines = browser.eval(COUNT).await?;
     browser
         .eval(&format!(

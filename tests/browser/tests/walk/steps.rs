@@ -39,6 +39,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             "the_tree_tells_roles_levels_and_counts_and_a_selection_is_said_in_short",
             tells_its_structure,
         ),
+        shared.test(
+            Place::Demo,
+            "names_of_generations_are_shown_whole_and_their_models_beside_them",
+            shows_models,
+        ),
     ]
 }
 
@@ -262,4 +267,29 @@ async fn tells_its_structure(visitor: &Visitor) -> Result<()> {
     let has_focus =
         "document.activeElement === document.querySelector('.grid [aria-selected=true]')";
     browser.expect(has_focus).await
+}
+
+async fn shows_models(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    visitor
+        .open("/traces?q=name%3A%22support+ticket%22")
+        .await?;
+    browser.click(".traces .name").await?;
+    browser
+        .wait_for("document.querySelector('.window .model') !== null")
+        .await?;
+    let cut = "Array.from(document.querySelectorAll('.window .row:has(.model)')).filter((row) => {
+        const [name, model] = ['.name', '.model'].map((part) => row.querySelector(part));
+        return name.scrollWidth > name.clientWidth || model.clientWidth < 20;
+    }).map((row) => row.textContent)";
+    for width in [1440, 1280] {
+        browser.resize(width, 900).await?;
+        let cut = browser.eval(cut).await?;
+        ensure!(cut == serde_json::json!([]), "{width} px: {cut}");
+    }
+    // Rows have one height, whatever is in them.
+    let heights = "new Set(Array.from(document.querySelectorAll('.grid .row'), (row) => Math.round(row.getBoundingClientRect().height))).size";
+    ensure!(browser.eval(heights).await? == 1);
+    visitor.assert_quiet().await
 }
