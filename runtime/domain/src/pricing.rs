@@ -321,7 +321,8 @@ fn price_of(bucket: &str, prices: &Prices) -> Option<Decimal> {
 }
 
 /// The canonical name of a bucket that goes by several.
-fn canonical_bucket(bucket: &str) -> &str {
+#[must_use]
+pub fn canonical_bucket(bucket: &str) -> &str {
     match bucket {
         "cache_read_input_tokens" | "input_cache_read" => "input_cached_tokens",
         "cache_creation_input_tokens" | "input_cache_creation_5m" => "input_cache_creation",

@@ -247,6 +247,15 @@ impl Outline {
         Some((start, end.max()?))
     }
 
+    /// How many microseconds the first step that says when its first token came had waited for it.
+    #[must_use]
+    pub fn first_token_us(&self) -> Option<i64> {
+        let with_token = self.rows.iter();
+        let with_token = with_token.filter_map(|row| Some((row.start, row.first_token?)));
+        let (start, first) = with_token.min()?;
+        Some(first.micros_since(start).max(0))
+    }
+
     /// The next row with the level `ERROR` after a position, or before it. Without a position the search begins at the
     /// respective end.
     #[must_use]

@@ -52,6 +52,23 @@ fn visible(view: &View<'_>) -> Vec<String> {
 }
 
 #[test]
+fn the_wait_for_the_first_token_is_that_of_the_first_step_that_has_one() {
+    let with_token = |id: &str, start_ms: i64, wait_ms: i64| {
+        let mut bone = bone(id, Some("a"), start_ms);
+        bone.first_token = Some(bone.start.plus_millis(wait_ms));
+        bone
+    };
+    let first = |bones: Vec<Bone>| Outline::new(bones).first_token_us();
+    assert_eq!(first(vec![bone("a", None, 0)]), None);
+    let later = with_token("b", 20, 7);
+    let earlier = with_token("c", 10, 90);
+    let all = vec![bone("a", None, 0), later, earlier];
+    assert_eq!(first(all), Some(90_000));
+    // A clock that ran backwards is no wait.
+    assert_eq!(first(vec![with_token("d", 10, -5)]), Some(0));
+}
+
+#[test]
 fn children_follow_their_parent_by_start() {
     let rows = shown(&[
         ("b", Some("a")),

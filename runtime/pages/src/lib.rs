@@ -23,6 +23,7 @@ mod forms;
 mod fragment;
 mod frame;
 mod groups;
+mod head;
 mod known_values;
 mod lines;
 mod list;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, RuleId, TraceId};
 use perpend_domain::score::{Score, ScoreOrigin};
@@ -23,7 +22,7 @@ use crate::look::{Look, Looked};
 use crate::read::unknown;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{explain, read, step_scores, views, within};
+use crate::{explain, head, read, step_scores, views, within};
 
 /// The trace in an address.
 #[derive(Debug, Deserialize)]
@@ -92,8 +91,8 @@ async fn whole(
     }
     let head = HeadInput {
         faults: std::mem::take(&mut look.faults),
-        may_mark: viewer.may(TraceMark),
         tried,
+        ..head::of(app, viewer, &id, &outline).await?
     };
     match look.looking.aspect {
         Aspect::Tree | Aspect::Time => {}

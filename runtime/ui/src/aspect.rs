@@ -10,10 +10,12 @@ use perpend_outline::{Folds, Mark};
 use crate::Text;
 use crate::address::{encode, segment};
 use crate::asked::{only, tagged};
+use crate::chips::Chip;
 use crate::content::Forms;
-use crate::facts::{Fact, fact, total_tokens};
+use crate::facts::{Fact, fact, tokens_by_bucket, total_tokens};
 use crate::forms::Tried;
 use crate::shell::href;
+use crate::state::TraceState;
 use perpend_words::{clock, cost, count, duration, many};
 
 /// A way of looking at a trace.
@@ -46,6 +48,9 @@ impl Aspect {
         found.map(|(own, ..)| *own)
     }
 }
+
+/// Scores of the trace itself that its head shows; the others are counted.
+const CHIPS: usize = 5;
 
 /// Levels below which a reader may leave steps out.
 const LEVELS: [(Option<Level>, &str); 4] = [
@@ -195,7 +200,13 @@ pub(crate) struct Head {
     pub(crate) compare: String,
     /// The traces beside it in the list it was opened from.
     pub(crate) within: Option<Neighbours>,
-    pub(crate) figures: Vec<Fact>,
+    /// Each with what there is to say of it.
+    pub(crate) figures: Vec<(Fact, Option<String>)>,
+    /// The scores of the trace itself, each with the address of its card.
+    pub(crate) chips: Vec<(Chip, String)>,
+    pub(crate) n_more_chips: usize,
+    /// All scores of the trace and its steps.
+    pub(crate) scores: String,
     pub(crate) labels: Vec<Label>,
     pub(crate) aspects: Vec<Link>,
     pub(crate) levels: Vec<Link>,
@@ -223,6 +234,12 @@ pub struct HeadInput {
     pub may_mark: bool,
     /// A form that was not accepted.
     pub tried: Tried,
+    /// Microseconds before the first token.
+    pub first_token_us: Option<i64>,
+    /// How far the trace has come.
+    pub state: Option<TraceState>,
+    /// The scores of the trace itself.
+    pub chips: Vec<Chip>,
 }
 
 /// A search in the trace.
@@ -285,6 +302,20 @@ impl Head {
             .iter()
             .map(|within| format!("&in={}", encode(&within.list)));
         let id = encode(trace.id.as_str());
+        let of_trace = Kept {
+            selection: "trace".to_owned(),
+            folds: kept.folds.clone(),
+        };
+        let pane = of_trace.address(&looking.in_tree());
+        let figures = figures(trace, &input);
+        let n_more_chips = input.chips.len().saturating_sub(CHIPS);
+        let chips = input.chips.into_iter().take(CHIPS).map(|chip| {
+            let href = match chip.card() {
+                Some(card) => format!("{pane}{card}"),
+                None => chip.list_href(base, trace.id.as_str()),
+            };
+            (chip, href)
+        });
         Self {
             id: trace.id.to_string(),
             name: trace.name.as_deref().map(Text::from),
@@ -297,7 +328,10 @@ impl Head {
                 .as_ref()
                 .map_or(traces, |within| format!("{base}{}", within.list)),
             within,
-            figures: figures(trace),
+            figures,
+            chips: chips.collect(),
+            n_more_chips,
+            scores: format!("{base}/scores?trace={id}"),
             labels: labels(trace, base),
             aspects: aspects.collect(),
             levels: levels.collect(),
@@ -315,29 +349,28 @@ pub(crate) fn hidden(n: usize) -> Option<String> {
     (0 < n).then(|| format!("{} below this level not shown", many(n as u64, "step")))
 }
 
-fn figures(trace: &Trace) -> Vec<Fact> {
+fn figures(trace: &Trace, input: &HeadInput) -> Vec<(Fact, Option<String>)> {
     let [_, _, warnings, errors] = trace.n_by_level;
-    let mut figures = vec![
-        fact("Started", format!("{} UTC", clock(trace.timestamp))),
-        fact("Latency", duration(trace.latency_us)),
-        fact(
-            "Tokens",
-            if trace.usage.is_empty() {
-                "–".to_owned()
-            } else {
-                count(total_tokens(&trace.usage))
-            },
-        ),
-        fact("Cost", cost(trace.cost())),
-        fact("Steps", count(trace.n_observations.into())),
+    let plain = |label, value: String| (fact(label, value), None);
+    let some = |label, n: u32| (0 < n).then(|| plain(label, count(n.into())));
+    let state = input.state.as_ref().map(TraceState::said);
+    let first_token = input.first_token_us;
+    let tokens = match trace.usage.is_empty() {
+        true => "–".to_owned(),
+        false => count(total_tokens(&trace.usage)),
+    };
+    let figures = [
+        state.map(|(word, more)| (fact("State", word), Some(more))),
+        Some(plain("Started", format!("{} UTC", clock(trace.timestamp)))),
+        Some(plain("Latency", duration(trace.latency_us))),
+        first_token.map(|us| plain("First token", duration(us))),
+        Some((fact("Tokens", tokens), tokens_by_bucket(&trace.usage))),
+        Some(plain("Cost", cost(trace.cost()))),
+        Some(plain("Steps", count(trace.n_observations.into()))),
+        some("Errors", errors),
+        some("Warnings", warnings),
     ];
-    if errors > 0 {
-        figures.push(fact("Errors", count(errors.into())));
-    }
-    if warnings > 0 {
-        figures.push(fact("Warnings", count(warnings.into())));
-    }
-    figures
+    figures.into_iter().flatten().collect()
 }
 
 fn labels(trace: &Trace, base: &str) -> Vec<Label> {

@@ -113,13 +113,23 @@ impl Chip {
         }
     }
 
+    /// The card of the one score on its page; none where the value is of several.
+    pub(crate) fn card(&self) -> Option<String> {
+        self.only.as_ref().map(|(id, _)| anchor(id))
+    }
+
+    /// The list of the scores of this name in a trace.
+    pub(crate) fn list_href(&self, base: &str, trace: &str) -> String {
+        let name = ("name", self.name.raw().to_owned());
+        let pairs = [("trace", trace.to_owned()), name];
+        with_query(&format!("{base}/scores"), &pairs)
+    }
+
     /// The card of the score, on the page of this trace, which may have been found in a list; where the value is of several,
     /// the list of them.
     pub(crate) fn href(&self, line: &TraceLine, base: &str, within: &str) -> String {
         let Some((id, step)) = &self.only else {
-            let name = ("name", self.name.raw().to_owned());
-            let pairs = [("trace", line.id.clone()), name];
-            return with_query(&format!("{base}/scores"), &pairs);
+            return self.list_href(base, &line.id);
         };
         let sign = if within.is_empty() { '?' } else { '&' };
         let step = step.as_deref().map_or_else(String::new, |step| {

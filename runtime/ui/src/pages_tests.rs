@@ -236,6 +236,9 @@ pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
                 typed: vec![("add", typed())],
                 problems: vec![("add", Text::from(HOSTILE))],
             },
+            first_token_us: Some(120_000),
+            chips: hostile_chips(),
+            ..HeadInput::default()
         },
     })
 }

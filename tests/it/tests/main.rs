@@ -46,6 +46,7 @@ mod pages_forms;
 mod pages_places;
 mod pages_sessions;
 mod pages_shell;
+mod pages_trace;
 mod pages_values;
 mod plugins;
 mod prompts;

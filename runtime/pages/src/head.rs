@@ -1,0 +1,51 @@
+//! What stands above every view of a trace.
+
+use perpend_domain::access::Permission::TraceMark;
+use perpend_domain::evaluation::{TargetKind, Timing};
+use perpend_domain::ids::TraceId;
+use perpend_outline::Outline;
+use perpend_scheduler::completion;
+use perpend_ui::{HeadInput, TraceState, chips};
+use perpend_web::problem::Problem;
+
+use crate::state::App;
+use crate::viewer::Viewer;
+
+/// Beside the trace itself, with nothing of a form or of what cannot be read.
+pub(super) async fn of(
+    app: &App,
+    viewer: &Viewer,
+    id: &TraceId,
+    outline: &Outline,
+) -> Result<HeadInput, Problem> {
+    let telemetry = &app.store.telemetry;
+    let scores = telemetry.scores_about(&viewer.project, id, None).await?;
+    Ok(HeadInput {
+        may_mark: viewer.may(TraceMark),
+        first_token_us: outline.first_token_us(),
+        state: state(app, viewer, id).await?,
+        chips: chips(&scores.iter().collect::<Vec<_>>()),
+        ..HeadInput::default()
+    })
+}
+
+/// How far a trace has come; none when the project has no such trace.
+pub(super) async fn state(
+    app: &App,
+    viewer: &Viewer,
+    id: &TraceId,
+) -> Result<Option<TraceState>, Problem> {
+    let telemetry = &app.store.telemetry;
+    let found = telemetry.trace_progress(&viewer.project, std::slice::from_ref(id));
+    let found = found.await?.into_iter().next();
+    let now = app.web.clock.now();
+    Ok(found.map(|(_, progress)| {
+        let timing = Timing::default();
+        let complete = completion(TargetKind::Trace, &progress, &timing, progress.first_seen);
+        TraceState {
+            progress,
+            complete: (complete.at, complete.reason),
+            now,
+        }
+    }))
+}

@@ -1,0 +1,64 @@
+//! The page of a trace over HTTP: its head, how it follows what arrives, and what its address says.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use axum::http::Method;
+use perpend_it::TestApp;
+use serde_json::{Value, json};
+
+use crate::pages::Visitor;
+
+/// Sends events of the batch API.
+async fn send(app: &TestApp, events: &[(&str, Value)]) {
+    let events = events.iter().enumerate().map(|(n, (kind, body))| {
+        let at = "2026-03-01T10:00:00.000Z";
+        let id = body["id"].as_str().unwrap_or_default();
+        json!({ "id": format!("{kind}-{n}-{id}"), "type": kind, "timestamp": at, "body": body })
+    });
+    let body = json!({ "batch": events.collect::<Vec<_>>() });
+    let answer = app
+        .client
+        .json(Method::POST, "/api/public/ingestion", &body)
+        .await
+        .unwrap();
+    assert_eq!(answer.status, 207, "{}", answer.text());
+    assert_eq!(answer.json()["errors"], json!([]), "{}", answer.text());
+}
+
+/// An agent that still runs, with a generation that has ended.
+async fn running(app: &TestApp) {
+    let root = json!({ "id": "root", "traceId": "run", "name": "agent", "startTime": "2026-03-01T10:00:00.000Z" });
+    let answer = json!({ "id": "answer", "traceId": "run", "parentObservationId": "root", "name": "answer",
+        "model": "gpt-4o", "startTime": "2026-03-01T10:00:01.000Z",
+        "completionStartTime": "2026-03-01T10:00:01.120Z", "endTime": "2026-03-01T10:00:02.000Z",
+        "usageDetails": { "input": 900, "input_cached_tokens": 50, "output": 100 } });
+    send(app, &[("span-create", root), ("generation-create", answer)]).await;
+}
+
+#[tokio::test]
+async fn the_head_says_how_far_a_trace_has_come_and_shows_its_tokens_and_scores() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    running(&app).await;
+    let score = json!({ "id": "s1", "traceId": "run", "name": "helpful", "value": 0.5 });
+    send(&app, &[("score-create", score)]).await;
+    for view in ["tree", "time", "thread", "log"] {
+        let page = visitor.page(&format!("/traces/run?v={view}")).await;
+        for said in [
+            "1 step still open",
+            "<dt>First token</dt><dd>120 ms",
+            "900 input · 50 cached · 100 output",
+            "#score-s1\"><bdi>helpful</bdi> <b><bdi>0.5</bdi></b></a>",
+        ] {
+            assert!(page.contains(said), "{view}: {said}: {page}");
+        }
+    }
+    let end = json!({ "id": "root", "traceId": "run", "endTime": "2026-03-01T10:00:03.000Z" });
+    send(&app, &[("span-update", end)]).await;
+    let page = visitor.page("/traces/run").await;
+    assert!(
+        !page.contains("still open") && page.contains("<dd>settling"),
+        "{page}"
+    );
+    app.stop().await.unwrap();
+}
