@@ -19,6 +19,7 @@ mod datasets;
 mod explain;
 mod facets;
 mod find;
+mod follow;
 mod forms;
 mod fragment;
 mod frame;
@@ -113,6 +114,8 @@ fn fragments(routes: &mut Routes<App>) {
     routes.page(BySession, rows, trace::rows);
     let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);
     routes.page(BySession, seek, trace::seek);
+    let state = Page::get("/project/{project}/_/traces/{trace}/state", TraceRead);
+    routes.page(BySession, state, follow::show);
     let hits = Page::get("/project/{project}/_/search", TraceRead);
     routes.page(BySession, hits, search::fragment);
     let value = Page::get("/project/{project}/_/value", TraceRead);

@@ -84,6 +84,10 @@ async fn whole(
     tried: Tried,
 ) -> Result<Response, Problem> {
     let mut look = Look::new(query);
+    let telemetry = &app.store.telemetry;
+    // Before all else: what changes in between is followed up.
+    let version = telemetry.trace_version(&viewer.project, &id).await?;
+    let version = version.ok_or_else(unknown)?.revision;
     let outline = outline(app, viewer, &id).await?;
     if let Some(within) = look.looking.within.take() {
         let beside = within::neighbours(app, viewer, &within.list, &id);
@@ -92,6 +96,7 @@ async fn whole(
     let head = HeadInput {
         faults: std::mem::take(&mut look.faults),
         tried,
+        version,
         ..head::of(app, viewer, &id, &outline).await?
     };
     match look.looking.aspect {

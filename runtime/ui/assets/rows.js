@@ -420,6 +420,16 @@ grid.addEventListener("scroll", () => grid.scrollTop !== lastTop && requestAnima
 addEventListener("resize", () => { layout(); fill(); });
 addEventListener("popstate", onBack);
 addEventListener("perpend:step", (event) => seekStep(event.detail));
+// Other rows came between these, or some went.
+grid.addEventListener("followed", ({ detail }) => {
+  count = detail;
+  const on = grid.querySelector(".row[tabindex='0']");
+  if (on) current = indexOf(on);
+  prepare([ofTrace, ...box.children]);
+  layout();
+  mark();
+  fill();
+});
 map.addEventListener("click", (event) => {
   const frame = map.getBoundingClientRect();
   grid.scrollTop = ((event.clientX - frame.left) / frame.width) * count * height() - grid.clientHeight / 2;

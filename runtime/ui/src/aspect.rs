@@ -200,6 +200,8 @@ pub(crate) struct Head {
     pub(crate) compare: String,
     /// The traces beside it in the list it was opened from.
     pub(crate) within: Option<Neighbours>,
+    /// The state that is shown of a trace that may still change.
+    pub(crate) version: Option<i64>,
     /// Each with what there is to say of it.
     pub(crate) figures: Vec<(Fact, Option<String>)>,
     /// The scores of the trace itself, each with the address of its card.
@@ -236,6 +238,8 @@ pub struct HeadInput {
     pub tried: Tried,
     /// Microseconds before the first token.
     pub first_token_us: Option<i64>,
+    /// Which state of the trace is shown, read before all others.
+    pub version: i64,
     /// How far the trace has come.
     pub state: Option<TraceState>,
     /// The scores of the trace itself.
@@ -308,6 +312,7 @@ impl Head {
         };
         let pane = of_trace.address(&looking.in_tree());
         let figures = figures(trace, &input);
+        let is_live = input.state.as_ref().is_some_and(TraceState::is_live);
         let n_more_chips = input.chips.len().saturating_sub(CHIPS);
         let chips = input.chips.into_iter().take(CHIPS).map(|chip| {
             let href = match chip.card() {
@@ -328,6 +333,7 @@ impl Head {
                 .as_ref()
                 .map_or(traces, |within| format!("{base}{}", within.list)),
             within,
+            version: is_live.then_some(input.version),
             figures,
             chips: chips.collect(),
             n_more_chips,

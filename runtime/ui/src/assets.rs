@@ -51,6 +51,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         ),
         asset("dark.css", "text/css; charset=utf-8", dark().as_bytes()),
         asset("find.js", SCRIPT, include_bytes!("../assets/find.js")),
+        asset("follow.js", SCRIPT, include_bytes!("../assets/follow.js")),
         asset("forms.js", SCRIPT, include_bytes!("../assets/forms.js")),
         asset("live.js", SCRIPT, include_bytes!("../assets/live.js")),
         asset("look.js", SCRIPT, include_bytes!("../assets/look.js")),

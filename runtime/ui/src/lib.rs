@@ -118,7 +118,7 @@ pub use setup::{Refused, Setup};
 pub use shell::{Opened, Section, Shell, base, href, list_href};
 pub use simple::{ErrorPage, LoginPage};
 pub use sort::Sort;
-pub use state::TraceState;
+pub use state::{StateFragment, TraceState};
 pub use step_scores::{ScoreOfStep, ScoresOfSteps};
 pub use suggest::{SuggestPage, Suggestion};
 pub use thread::{CALLS, Call, ThreadInput, ThreadPage, Within};

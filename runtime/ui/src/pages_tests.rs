@@ -191,6 +191,21 @@ pub(crate) struct Shown {
 }
 
 pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
+    let head = HeadInput {
+        faults: vec![HOSTILE.to_owned()],
+        may_mark: true,
+        tried: Tried {
+            typed: vec![("add", typed())],
+            problems: vec![("add", Text::from(HOSTILE))],
+        },
+        first_token_us: Some(120_000),
+        chips: vec![Chip::new(HOSTILE, &ScoreValue::Text(HOSTILE.to_owned())).at(HOSTILE, None); 7],
+        ..HeadInput::default()
+    };
+    trace_page_with(outline, shown, head)
+}
+
+pub(crate) fn trace_page_with(outline: &Outline, shown: Shown, head: HeadInput) -> TracePage {
     let selected = shown.selected.as_ref();
     let selected = selected.and_then(|step| outline.find(step.id.as_str()));
     let of_step = selected.map(|row| (Some(outline.rows()[row].id().to_owned()), 2));
@@ -229,17 +244,7 @@ pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
             with_map: true,
             looking: &shown.looking,
         },
-        head: HeadInput {
-            faults: vec![HOSTILE.to_owned()],
-            may_mark: true,
-            tried: Tried {
-                typed: vec![("add", typed())],
-                problems: vec![("add", Text::from(HOSTILE))],
-            },
-            first_token_us: Some(120_000),
-            chips: hostile_chips(),
-            ..HeadInput::default()
-        },
+        head,
     })
 }
 

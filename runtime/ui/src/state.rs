@@ -1,5 +1,6 @@
 //! How far a trace has come, in words.
 
+use askama::Template;
 use perpend_domain::evaluation::CompletionReason;
 use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
@@ -59,6 +60,19 @@ impl TraceState {
         let all: Vec<String> = all.into_iter().flatten().collect();
         ("complete", all.join(", "))
     }
+}
+
+/// Which state of a trace is stored, for the script that follows it.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(
+    source = "<p data-version=\"{{ version }}\"{% if is_live %} data-live{% endif %}></p>",
+    ext = "html"
+)]
+pub struct StateFragment {
+    /// Another one whenever something of the trace changed.
+    pub version: i64,
+    /// Whether it is worth asking again.
+    pub is_live: bool,
 }
 
 #[cfg(test)]

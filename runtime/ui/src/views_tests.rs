@@ -1,13 +1,16 @@
 //! The views of a trace beside the tree.
 
+use perpend_domain::evaluation::CompletionReason;
 use perpend_domain::observation::{Level, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
-use perpend_domain::telemetry::Bone;
+use perpend_domain::telemetry::{Bone, Progress};
+use perpend_domain::time::Timestamp;
 use perpend_outline::{Folds, Outline};
 use serde_json::json;
 
 use crate::pages_tests::{
     HOSTILE, Shown, bone, checked, hostile_observation, outline, shell, trace, trace_page,
+    trace_page_with,
 };
 use crate::rows::empty_columns;
 use crate::timeline::tests::observation;
@@ -314,6 +317,39 @@ fn steps_below_a_level_are_counted_where_they_would_stand() {
     let html = checked(&trace_page(&outline, shown));
     assert!(html.contains("1 step below this level not shown"), "{html}");
     assert!(html.contains("?observation=failed&min=ERROR") && !html.contains("?observation=fine"));
+}
+
+#[test]
+fn a_page_of_a_trace_that_may_still_change_says_which_state_it_shows() {
+    let outline = outline(&[observation("a", None, 0, 1)]);
+    let html = checked(&trace_page(&outline, Shown::default()));
+    assert!(!html.contains("data-version") && !html.contains("follow.js"));
+    let at = Timestamp::from_millis;
+    let state = |now_ms| TraceState {
+        progress: Progress {
+            first_seen: at(0),
+            last_seen: at(0),
+            has_root: true,
+            root_ended_at: None,
+            n_open: 1,
+            has_marker: false,
+            n_observations: 1,
+        },
+        complete: (at(3_600_000), CompletionReason::MaxWait),
+        now: at(now_ms),
+    };
+    let view = |now_ms| {
+        let head = HeadInput {
+            state: Some(state(now_ms)),
+            version: 17,
+            ..HeadInput::default()
+        };
+        checked(&trace_page_with(&outline, Shown::default(), head))
+    };
+    let open = view(5_000);
+    assert!(open.contains("data-version=\"17\"") && open.contains("-follow.js\""));
+    assert!(open.contains("1 step still open"), "{open}");
+    assert!(!view(4_000_000).contains("data-version"));
 }
 
 #[test]

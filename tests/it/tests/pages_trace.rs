@@ -62,3 +62,31 @@ async fn the_head_says_how_far_a_trace_has_come_and_shows_its_tokens_and_scores(
     );
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_page_of_a_running_trace_learns_of_each_change() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    running(&app).await;
+    let version = |page: &str| {
+        let (_, rest) = page.split_once("data-version=\"").unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    };
+    let state = "/_/traces/run/state";
+    let shown = version(&visitor.page("/traces/run").await);
+    let first = visitor.page(state).await;
+    assert!(
+        version(&first) == shown && first.contains(" data-live"),
+        "{first}"
+    );
+    let child = json!({ "id": "child", "traceId": "run", "parentObservationId": "root", "name": "late",
+        "startTime": "2026-03-01T10:00:02.000Z", "endTime": "2026-03-01T10:00:02.500Z" });
+    send(&app, &[("span-create", child)]).await;
+    let second = visitor.page(state).await;
+    assert_ne!(version(&second), shown, "{second}");
+    let page = visitor.page("/traces/run").await;
+    assert_eq!(version(&page), version(&second));
+    let unknown = format!("{}/_/traces/none/state", visitor.base);
+    assert_eq!(visitor.client.get(&unknown).await.unwrap().status, 404);
+    app.stop().await.unwrap();
+}

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use perpend_browser::{Place, Shared, Visitor};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::data;
 
 const ENTER: &str = "\u{e007}";
 const MARKED: &str = "document.querySelector('.grid [aria-selected=true]')?.dataset.step";
@@ -43,6 +45,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             Place::Demo,
             "names_of_generations_are_shown_whole_and_their_models_beside_them",
             shows_models,
+        ),
+        shared.test(
+            Place::Own,
+            "a_running_trace_shows_what_arrives_and_the_selection_stays",
+            follows_a_running_trace,
         ),
     ]
 }
@@ -241,12 +248,12 @@ async fn tells_its_structure(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
     open_agent(visitor).await?;
     let wrong = browser.eval(STRUCTURE).await?;
-    ensure!(wrong == serde_json::json!([]), "{wrong:#}");
+    ensure!(wrong == json!([]), "{wrong:#}");
     let levels = browser
         .eval("Array.from(document.querySelectorAll('.grid [aria-level]'), (row) => Number(row.getAttribute('aria-level'))).slice(0, 4)")
         .await?;
     ensure!(
-        levels == serde_json::json!([1, 2, 3, 4]) || levels == serde_json::json!([1, 2, 3, 3]),
+        levels == json!([1, 2, 3, 4]) || levels == json!([1, 2, 3, 3]),
         "{levels}"
     );
     browser.press("jjj").await?;
@@ -286,10 +293,70 @@ async fn shows_models(visitor: &Visitor) -> Result<()> {
     for width in [1440, 1280] {
         browser.resize(width, 900).await?;
         let cut = browser.eval(cut).await?;
-        ensure!(cut == serde_json::json!([]), "{width} px: {cut}");
+        ensure!(cut == json!([]), "{width} px: {cut}");
     }
     // Rows have one height, whatever is in them.
     let heights = "new Set(Array.from(document.querySelectorAll('.grid .row'), (row) => Math.round(row.getBoundingClientRect().height))).size";
     ensure!(browser.eval(heights).await? == 1);
+    visitor.assert_quiet().await
+}
+
+async fn follows_a_running_trace(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let trace = data::trace_id(30_000);
+    let event = async |id: &str, kind: &str, mut body: Value| {
+        body["id"] = data::span_id(1).into();
+        body["traceId"] = trace.as_str().into();
+        let at = "2026-02-02T02:40:01.000Z";
+        let event = json!({ "id": id, "type": kind, "timestamp": at, "body": body });
+        let batch = json!({ "batch": [event] });
+        server.post("/api/public/ingestion", &batch).await
+    };
+    let root = json!({ "name": "agent", "startTime": "2026-02-02T02:40:00.001Z" });
+    event("followed-1", "span-create", root).await?;
+    let span = |n, name: &str| data::span(&trace, n, Some(1), name, &[]);
+    server.send(&[span(5, "answer")]).await?;
+    visitor.log_in().await?;
+    let selected = data::span_id(5);
+    visitor
+        .open(&format!("/traces/{trace}?observation={selected}"))
+        .await?;
+    let n_rows = "document.querySelectorAll('.window > .row').length";
+    browser.wait_for(&format!("{n_rows} === 2")).await?;
+    browser.click(".window [aria-selected=true] .name").await?;
+    let on = "document.querySelector('.window [aria-selected=true]')";
+    browser
+        .wait_for(&format!("{on} === document.activeElement"))
+        .await?;
+    let before = browser
+        .eval(&format!("{on}.marked = location.search"))
+        .await?;
+    // One before the selected step, one behind it.
+    server.send(&[span(2, "plan"), span(9, "check")]).await?;
+    browser.wait_for(&format!("{n_rows} === 4")).await?;
+    let names =
+        "Array.from(document.querySelectorAll('.window .name'), (name) => name.textContent).join()";
+    ensure!(browser.eval(names).await? == "agent,plan,answer,check");
+    browser
+        .expect(&format!(
+            "{on} === document.activeElement && {on}.dataset.step === '{selected}' && {on}.marked === {before} && location.search === {before}"
+        ))
+        .await?;
+    ensure!(
+        browser
+            .text(".figures")
+            .await?
+            .contains("1 step still open")
+    );
+    // The keyboard goes on from there.
+    browser.press("j").await?;
+    browser
+        .wait_for(&format!("{on}.dataset.step === '{}'", data::span_id(9)))
+        .await?;
+    let end = json!({ "endTime": "2026-02-02T02:40:00.100Z" });
+    event("followed-2", "span-update", end).await?;
+    browser
+        .wait_for("document.querySelector('.figures').textContent.includes('settling')")
+        .await?;
     visitor.assert_quiet().await
 }

@@ -1,0 +1,32 @@
+//! `GET P/_/traces/{trace}/state`: which state of a trace is stored. The pages of traces that still change poll it, so it
+//! reads two rows.
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use perpend_ui::{StateFragment, TraceState};
+use perpend_web::problem::Problem;
+
+use crate::answer::page;
+use crate::head;
+use crate::read::unknown;
+use crate::state::App;
+use crate::trace::OfTrace;
+use crate::viewer::Viewer;
+
+pub(super) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(of): Path<OfTrace>,
+) -> Result<Response, Problem> {
+    let id = of.id()?;
+    let telemetry = &app.store.telemetry;
+    let version = telemetry.trace_version(&viewer.project, &id).await?;
+    let version = version.ok_or_else(unknown)?;
+    let state = head::state(&app, &viewer, &id).await?;
+    let view = StateFragment {
+        version: version.revision,
+        is_live: state.as_ref().is_some_and(TraceState::is_live),
+    };
+    page(StatusCode::OK, &view)
+}

@@ -1,0 +1,144 @@
+// A trace that still changes: asks every few seconds whether it did, and puts what is new in place. What is selected, folded
+// and in view stays. Without this script the page shows it when it is opened again. Markup comes from the server alone.
+"use strict";
+
+const SOON = 2_000;
+const LATER = 10_000;
+// Rows that the server answers with at a time.
+const PART = 200;
+
+const grid = document.querySelector("[role=treegrid]");
+const box = grid.querySelector(".window");
+const pane = document.getElementById("detail");
+const slot = {};
+
+let pause = SOON;
+let next = 0;
+
+const hasFocus = (part) => part.contains(document.activeElement);
+const fields = (part) => Array.from(part.querySelectorAll("input:not([type=hidden])"));
+const key = (row) => `${row.dataset.step} ${row.classList.contains("run")}`;
+const bare = (row) => row.innerHTML.replaceAll(/ tabindex="-?\d+"/g, "");
+
+/** The address of this page without the place of its window, which this script asks for. */
+function query() {
+  const all = new URLSearchParams(location.search);
+  for (const name of ["at", "n"]) all.delete(name);
+  return all.size > 0 ? `?${all}` : "?trace";
+}
+
+/** Makes one row from another, and keeps its element: the keyboard may be on it. */
+function morph(row, now) {
+  for (const name of now.getAttributeNames()) {
+    if (row.getAttribute(name) !== now.getAttribute(name)) row.setAttribute(name, now.getAttribute(name));
+  }
+  for (const name of row.getAttributeNames()) {
+    if (name !== "tabindex" && !now.hasAttribute(name)) row.removeAttribute(name);
+  }
+  if (bare(row) !== bare(now)) row.replaceChildren(...now.childNodes);
+}
+
+/** The rows that are in the document, as they are now; null when they do not come. */
+async function rowsOf(page, first) {
+  const own = page.querySelector(".window");
+  const n = Math.max(1, Math.ceil(box.childElementCount / PART));
+  if (n === 1 && Number(own.dataset.at) === first) return Array.from(own.children);
+  const rows = [];
+  for (let nth = 0; nth < n; nth += 1) {
+    const html = await askPart(slot, `${grid.dataset.from}/rows${query()}&at=${first + nth * PART}&n=${PART}`, false);
+    if (!html) return null;
+    rows.push(...pageOf(html).querySelector(".window").children);
+  }
+  return rows;
+}
+
+/** Puts rows in the place of those that are there; the first one in view stays where it is. */
+function put(rows, count) {
+  const one = grid.querySelector(".of-trace").getBoundingClientRect().height || 1;
+  const first = firstIndex();
+  const inView = box.children[Math.floor(grid.scrollTop / one) - first];
+  const at = Array.prototype.indexOf.call(box.children, inView);
+  const there = new Map(Array.from(box.children, (row) => [key(row), row]));
+  const now = rows.map((row) => {
+    const same = there.get(key(row));
+    if (!same) return row;
+    there.delete(key(row));
+    morph(same, row);
+    return same;
+  });
+  for (const gone of there.values()) gone.remove();
+  now.forEach((row, nth) => {
+    if (box.children[nth] !== row) box.insertBefore(row, box.children[nth] ?? null);
+  });
+  grid.setAttribute("aria-rowcount", String(count + 2));
+  grid.dispatchEvent(new CustomEvent("followed", { detail: count }));
+  const to = now.indexOf(inView);
+  if (at >= 0 && to >= 0) grid.scrollTop += (to - at) * one;
+}
+
+function firstIndex() {
+  const row = box.firstElementChild;
+  return row ? Number(row.getAttribute("aria-rowindex")) - 3 : 0;
+}
+
+/** What is read of the pane: times may be shown in another zone, and tokens of forms differ in each answer. */
+function words(part) {
+  const copy = part.cloneNode(true);
+  for (const time of copy.querySelectorAll("time")) time.remove();
+  return copy.textContent.replaceAll(/\s+/g, " ").trim();
+}
+
+function putPane(now) {
+  const marked = getSelection();
+  const isRead = hasFocus(pane) || (!marked.isCollapsed && pane.contains(marked.anchorNode));
+  if (isRead || pane.hasAttribute("aria-busy") || words(now) === words(pane)) return;
+  const top = pane.scrollTop;
+  pane.replaceChildren(...now.childNodes);
+  pane.scrollTop = top;
+}
+
+/** Asks for the page again; answers whether it is in place. */
+async function follow() {
+  const asked = location.search;
+  const html = await askPart(slot, `${location.pathname}${query()}`, false);
+  const page = html ? pageOf(html) : null;
+  const theirs = page?.querySelector("[role=treegrid]");
+  if (!theirs) return false;
+  const first = firstIndex();
+  const rows = await rowsOf(page, first);
+  // Something else was selected or opened, or other rows came meanwhile: the next answer has that too.
+  if (!rows || location.search !== asked || firstIndex() !== first) return false;
+  for (const part of [".trace-head", "#beside", "#marks"]) {
+    const [own, now] = [document, page].map((one) => one.querySelector(part));
+    const isTyped = hasFocus(own) || fields(own).some((field) => field.value !== field.defaultValue);
+    if (!isTyped && words(own) !== words(now)) own.replaceChildren(...now.childNodes);
+  }
+  document.getElementById("map").replaceChildren(...page.getElementById("map").childNodes);
+  document.title = page.title;
+  for (const name of ["no-tok", "no-cost"]) grid.classList.toggle(name, theirs.classList.contains(name));
+  const heads = theirs.querySelectorAll(".names > .row");
+  grid.querySelectorAll(".names > .row").forEach((row, nth) => morph(row, heads[nth]));
+  put(rows, Number(page.querySelector(".window").dataset.count));
+  putPane(page.getElementById("detail"));
+  if (theirs.dataset.version === undefined) delete grid.dataset.version;
+  else grid.dataset.version = theirs.dataset.version;
+  return true;
+}
+
+async function ask() {
+  const html = await askPart(slot, `${grid.dataset.from}/state`, false);
+  const state = html ? pageOf(html).querySelector("[data-version]") : null;
+  const isNew = state && state.dataset.version !== grid.dataset.version;
+  pause = isNew && (await follow()) ? SOON : Math.min(LATER, 1.5 * pause);
+  if (state && !isNew && state.dataset.live === undefined) delete grid.dataset.version;
+  plan();
+}
+
+function plan() {
+  clearTimeout(next);
+  if (!document.hidden && isLive() && grid.dataset.version !== undefined) next = setTimeout(ask, pause);
+}
+
+document.addEventListener("visibilitychange", plan);
+document.addEventListener("live", plan);
+plan();
