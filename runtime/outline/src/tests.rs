@@ -297,6 +297,29 @@ proptest! {
     }
 
     #[test]
+    fn of_some_kinds_each_of_the_level_is_kept_with_what_leads_there(
+        (outline, by_hand, _) in forests(), n in 1_u32..4
+    ) {
+        // Every n-th row is of the kind.
+        let mut outline = outline;
+        for (at, row) in outline.rows.iter_mut().enumerate() {
+            if position(at).is_multiple_of(n) {
+                row.kind = ObservationKind::Tool;
+            }
+        }
+        let kinds = vec![ObservationKind::Tool];
+        let folds = Folds { min: Some(Level::Error), kinds, closed: Vec::new(), ..by_hand };
+        let view = outline.view(&folds, None);
+        let shown: HashSet<u32> = view.window(0, view.len()).iter().map(|line| line.row).collect();
+        prop_assert_eq!(shown.len() + view.n_hidden(), outline.rows().len());
+        let is_asked = |row: &Entry| row.kind == ObservationKind::Tool && row.level == Level::Error;
+        for (at, row) in outline.rows().iter().enumerate() {
+            let leads = outline.rows()[at..row.behind(at)].iter().any(is_asked);
+            prop_assert_eq!(shown.contains(&position(at)), leads);
+        }
+    }
+
+    #[test]
     fn each_observation_has_one_place((outline, _, _) in forests()) {
         let ids: HashSet<&str> = outline.rows().iter().map(Entry::id).collect();
         prop_assert_eq!(ids.len(), outline.rows().len());

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::{Entry, Outline, Run, position};
-use perpend_domain::observation::Level;
+use perpend_domain::observation::{Level, ObservationKind};
 
 /// A trace with at most so many rows is wholly open by default.
 const ALL_OPEN: usize = 200;
@@ -33,9 +33,23 @@ pub struct Folds {
     pub is_ungrouped: bool,
     /// Leave out rows below this level that have none of it below them. Neighbours are not grouped then.
     pub min: Option<Level>,
+    /// Leave out rows of other kinds likewise; none means that all are shown.
+    pub kinds: Vec<ObservationKind>,
 }
 
 impl Folds {
+    /// Whether rows are left out for their level or kind.
+    const fn leaves_out(&self) -> bool {
+        self.min.is_some() || !self.kinds.is_empty()
+    }
+
+    /// Whether rows of this kind and level are asked for.
+    #[must_use]
+    pub fn asks_for(&self, kind: ObservationKind, level: Level) -> bool {
+        let is_kind = self.kinds.is_empty() || self.kinds.contains(&kind);
+        is_kind && self.min.is_none_or(|min| min <= level)
+    }
+
     /// Remembers whether something is open. The oldest of too many are forgotten.
     pub fn set(&mut self, mark: Mark, is_open: bool) {
         self.forget(&mark);
@@ -94,7 +108,7 @@ struct Opened {
     is_small: bool,
 }
 
-/// Whether a row has the level that is asked for, and whether one below it has.
+/// Whether a row is asked for, and whether one below it is.
 #[derive(Clone, Copy)]
 struct Kept {
     own: bool,
@@ -166,7 +180,7 @@ impl Outline {
     #[must_use]
     pub fn view(&self, folds: &Folds, selected: Option<usize>) -> View<'_> {
         let opened = Opened::new(self, folds, selected);
-        let kept = folds.min.map(|min| self.at_least(min));
+        let kept = folds.leaves_out().then(|| self.kept(folds));
         let is_kept = |at: usize| {
             kept.as_ref()
                 .is_none_or(|kept| kept[at].own || kept[at].below)
@@ -232,10 +246,10 @@ impl Outline {
         }
     }
 
-    /// Where rows have a level, or one above it.
-    fn at_least(&self, min: Level) -> Vec<Kept> {
+    /// Which rows have the level and the kind that are asked for.
+    fn kept(&self, folds: &Folds) -> Vec<Kept> {
         let own = |row: &Entry| Kept {
-            own: min <= row.level,
+            own: folds.asks_for(row.kind, row.level),
             below: false,
         };
         let mut kept: Vec<Kept> = self.rows.iter().map(own).collect();
@@ -257,7 +271,7 @@ impl Outline {
             None => return folds,
             Some(place @ Place::Run(_)) => opened.has(place, false),
             Some(place @ Place::Row(at)) => {
-                let is_open = opened.is_small || folds.min.is_some();
+                let is_open = opened.is_small || folds.leaves_out();
                 opened.has(place, is_open || self.rows[at].depth < OPEN_DEPTH)
             }
         };
@@ -282,7 +296,7 @@ impl View<'_> {
         self.lines.len()
     }
 
-    /// How many rows are left out because of their level.
+    /// How many rows are left out because of their level or kind.
     #[must_use]
     pub fn n_hidden(&self) -> usize {
         self.n_hidden

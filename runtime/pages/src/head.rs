@@ -1,8 +1,11 @@
 //! What stands above every view of a trace.
 
+use std::collections::BTreeMap;
+
 use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::evaluation::{TargetKind, Timing};
 use perpend_domain::ids::TraceId;
+use perpend_domain::observation::ObservationKind;
 use perpend_outline::Outline;
 use perpend_scheduler::completion;
 use perpend_ui::{HeadInput, TraceState, chips};
@@ -20,7 +23,12 @@ pub(super) async fn of(
 ) -> Result<HeadInput, Problem> {
     let telemetry = &app.store.telemetry;
     let scores = telemetry.scores_about(&viewer.project, id, None).await?;
+    let mut kinds: BTreeMap<ObservationKind, u64> = BTreeMap::new();
+    for row in outline.rows() {
+        *kinds.entry(row.kind).or_default() += 1;
+    }
     Ok(HeadInput {
+        kinds: kinds.into_iter().collect(),
         may_mark: viewer.may(TraceMark),
         first_token_us: outline.first_token_us(),
         state: state(app, viewer, id).await?,

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use perpend_domain::ids::ObservationId;
-use perpend_domain::observation::Level;
-use perpend_outline::{Folds, Mark, Outline, View};
+use perpend_domain::observation::{Level, ObservationKind};
+use perpend_outline::{Entry, Folds, Mark, Outline, View};
 use perpend_ui::{Aspect, Form, Kept, Looking, Neighbours, WINDOW};
 
 use crate::{find, within};
@@ -66,6 +66,8 @@ impl Look {
                     Ok(level) => look.looking.min = Some(level),
                     Err(_) => look.fault("min", "DEBUG, DEFAULT, WARNING or ERROR"),
                 },
+                // A form sends one for each box, a link all in one.
+                "kinds" => look.kinds(text),
                 "in" => {
                     let list = within::list(text);
                     look.looking.within = list.map(|list| Neighbours {
@@ -87,7 +89,10 @@ impl Look {
             }
         }
         look.zoom(from, to);
+        look.looking.kinds.sort_unstable();
+        look.looking.kinds.dedup();
         look.folds.min = look.looking.min;
+        look.folds.kinds.clone_from(&look.looking.kinds);
         look
     }
 
@@ -95,6 +100,19 @@ impl Look {
         let fault =
             format!("The parameter {name} of this address is not understood: it may be {may_be}.");
         self.faults.push(fault);
+    }
+
+    fn kinds(&mut self, text: &str) {
+        let names = text.split(',').map(str::trim);
+        let known: Result<Vec<ObservationKind>, _> = names.map(str::parse).collect();
+        match known {
+            Ok(kinds) => self.looking.kinds.extend(kinds),
+            Err(_) => {
+                let all = ObservationKind::ALL.iter().map(|kind| kind.as_str());
+                let all: Vec<&str> = all.collect();
+                self.fault("kinds", &format!("some of {}", all.join(", ")));
+            }
+        }
     }
 
     /// Takes a part of the time axis whose ends were given, and could be read.
@@ -116,6 +134,11 @@ impl Look {
     /// Whether what is visible changes with this request.
     pub(super) const fn toggles(&self) -> bool {
         self.toggle.is_some()
+    }
+
+    /// Whether a step has the level and the kind that are asked for.
+    pub(super) fn asks_for(&self, step: &Entry) -> bool {
+        self.folds.asks_for(step.kind, step.level)
     }
 
     /// What of the address the views without rows keep.
@@ -225,5 +248,19 @@ mod tests {
             (None, Some(7), Some(row("q")))
         );
         assert!(Look::new(Some("observation=")).observation.is_none());
+    }
+
+    #[test]
+    fn kinds_come_in_one_parameter_or_in_several_and_are_told_when_they_are_none() {
+        let of = |query: &str| Look::new(Some(query));
+        let both = [ObservationKind::Generation, ObservationKind::Tool];
+        let look = of("kinds=TOOL&kinds=generation&kinds=TOOL");
+        assert_eq!(look.looking.kinds, both);
+        assert_eq!(look.folds.kinds, both);
+        let look = of("kinds=GENERATION,TOOL");
+        assert_eq!(look.looking.kinds, both);
+        assert!(look.faults.is_empty());
+        let look = of("kinds=GENERATION,SPOON");
+        assert!(look.looking.kinds.is_empty() && look.faults[0].contains("SPAN, GENERATION"));
     }
 }

@@ -39,8 +39,7 @@ pub(super) async fn thread(
     let is_generation = |row: usize| rows[row].kind == ObservationKind::Generation;
     let is_call = |row: usize| is_generation(row) || rows[row].kind == ObservationKind::Tool;
     let is_told = |row: usize| is_call(row) || rows[row].level == Level::Error;
-    let min = look.looking.min.unwrap_or(Level::Debug);
-    let all = by_start(outline, |row| is_told(row) && min <= rows[row].level);
+    let all = by_start(outline, |row| is_told(row) && look.asks_for(&rows[row]));
     let n_hidden = (0..rows.len()).filter(|row| is_told(*row)).count() - all.len();
     let at = look.at.unwrap_or_default().min(all.len().saturating_sub(1));
     let earlier = all.get(..at).unwrap_or_default().iter().rev().take(AMONG);
@@ -103,8 +102,7 @@ pub(super) async fn log(
     look: Look,
 ) -> Result<Response, Problem> {
     let rows = outline.rows();
-    let min = look.looking.min.unwrap_or(Level::Debug);
-    let all = by_start(outline, |row| min <= rows[row].level);
+    let all = by_start(outline, |row| look.asks_for(&rows[row]));
     let at = look.at.unwrap_or_default().min(all.len().saturating_sub(1));
     let window = all.get(at..all.len().min(at + LOG)).unwrap_or_default();
     let steps = steps(app, viewer, (outline, &id), window, |_, mut step| {

@@ -367,7 +367,7 @@ function encode(id) {
 
 /** How the trace is looked at, apart from what is selected and folded: another way is another page. */
 function looking(query) {
-  return ["v", "min", "t0", "t1", "find"].map((name) => query.get(name) ?? "").join("&");
+  return ["v", "min", "kinds", "t0", "t1", "find"].map((name) => query.get(name) ?? "").join("&");
 }
 
 const looksAt = looking(new URLSearchParams(location.search));
@@ -381,7 +381,7 @@ async function onBack() {
   selected = encode(query.get("observation") ?? "");
   const folds = new URLSearchParams();
   for (const [name, value] of query) {
-    if (/^(fold|open)(-run)?$|^(group|v|min|t0|t1|in|find)$|^as[.]/.test(name)) folds.append(name, value);
+    if (/^(fold|open)(-run)?$|^(group|v|min|kinds|t0|t1|in|find)$|^as[.]/.test(name)) folds.append(name, value);
   }
   rest = folds.size ? `&${folds}` : "";
   asked = null;

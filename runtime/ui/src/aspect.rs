@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use perpend_domain::observation::Level;
+use perpend_domain::observation::{Level, ObservationKind};
 use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::trace::Trace;
 use perpend_outline::{Folds, Mark};
@@ -16,7 +16,7 @@ use crate::facts::{Fact, fact, tokens_by_bucket, total_tokens};
 use crate::forms::Tried;
 use crate::shell::href;
 use crate::state::TraceState;
-use perpend_words::{clock, cost, count, duration, many};
+use perpend_words::{clock, cost, count, duration, kind_word, many};
 
 /// A way of looking at a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +67,8 @@ pub struct Looking {
     pub aspect: Aspect,
     /// Steps below this level are left out.
     pub min: Option<Level>,
+    /// Steps of other kinds are left out; none means that all are shown.
+    pub kinds: Vec<ObservationKind>,
     /// A part of the time axis: milliseconds from the start of the trace, the smaller one first.
     pub zoom: Option<(f64, f64)>,
     /// The forms that were chosen for the values of what is selected.
@@ -89,6 +91,16 @@ pub struct Neighbours {
 }
 
 impl Looking {
+    /// What of the steps is left out, in words.
+    pub(crate) fn hidden(&self, n: usize) -> Option<String> {
+        let why = match (self.min.is_some(), self.kinds.is_empty()) {
+            (_, true) => "below this level",
+            (false, false) => "of other kinds",
+            (true, false) => "of other kinds or below this level",
+        };
+        (0 < n).then(|| format!("{} {why} not shown", many(n as u64, "step")))
+    }
+
     /// The same in the tree, of the whole time: where a step is opened from another view.
     pub(crate) fn in_tree(&self) -> Self {
         Self {
@@ -116,6 +128,10 @@ impl Looking {
             pairs.push(("v", (*name).to_owned()));
         }
         pairs.extend(self.min.map(|min| ("min", min.as_str().to_owned())));
+        if !self.kinds.is_empty() {
+            let kinds: Vec<&str> = self.kinds.iter().map(|kind| kind.as_str()).collect();
+            pairs.push(("kinds", kinds.join(",")));
+        }
         if let Some((from, to)) = self.zoom {
             pairs.extend([("t0", from.to_string()), ("t1", to.to_string())]);
         }
@@ -133,14 +149,24 @@ impl Looking {
 pub struct Kept {
     pub(crate) selection: String,
     pub(crate) folds: String,
+    /// The same as names and values, for forms.
+    pub(crate) pairs: Vec<(&'static str, String)>,
 }
 
 impl Kept {
     /// Of a step, or of the trace itself, and of what was opened and closed by hand.
     #[must_use]
     pub fn new(observation: Option<&str>, folds: &Folds) -> Self {
+        let selected = match observation {
+            Some(id) => ("observation", id),
+            None => ("trace", ""),
+        };
         let folds = folds_pairs(folds).into_iter();
+        let pairs = [selected].into_iter().chain(folds.clone());
         Self {
+            pairs: pairs
+                .map(|(name, value)| (name, value.to_owned()))
+                .collect(),
             selection: match observation {
                 Some(id) => format!("observation={}", encode(id)),
                 None => "trace".to_owned(),
@@ -159,7 +185,7 @@ impl Kept {
 }
 
 /// The parameters of what was opened and closed by hand: names and values.
-pub(crate) fn folds_pairs(folds: &Folds) -> Vec<(&'static str, &str)> {
+fn folds_pairs(folds: &Folds) -> Vec<(&'static str, &str)> {
     let lists = [
         (&folds.closed, ["fold", "fold-run"]),
         (&folds.open, ["open", "open-run"]),
@@ -212,6 +238,9 @@ pub(crate) struct Head {
     pub(crate) labels: Vec<Label>,
     pub(crate) aspects: Vec<Link>,
     pub(crate) levels: Vec<Link>,
+    pub(crate) kinds: Kinds,
+    /// With the steps of all levels and kinds.
+    pub(crate) all: String,
     /// What in the address cannot be read.
     pub(crate) faults: Vec<Text>,
     /// A person bookmarked the trace.
@@ -227,6 +256,39 @@ pub(crate) struct Head {
     pub(crate) tried: Tried,
 }
 
+/// The kinds of steps that can be shown alone.
+#[derive(Debug)]
+pub(crate) struct Kinds {
+    /// What is chosen.
+    pub(crate) said: String,
+    /// Each kind of the trace with its name in the address, how many steps it has, and whether it is chosen.
+    pub(crate) choices: Vec<(&'static str, &'static str, String, bool)>,
+    /// What the form repeats of the address.
+    pub(crate) kept: Vec<(&'static str, String)>,
+}
+
+impl Kinds {
+    fn new(looking: &Looking, kept: &Kept, counted: &[(ObservationKind, u64)]) -> Self {
+        let words: Vec<&str> = looking.kinds.iter().map(|kind| kind_word(*kind)).collect();
+        let choices = counted.iter().map(|(kind, n)| {
+            let is_chosen = looking.kinds.contains(kind);
+            (kind.as_str(), kind_word(*kind), count(*n), is_chosen)
+        });
+        let all = Looking {
+            kinds: Vec::new(),
+            ..looking.clone()
+        };
+        Self {
+            said: match words.is_empty() {
+                true => "all".to_owned(),
+                false => words.join(", "),
+            },
+            choices: choices.collect(),
+            kept: kept.pairs.iter().cloned().chain(all.pairs()).collect(),
+        }
+    }
+}
+
 /// What stands above every view of a trace beside the trace.
 #[derive(Debug, Default)]
 pub struct HeadInput {
@@ -238,6 +300,8 @@ pub struct HeadInput {
     pub tried: Tried,
     /// Microseconds before the first token.
     pub first_token_us: Option<i64>,
+    /// The kinds of its steps, each with their number.
+    pub kinds: Vec<(ObservationKind, u64)>,
     /// Which state of the trace is shown, read before all others.
     pub version: i64,
     /// How far the trace has come.
@@ -308,7 +372,7 @@ impl Head {
         let id = encode(trace.id.as_str());
         let of_trace = Kept {
             selection: "trace".to_owned(),
-            folds: kept.folds.clone(),
+            ..kept.clone()
         };
         let pane = of_trace.address(&looking.in_tree());
         let figures = figures(trace, &input);
@@ -341,6 +405,12 @@ impl Head {
             labels: labels(trace, base),
             aspects: aspects.collect(),
             levels: levels.collect(),
+            kinds: Kinds::new(looking, kept, &input.kinds),
+            all: at(&Looking {
+                min: None,
+                kinds: Vec::new(),
+                ..looking.clone()
+            }),
             faults: input.faults.into_iter().map(Text::from).collect(),
             is_bookmarked: trace.bookmarked,
             tags: tags(trace, base),
@@ -348,11 +418,6 @@ impl Head {
             tried: input.tried,
         }
     }
-}
-
-/// What was left out of a view because of its level, in words.
-pub(crate) fn hidden(n: usize) -> Option<String> {
-    (0 < n).then(|| format!("{} below this level not shown", many(n as u64, "step")))
 }
 
 fn figures(trace: &Trace, input: &HeadInput) -> Vec<(Fact, Option<String>)> {

@@ -6,7 +6,7 @@ use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
 use crate::address::{encode, segment};
-use crate::aspect::{Head, HeadInput, Kept, Looking, hidden};
+use crate::aspect::{Head, HeadInput, Kept, Looking};
 use crate::ways::Ways;
 use crate::{Shell, Text};
 use perpend_words::{count, duration, kind_word};
@@ -110,7 +110,7 @@ impl LogPage {
         Self {
             head: Head::new(&input.trace, base, &input.looking, &input.kept, input.head),
             shown,
-            hidden: hidden(input.n_hidden),
+            hidden: input.looking.hidden(input.n_hidden),
             ways: Ways {
                 before: (0 < input.at)
                     .then(|| ("Earlier steps", way(input.at.saturating_sub(LOG)))),

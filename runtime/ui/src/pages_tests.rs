@@ -199,7 +199,7 @@ pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
             problems: vec![("add", Text::from(HOSTILE))],
         },
         first_token_us: Some(120_000),
-        chips: vec![Chip::new(HOSTILE, &ScoreValue::Text(HOSTILE.to_owned())).at(HOSTILE, None); 7],
+        chips: hostile_chips(),
         ..HeadInput::default()
     };
     trace_page_with(outline, shown, head)

@@ -12,7 +12,7 @@ use perpend_outline::{
 
 use crate::Text;
 use crate::address::encode;
-use crate::aspect::{Aspect, Kept, Looking, hidden};
+use crate::aspect::{Aspect, Kept, Looking};
 use crate::timeline::{Axis, Bar};
 use perpend_words::{cost, count, duration, kind_word, many};
 
@@ -87,7 +87,7 @@ pub(crate) struct Window {
     pub(crate) kept: Kept,
     /// What is folded and how the trace is looked at, as the end of an address.
     pub(crate) rest: String,
-    /// What is left out because of its level.
+    /// What is left out because of its level or kind.
     pub(crate) hidden: Option<String>,
     /// The index of the line that is selected, or that hides what is selected.
     pub(crate) selected: Option<usize>,
@@ -183,7 +183,7 @@ impl Window {
             grouping: grouping(input, selected),
             rest: format!("{}{}", kept.folds, input.looking.query()),
             kept,
-            hidden: hidden(view.n_hidden()),
+            hidden: input.looking.hidden(view.n_hidden()),
             selected: input.selected.and_then(|row| view.index_of(row)),
             map: has_map.then(|| Map::new(view)),
             path,

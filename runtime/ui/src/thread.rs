@@ -5,7 +5,7 @@ use perpend_domain::observation::{Level, Observation, ObservationKind};
 use perpend_domain::trace::Trace;
 
 use crate::address::{encode, segment};
-use crate::aspect::{Head, HeadInput, Kept, Looking, hidden};
+use crate::aspect::{Head, HeadInput, Kept, Looking};
 use crate::content::{Addresses, Block, Spoken, StepLink, Told, told};
 use crate::facts::total_tokens;
 use crate::rows::{cost_cell, nonzero};
@@ -163,7 +163,7 @@ impl ThreadPage {
         let behind = input.at + n_window;
         Self {
             head: Head::new(&input.trace, base, &input.looking, &input.kept, input.head),
-            hidden: hidden(input.n_hidden),
+            hidden: input.looking.hidden(input.n_hidden),
             shown,
             ways: Ways {
                 before: (0 < input.at)

@@ -1,7 +1,7 @@
 //! What a trace's timeline shows beside its rows: the part of the axis that is looked at, and the critical path.
 
 use crate::Text;
-use crate::aspect::{Kept, Looking, folds_pairs};
+use crate::aspect::{Kept, Looking};
 use crate::rows::{RowsInput, Window};
 use perpend_outline::CriticalPath;
 use perpend_words::{duration, many};
@@ -73,13 +73,7 @@ impl TimePart {
             zoom: None,
             ..input.looking.clone()
         };
-        let selected = match step {
-            Some(step) => ("observation", step.id()),
-            None => ("trace", ""),
-        };
-        let folds = folds_pairs(input.folds);
-        let kept = [selected].into_iter().chain(folds);
-        let kept = kept.map(|(name, value)| (name, value.to_owned()));
+        let kept = window.kept.pairs.iter().cloned();
         Self {
             longest: longest.collect(),
             summary: window.path.as_ref().and_then(summary),

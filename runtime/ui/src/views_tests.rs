@@ -320,6 +320,40 @@ fn steps_below_a_level_are_counted_where_they_would_stand() {
 }
 
 #[test]
+fn steps_of_other_kinds_are_counted_and_kinds_are_chosen_in_a_form() {
+    let mut tool = observation("tool", Some("root"), 1, 1);
+    tool.kind = ObservationKind::Tool;
+    let steps = [
+        observation("root", None, 0, 10),
+        tool,
+        observation("beside", Some("root"), 2, 1),
+    ];
+    let outline = outline(&steps);
+    let view = |kinds: &[ObservationKind]| {
+        let mut shown = Shown {
+            looking: Looking {
+                kinds: kinds.to_vec(),
+                ..Looking::default()
+            },
+            ..Shown::default()
+        };
+        shown.folds.kinds = kinds.to_vec();
+        let head = HeadInput {
+            kinds: vec![(ObservationKind::Span, 2), (ObservationKind::Tool, 1)],
+            ..HeadInput::default()
+        };
+        checked(&trace_page_with(&outline, shown, head))
+    };
+    let html = view(&[ObservationKind::Tool]);
+    assert!(html.contains("1 step of other kinds not shown"), "{html}");
+    assert!(html.contains("?observation=tool&kinds=TOOL") && !html.contains("?observation=beside"));
+    assert!(html.contains("<a href=\"?trace\">Show all</a>"));
+    assert!(html.contains("value=\"TOOL\" checked") && html.contains("value=\"SPAN\">"));
+    let both = view(&[ObservationKind::Tool, ObservationKind::Span]);
+    assert!(both.contains("kinds=TOOL%2CSPAN") && !both.contains("of other kinds"));
+}
+
+#[test]
 fn a_page_of_a_trace_that_may_still_change_says_which_state_it_shows() {
     let outline = outline(&[observation("a", None, 0, 1)]);
     let html = checked(&trace_page(&outline, Shown::default()));

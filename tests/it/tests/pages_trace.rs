@@ -90,3 +90,37 @@ async fn a_page_of_a_running_trace_learns_of_each_change() {
     assert_eq!(visitor.client.get(&unknown).await.unwrap().status, 404);
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn every_view_of_a_trace_shows_the_kinds_that_its_address_names() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    running(&app).await;
+    let root = "observation=root";
+    for view in ["tree", "time", "thread", "log"] {
+        // A form sends one parameter for each box.
+        let query = "kinds=GENERATION&kinds=TOOL";
+        let page = visitor.page(&format!("/traces/run?v={view}&{query}")).await;
+        assert!(page.contains("kinds=GENERATION%2CTOOL"), "{view}: {page}");
+        assert!(page.contains("observation=answer"), "{view}: {page}");
+    }
+    let log = visitor.page("/traces/run?v=log&kinds=GENERATION").await;
+    assert!(
+        !log.contains(root) && log.contains("1 step of other kinds not shown"),
+        "{log}"
+    );
+    // What leads to a step stays.
+    let tree = visitor.page("/traces/run?kinds=GENERATION").await;
+    assert!(
+        tree.contains(root) && !tree.contains("of other kinds"),
+        "{tree}"
+    );
+    let tree = visitor.page("/traces/run?kinds=SPAN").await;
+    assert!(tree.contains("1 step of other kinds not shown"), "{tree}");
+    let odd = visitor.page("/traces/run?kinds=SPOON").await;
+    assert!(
+        odd.contains("The parameter kinds of this address is not understood"),
+        "{odd}"
+    );
+    app.stop().await.unwrap();
+}
