@@ -43,8 +43,13 @@ impl Look {
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             let text = value.as_ref();
             match name.as_ref() {
-                // An id that no observation can have is one that none has.
-                "observation" => look.observation = ObservationId::new(text).ok(),
+                "observation" => {
+                    look.observation = ObservationId::new(text).ok();
+                    // An id that no observation can have is one that none has.
+                    if look.observation.is_none() && !text.is_empty() {
+                        look.unknown_step(text);
+                    }
+                }
                 "fold" => look.folds.set(Mark::Row(text.to_owned()), false),
                 "fold-run" => look.folds.set(Mark::Run(text.to_owned()), false),
                 "open" => look.folds.set(Mark::Row(text.to_owned()), true),
@@ -134,6 +139,21 @@ impl Look {
     /// Whether what is visible changes with this request.
     pub(super) const fn toggles(&self) -> bool {
         self.toggle.is_some()
+    }
+
+    /// Says that the selected step is not in the trace, and selects the trace itself.
+    pub(super) fn pass_over_unknown(&mut self, outline: &Outline) {
+        let is_unknown = |step: &mut ObservationId| outline.find(step.as_str()).is_none();
+        if let Some(step) = self.observation.take_if(is_unknown) {
+            self.unknown_step(step.as_str());
+        }
+    }
+
+    fn unknown_step(&mut self, id: &str) {
+        let fault = format!(
+            "This trace has no step {id}, or it has not arrived. The trace itself is shown."
+        );
+        self.faults.push(fault);
     }
 
     /// Whether a step has the level and the kind that are asked for.

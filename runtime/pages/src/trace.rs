@@ -89,6 +89,7 @@ async fn whole(
     let version = telemetry.trace_version(&viewer.project, &id).await?;
     let version = version.ok_or_else(unknown)?.revision;
     let outline = outline(app, viewer, &id).await?;
+    look.pass_over_unknown(&outline);
     if let Some(within) = look.looking.within.take() {
         let beside = within::neighbours(app, viewer, &within.list, &id);
         look.looking.within = Some(beside.await?);
@@ -105,10 +106,8 @@ async fn whole(
         Aspect::Log => return views::log(app, viewer, &outline, (id, head), look).await,
     }
     let step = match &look.observation {
-        Some(step) if outline.find(step.as_str()).is_some() => {
-            read::step(app, &viewer.project, &id, step).await?
-        }
-        _ => None,
+        Some(step) => read::step(app, &viewer.project, &id, step).await?,
+        None => None,
     };
     let trace = match &step {
         Some(_) => read::narrow(app, &viewer.project, &id).await?,

@@ -124,3 +124,25 @@ async fn every_view_of_a_trace_shows_the_kinds_that_its_address_names() {
     );
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_link_to_a_step_that_is_not_there_opens_the_trace_and_says_so() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    running(&app).await;
+    for view in ["tree", "time", "thread", "log"] {
+        let of = async |step: &str| {
+            let path = format!("/traces/run?v={view}&observation={step}");
+            visitor.page(&path).await
+        };
+        let page = of("%3Cb%3Egone").await;
+        let said = "This trace has no step &#60;b&#62;gone, or it has not arrived.";
+        assert!(page.contains(said), "{view}: {page}");
+        assert!(!page.contains("?observation=%3Cb"), "{view}: {page}");
+        assert!(!of("answer").await.contains("This trace has no step"));
+    }
+    let tree = visitor.page("/traces/run?observation=gone").await;
+    let selected = "aria-level=\"1\" aria-selected=\"true\"";
+    assert!(tree.contains(selected), "{tree}");
+    app.stop().await.unwrap();
+}
