@@ -32,6 +32,7 @@ mod find;
 mod focus;
 mod forms;
 mod groups;
+mod happened;
 mod keys;
 mod line;
 #[cfg(test)]

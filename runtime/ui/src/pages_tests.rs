@@ -156,7 +156,10 @@ pub(crate) fn hostile_observation() -> Observation {
         {"role": "assistant", "content": [{"type": "tool_use", "name": HOSTILE, "input": {HOSTILE: HOSTILE}}]},
     ])));
     step.content.output = Some(Payload::from_value(json!({HOSTILE: [HOSTILE]})));
-    step.content.metadata = json!({HOSTILE: HOSTILE}).as_object().unwrap().clone();
+    let happened = json!({ "name": HOSTILE, "attributes": { HOSTILE: HOSTILE } });
+    let link = json!({ "traceId": HOSTILE, "spanId": HOSTILE });
+    let metadata = json!({ HOSTILE: HOSTILE, "events": [happened], "links": [link] });
+    step.content.metadata = metadata.as_object().unwrap().clone();
     step.content.tool_definitions = Some(json!([{HOSTILE: HOSTILE}]));
     step
 }

@@ -10,6 +10,7 @@ use crate::aspect::{Aspect, Head, HeadInput};
 use crate::content::{Addresses, Forms, Shown};
 use crate::facts::{Fact, fact, total_tokens};
 use crate::forms::FormKit;
+use crate::happened::Happened;
 use crate::peaks::{Peaks, peaks};
 use crate::rows::{RowsInput, Window, cost_cell, empty_columns, nonzero};
 use crate::scores::{ScoreView, Tone, Verdict};
@@ -115,6 +116,7 @@ struct Detail {
     /// Its duration, tokens and cost, as far as they are known.
     figures: String,
     facts: Vec<Fact>,
+    happened: Happened,
     /// Input and output.
     values: [Part; 2],
     /// Tools and metadata.
@@ -245,6 +247,7 @@ impl Detail {
             // The head of the page has those of the trace.
             figures: String::new(),
             facts,
+            happened: Happened::default(),
             values: [
                 Part::new(INPUT, at("input"), forms, |asked, at| {
                     Shown::of(trace.input.as_ref(), asked, at)
@@ -289,9 +292,12 @@ impl Detail {
             Level::Default => (None, ""),
         };
         let id = step.id.as_str();
-        let at = |part: &str| Addresses::new(&input.base, step.trace_id.as_str(), Some(id), part);
+        let base = input.base.as_str();
+        let at = |part: &str| Addresses::new(base, step.trace_id.as_str(), Some(id), part);
         let address = input.address(Some(id));
         let forms = (&input.forms, address.as_str());
+        let (happened, rest) = Happened::of(step, base, &at("metadata"));
+        let meta = rest.as_ref().unwrap_or(meta);
         Self {
             kind: kind_word(step.kind),
             name: Text::from(step.name.as_str()),
@@ -301,6 +307,7 @@ impl Detail {
             status_message: step.status_message.as_deref().map(Text::from),
             figures: figures(step),
             facts: observation_facts(step),
+            happened,
             values: [
                 Part::new(INPUT, at("input"), forms, |form, at| {
                     Shown::of(asked.as_ref(), form, at)

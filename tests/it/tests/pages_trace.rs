@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
-use perpend_it::TestApp;
+use perpend_it::{OTLP, TestApp, trace_id};
 use serde_json::{Value, json};
 
 use crate::pages::Visitor;
@@ -144,5 +144,34 @@ async fn a_link_to_a_step_that_is_not_there_opens_the_trace_and_says_so() {
     let tree = visitor.page("/traces/run?observation=gone").await;
     let selected = "aria-level=\"1\" aria-selected=\"true\"";
     assert!(tree.contains(selected), "{tree}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn events_and_links_of_a_step_have_a_place_of_their_own() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let (trace, other) = (trace_id(1), trace_id(2));
+    let attribute = json!([{ "key": "queue", "value": { "stringValue": "orders" } }]);
+    let span = json!({
+        "traceId": trace, "spanId": "00000000000000aa", "name": "work",
+        "startTimeUnixNano": "1770000000000000000", "endTimeUnixNano": "1770000001000000000",
+        "events": [{ "name": "retried", "timeUnixNano": "1770000000250000000", "attributes": attribute }],
+        "links": [{ "traceId": other, "spanId": "00000000000000bb" }],
+    });
+    let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
+    let answer = app.client.json(Method::POST, OTLP, &body).await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let path = format!("/traces/{trace}?observation=00000000000000aa");
+    let page = visitor.page(&path).await;
+    for said in [
+        "<b><bdi>retried</bdi></b> <span class=\"muted num\">+250 ms</span>",
+        "1 attribute</summary>",
+        &format!("/traces/{other}?observation=00000000000000bb\">Trace <code>{other}</code>"),
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    // In the metadata they are not told again.
+    assert_eq!(page.matches("retried").count(), 1, "{page}");
     app.stop().await.unwrap();
 }

@@ -1,0 +1,270 @@
+//! The events that a step recorded and the links that it has: members of its metadata, laid out.
+
+use perpend_domain::observation::Observation;
+use perpend_domain::payload::Payload;
+use perpend_domain::time::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::Text;
+use crate::address::{encode, segment};
+use crate::content::{Addresses, InlineMedium};
+use perpend_words::{count, duration, many};
+
+const EVENTS: &str = "events";
+const LINKS: &str = "links";
+/// Events or links that are shown, and attributes of one of them.
+const SHOWN: usize = 100;
+const ATTRIBUTES: usize = 50;
+/// Characters of an attribute.
+const CHARACTERS: usize = 500;
+/// Metadata up to this size is on the page as a whole.
+const SMALL_BYTES: usize = 16 * 1024;
+const SMALL_NODES: usize = 150;
+
+/// What happened in a step and what it leads to.
+#[derive(Debug, Default)]
+pub(crate) struct Happened {
+    pub(crate) lists: Vec<List>,
+    /// What was not kept.
+    pub(crate) dropped: Vec<String>,
+}
+
+/// Events or links.
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) title: &'static str,
+    pub(crate) items: Vec<Item>,
+    /// How many there are beside those that are shown, and where.
+    pub(crate) more: Option<(String, String)>,
+}
+
+/// An event by its name, or a link by the id of its trace.
+#[derive(Debug)]
+pub(crate) struct Item {
+    time: Option<Timestamp>,
+    /// From the start of the step.
+    pub(crate) at: String,
+    pub(crate) name: Text,
+    pub(crate) href: Option<String>,
+    /// How many attributes there are.
+    pub(crate) said: String,
+    pub(crate) attributes: Vec<(Text, Text)>,
+    pub(crate) whole: String,
+}
+
+impl Happened {
+    /// Of a step, with its metadata without what is told here; none when all of it is to be shown.
+    pub(crate) fn of(
+        step: &Observation,
+        base: &str,
+        at: &Addresses,
+    ) -> (Self, Option<Map<String, Value>>) {
+        let metadata = &step.content.metadata;
+        let mut happened = Self::default();
+        let event = |item: &Map<String, Value>, whole| {
+            let name = Text::from(item.get("name")?.as_str()?);
+            let time = item.get("time").and_then(Value::as_str);
+            let time = time.and_then(|time| Timestamp::parse(time).ok());
+            let at = time.map(|time| offset(time.micros_since(step.start)));
+            Some(Item {
+                time,
+                at: at.unwrap_or_default(),
+                ..Item::of(name, item, whole)
+            })
+        };
+        let link = |item: &Map<String, Value>, whole| {
+            let trace = item.get("traceId")?.as_str()?;
+            let span = item.get("spanId").and_then(Value::as_str);
+            let span = span.map(|span| format!("?observation={}", encode(span)));
+            let href = format!(
+                "{base}/traces/{}{}",
+                segment(trace),
+                span.unwrap_or_default()
+            );
+            Some(Item {
+                href: Some(href),
+                ..Item::of(Text::from(trace), item, whole)
+            })
+        };
+        let mut told = Vec::new();
+        if let Some(events) = list("Events", (metadata, EVENTS), at, event) {
+            happened.lists.push(events);
+            told.push(EVENTS);
+        }
+        if let Some(links) = list("Links", (metadata, LINKS), at, link) {
+            happened.lists.push(links);
+            told.push(LINKS);
+        }
+        for (key, what) in [
+            ("droppedEventsCount", "event"),
+            ("droppedLinksCount", "link"),
+        ] {
+            let n = metadata.get(key).and_then(Value::as_u64);
+            let n = n.filter(|n| 0 < *n && !told.is_empty());
+            let said = n.map(|n| format!("{} not kept", many(n, what)));
+            happened.dropped.extend(said);
+        }
+        (happened, rest(metadata, &told))
+    }
+}
+
+impl Item {
+    fn of(name: Text, item: &Map<String, Value>, whole: String) -> Self {
+        let attributes = item.get("attributes").and_then(Value::as_object);
+        let n = attributes.map_or(0, Map::len);
+        let shown = attributes.into_iter().flatten().take(ATTRIBUTES);
+        let shown: Vec<(Text, Text)> = shown
+            .map(|(key, value)| (Text::from(key.as_str()), text(value)))
+            .collect();
+        let all = many(n as u64, "attribute");
+        Self {
+            time: None,
+            at: String::new(),
+            name,
+            href: None,
+            said: match shown.len() < n {
+                true => format!("{} of {all}", shown.len()),
+                false => all,
+            },
+            attributes: shown,
+            whole,
+        }
+    }
+}
+
+/// The items of a member of the metadata by time; none when it is another thing that has the same name.
+fn list(
+    title: &'static str,
+    (metadata, key): (&Map<String, Value>, &str),
+    at: &Addresses,
+    item: impl Fn(&Map<String, Value>, String) -> Option<Item>,
+) -> Option<List> {
+    let all = metadata.get(key)?.as_array()?;
+    let items = all.iter().enumerate().map(|(nth, one)| {
+        let whole = at.at(&format!("$['{key}'][{nth}]")).page("");
+        item(one.as_object()?, whole)
+    });
+    let mut items: Vec<Item> = items.collect::<Option<_>>()?;
+    items.sort_by_key(|item| (item.time.is_none(), item.time));
+    let more = (SHOWN < items.len()).then(|| {
+        let said = format!("{SHOWN} of {} shown", count(items.len() as u64));
+        (said, at.at(&format!("$['{key}']")).page(""))
+    });
+    items.truncate(SHOWN);
+    (!items.is_empty()).then_some(List { title, items, more })
+}
+
+/// `+12 ms`; what comes before the start has a minus.
+fn offset(us: i64) -> String {
+    match us < 0 {
+        true => format!("−{}", duration(us.saturating_neg())),
+        false => format!("+{}", duration(us)),
+    }
+}
+
+fn text(value: &Value) -> Text {
+    let whole = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    match whole.char_indices().nth(CHARACTERS) {
+        Some((end, _)) => {
+            let n = count(whole.chars().count() as u64);
+            let begins = whole.get(..end).unwrap_or_default();
+            Text::from(format!("{begins}… ({CHARACTERS} of {n} characters)"))
+        }
+        None => Text::from(whole),
+    }
+}
+
+/// Without these members. Windows of what is large, and media, are asked for by their place among all members: there all
+/// of them stay.
+fn rest(metadata: &Map<String, Value>, told: &[&str]) -> Option<Map<String, Value>> {
+    if told.is_empty() {
+        return None;
+    }
+    let others = metadata.iter();
+    let others = others.filter(|(key, _)| !told.contains(&key.as_str()));
+    let others: Map<String, Value> = others
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let json = Payload::Json(serde_json::to_string(&others).ok()?);
+    let begins = |byte: &u8| matches!(byte, b',' | b'[' | b'{');
+    let n_nodes = json.as_str().bytes().filter(begins).count();
+    let is_small = json.as_str().len() <= SMALL_BYTES && n_nodes <= SMALL_NODES;
+    (is_small && InlineMedium::of(&json, 0).is_none()).then_some(others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages_tests::HOSTILE;
+    use crate::timeline::tests::observation;
+    use serde_json::json;
+
+    fn happened(metadata: &Value) -> (Happened, Option<Map<String, Value>>) {
+        let mut step = observation("a", None, 0, 10);
+        step.content.metadata = metadata.as_object().unwrap().clone();
+        let at = Addresses::new("/project/p", "t", Some("a"), "metadata");
+        Happened::of(&step, "/project/p", &at)
+    }
+
+    #[test]
+    fn events_stand_by_time_and_links_lead_to_their_traces() {
+        let start = observation("a", None, 0, 10).start;
+        let at = |ms: i64| start.plus_millis(ms).to_iso_micros();
+        let (happened, rest) = happened(&json!({
+            "tier": "gold",
+            "events": [
+                { "name": "second", "time": at(20), "attributes": { "n": 1, "why": HOSTILE } },
+                { "name": "first", "time": at(-5) },
+                { "name": "timeless" },
+            ],
+            "links": [{ "traceId": "..", "spanId": "a b" }],
+            "droppedEventsCount": 3,
+        }));
+        let [events, links] = happened.lists.as_slice() else {
+            panic!("{happened:?}");
+        };
+        let said: Vec<(&str, &str)> = events
+            .items
+            .iter()
+            .map(|item| (item.name.raw(), item.at.as_str()))
+            .collect();
+        let all = [("first", "−5.0 ms"), ("second", "+20 ms"), ("timeless", "")];
+        assert_eq!(said, all);
+        assert_eq!(events.items[1].said, "2 attributes");
+        let whole = "path=%24%5B%27events%27%5D%5B0%5D";
+        assert!(events.items[1].whole.ends_with(whole), "{events:?}");
+        let href = links.items[0].href.as_deref();
+        assert_eq!(href, Some("/project/p/traces/~..?observation=a%20b"));
+        assert_eq!(happened.dropped, ["3 events not kept"]);
+        let rest: Vec<String> = rest.unwrap().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(rest.len(), 2, "{rest:?}");
+    }
+
+    #[test]
+    fn what_only_has_the_name_of_events_or_is_large_stays_in_the_metadata() {
+        for other in [
+            json!({}),
+            json!({ "events": [] }),
+            json!({ "events": "none", "links": [1] }),
+            json!({ "events": [{ "name": "one" }, { "title": "a concert" }] }),
+        ] {
+            let (happened, rest) = happened(&other);
+            assert!(happened.lists.is_empty() && rest.is_none(), "{other}");
+        }
+        let many: Vec<Value> = (0..1_000)
+            .map(|n| json!({ "name": n.to_string() }))
+            .collect();
+        let long = "x".repeat(20_000);
+        let (large, rest) = happened(&json!({ "events": many, "long": long }));
+        assert_eq!(large.lists[0].items.len(), SHOWN);
+        let more = large.lists[0].more.as_ref().map(|(said, _)| said.as_str());
+        assert_eq!(more, Some("100 of 1,000 shown"));
+        assert!(rest.is_none());
+        // A long attribute says how much of it is shown.
+        let said = text(&json!("é".repeat(501)));
+        assert!(said.raw().ends_with("é… (500 of 501 characters)"));
+    }
+}
