@@ -247,6 +247,32 @@ impl Outline {
         Some((start, end.max()?))
     }
 
+    /// The rows directly below one.
+    fn children(&self, at: usize) -> impl Iterator<Item = usize> {
+        let behind = self.rows.get(at).map_or(at, |row| row.behind(at));
+        let next = move |at: &usize| Some(self.rows.get(*at)?.behind(*at));
+        std::iter::successors(Some(at + 1), next).take_while(move |at| *at < behind)
+    }
+
+    /// In how many microseconds of an ended row none of those directly below it ran; none of a row that is open, or that has
+    /// none below it.
+    #[must_use]
+    pub fn own_us(&self, at: usize) -> Option<i64> {
+        let row = self.rows.get(at).filter(|row| row.n_below > 0)?;
+        let end = row.end?.max(row.start);
+        let within = |time: Timestamp| time.clamp(row.start, end);
+        let below = self.children(at).map(|child| &self.rows[child]);
+        let below = below.map(|child| (within(child.start), within(child.end.unwrap_or(end))));
+        let mut below: Vec<(Timestamp, Timestamp)> = below.collect();
+        below.sort_unstable();
+        let (mut own, mut until) = (0, row.start);
+        for (from, to) in below.into_iter().chain([(end, end)]) {
+            own += from.micros_since(until).max(0);
+            until = until.max(to);
+        }
+        Some(own)
+    }
+
     /// How many microseconds the first step that says when its first token came had waited for it.
     #[must_use]
     pub fn first_token_us(&self) -> Option<i64> {

@@ -69,6 +69,35 @@ fn the_wait_for_the_first_token_is_that_of_the_first_step_that_has_one() {
 }
 
 #[test]
+fn own_time_is_what_no_child_covers() {
+    let lasting = |id: &str, parent: Option<&str>, start_ms: i64, end_ms: i64| {
+        let mut bone = bone(id, parent, start_ms);
+        bone.end = Some(Timestamp::from_millis(end_ms));
+        bone
+    };
+    let mut open = lasting("open", Some("busy"), 80, 0);
+    open.end = None;
+    let outline = Outline::new(vec![
+        lasting("root", None, 0, 100),
+        // Side by side, one within the other, and beyond the end of the parent.
+        lasting("a", Some("root"), 10, 40),
+        lasting("b", Some("root"), 20, 30),
+        lasting("c", Some("root"), 35, 50),
+        lasting("d", Some("root"), 90, 140),
+        // What is below a child is its own business.
+        lasting("e", Some("a"), 60, 70),
+        lasting("busy", None, 0, 100),
+        open,
+        lasting("leaf", None, 0, 100),
+    ]);
+    let own = |id: &str| outline.own_us(outline.find(id).unwrap());
+    assert_eq!(own("root"), Some(50_000));
+    assert_eq!(own("a"), Some(30_000));
+    assert_eq!(own("busy"), Some(80_000));
+    assert_eq!((own("open"), own("leaf"), own("b")), (None, None, None));
+}
+
+#[test]
 fn children_follow_their_parent_by_start() {
     let rows = shown(&[
         ("b", Some("a")),

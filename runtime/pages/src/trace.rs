@@ -125,6 +125,7 @@ async fn whole(
         let address = |step: &str| looked.address(step);
         detail.of_steps = Some(step_scores::of(app, viewer, &id, address).await?);
     }
+    detail.own_us = selected.and_then(|row| outline.own_us(row));
     let observation = step.as_ref().map(|step| step.id.as_str());
     let kept = Kept::new(observation, &looked.folds);
     in_forms(&mut detail, &kept, &looked.looking);
@@ -159,9 +160,16 @@ pub(super) async fn detail(
     let kept = look.kept();
     let target = Target::within(id.clone(), look.observation.take());
     let mut input = detail_of(&app, &viewer, &target).await?;
-    if target.observation().is_none() {
-        let address = |step: &str| look.address(step);
-        input.of_steps = Some(step_scores::of(&app, &viewer, &id, address).await?);
+    match target.observation() {
+        Some(step) => {
+            let outline = outline(&app, &viewer, &id).await?;
+            let row = outline.find(step.as_str());
+            input.own_us = row.and_then(|row| outline.own_us(row));
+        }
+        None => {
+            let address = |step: &str| look.address(step);
+            input.of_steps = Some(step_scores::of(&app, &viewer, &id, address).await?);
+        }
     }
     in_forms(&mut input, &kept, &look.looking);
     let view = match target.observation() {

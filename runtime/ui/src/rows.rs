@@ -126,6 +126,8 @@ pub(crate) struct Row {
     pub(crate) tokens: String,
     pub(crate) cost: String,
     pub(crate) is_selected: bool,
+    /// What there is no room for.
+    pub(crate) title: Option<String>,
     /// On the critical path; then its note is how long the trace waited for it alone.
     pub(crate) is_critical: bool,
 }
@@ -262,6 +264,9 @@ fn of_row(input: &RowsInput<'_>, line: &Line, axis: Axis) -> Row {
         tokens: nonzero(row.tokens),
         cost: cost_cell(row.own_cost()),
         is_selected: input.selected == Some(at),
+        title: outline
+            .own_us(at)
+            .map(|us| format!("Own time {}", duration(us))),
         is_critical: false,
     }
 }
@@ -297,8 +302,21 @@ fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
         tokens: nonzero(run.tokens),
         cost: cost_cell(run.cost),
         is_selected: false,
+        title: Some(of_all(run)),
         is_critical: false,
     }
+}
+
+/// `4,000 steps, 24,000 tokens, $0.24`
+fn of_all(run: &Run) -> String {
+    let tokens = run.tokens.filter(|n| 0 < *n).map(|n| many(n, "token"));
+    let cost = nonzero_dollars(run.cost);
+    let all = [
+        Some(many(run.n.into(), "step")),
+        tokens,
+        Some(cost).filter(|cost| !cost.is_empty()),
+    ];
+    all.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// The classes of the columns in which no row has anything: their room is left to the names. All rows of the trace count,

@@ -54,6 +54,8 @@ pub struct DetailInput {
     pub scores: Vec<ScoreView>,
     /// What each rule did with it.
     pub verdicts: Vec<Verdict>,
+    /// Of a step, the microseconds in which none of the steps below it ran.
+    pub own_us: Option<i64>,
     /// Of a trace, the scores of its steps.
     pub of_steps: Option<ScoresOfSteps>,
     /// The forms that were chosen for its values.
@@ -306,7 +308,7 @@ impl Detail {
             level_class,
             status_message: step.status_message.as_deref().map(Text::from),
             figures: figures(step),
-            facts: observation_facts(step),
+            facts: observation_facts(step, input.own_us),
             happened,
             values: [
                 Part::new(INPUT, at("input"), forms, |form, at| {
@@ -352,12 +354,13 @@ fn figures(step: &Observation) -> String {
     all.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-fn observation_facts(step: &Observation) -> Vec<Fact> {
+fn observation_facts(step: &Observation, own_us: Option<i64>) -> Vec<Fact> {
     let mut facts = vec![fact("Start", step.start.to_iso_micros())];
     facts.push(match step.end {
         Some(end) => fact("Duration", duration(end.micros_since(step.start))),
         None => fact("Duration", "has not ended"),
     });
+    facts.extend(own_us.map(|us| fact("Own time", duration(us))));
     if let Some(first) = step.completion_start {
         facts.push(fact(
             "First token after",

@@ -273,6 +273,8 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     };
     let html = checked(&trace_page(&outline, shown));
     assert_eq!(html.matches("span critical\"").count(), 2, "{html}");
+    // What no child covered is said of the row, and of the trace's root alone.
+    assert_eq!(html.matches("title=\"Own time 200 ms\"").count(), 1);
     assert!(html.contains("1.00 s on 2 steps"), "{html}");
     assert!(
         html.contains("<span class=\"first\">250</span>")
