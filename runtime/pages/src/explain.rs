@@ -6,14 +6,12 @@ use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{Execution, ExecutionState, Rule, Target};
 use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_scheduler::{Explanation, Refusal, Step};
-use perpend_ui::{Named, Text, Tone, Verdict, clock, segment};
+use perpend_ui::{Named, RulesAsked, Text, Tone, Verdict, clock, segment};
 use perpend_web::problem::Problem;
 
 use crate::state::App;
 use crate::viewer::Viewer;
 
-/// Rules asked for one page; the API answers for any one of them.
-const MAX_RULES: usize = 50;
 /// Rules read at a time.
 const PER_READ: u32 = 200;
 
@@ -63,36 +61,26 @@ pub(super) struct Verdicts {
     pub(super) all: Vec<Verdict>,
     /// Executions that scored the target, with no such score.
     pub(super) without_score: usize,
+    pub(super) asked: RulesAsked,
 }
 
-/// One verdict for each rule for such targets that has not `scored` this one with each of its evaluators.
+/// One verdict for each of a page of the rules for such targets that has not `scored` this one with each of its evaluators.
 pub(super) async fn verdicts(
     app: &App,
     viewer: &Viewer,
     target: &Target,
     scored: &HashSet<(RuleId, EvaluatorId)>,
+    from: usize,
 ) -> Result<Verdicts, Problem> {
-    let (store, project) = (&app.store, &viewer.project);
-    let mut rules: Vec<Rule> = Vec::new();
-    let mut place = None;
-    loop {
-        let page = store
-            .catalog
-            .rules(project, place.as_ref(), PER_READ)
-            .await?;
-        let is_for_it = |rule: &Rule| rule.target.is_for(target);
-        rules.extend(page.items.into_iter().filter(is_for_it));
-        place = page.next;
-        if place.is_none() {
-            break;
-        }
-    }
-    let n_more = rules.len().saturating_sub(MAX_RULES);
-    rules.truncate(MAX_RULES);
+    let rules = rules_for(app, viewer, target).await?;
+    let n_all = rules.len();
+    let from = from.min(n_all.saturating_sub(1));
+    let asked = rules.get(from..n_all.min(from + RulesAsked::LIMIT));
+    let asked = asked.unwrap_or_default();
     let mut names = Names::default();
     let mut verdicts = Vec::new();
     let mut without_score = 0;
-    for rule in &rules {
+    for rule in asked {
         let is_scored =
             |evaluator: &EvaluatorId| scored.contains(&(rule.id.clone(), evaluator.clone()));
         let open: Vec<&EvaluatorId> = rule
@@ -106,7 +94,7 @@ pub(super) async fn verdicts(
         }
         names.read(app, viewer, &open).await?;
         let named = Named::new(&rule.name, rule.id.as_str());
-        let explanation = app.scheduler.explain(project, rule, target).await?;
+        let explanation = app.scheduler.explain(&viewer.project, rule, target).await?;
         let mut pending: Vec<&EvaluatorId> = Vec::new();
         for evaluator in open {
             match last_execution(&explanation, evaluator) {
@@ -138,16 +126,32 @@ pub(super) async fn verdicts(
         let by_rank = rank(a).cmp(&rank(b));
         by_rank.then_with(|| a.rule.name.cmp(&b.rule.name))
     });
-    if 0 < n_more {
-        let sentence = "The newest rules are asked for this page. For any other one it is \
-                        GET /api/v1/evaluation-rules/{ruleId}/explain that answers.";
-        let said = Said::new("not asked", Tone::Plain, sentence);
-        verdicts.push(said.verdict(Named::gone(format!("{n_more} more")), Vec::new()));
-    }
     Ok(Verdicts {
         all: verdicts,
         without_score,
+        asked: RulesAsked {
+            from,
+            n: asked.len(),
+            n_all,
+        },
     })
+}
+
+/// All rules for such targets.
+async fn rules_for(app: &App, viewer: &Viewer, target: &Target) -> Result<Vec<Rule>, Problem> {
+    let catalog = &app.store.catalog;
+    let mut rules: Vec<Rule> = Vec::new();
+    let mut place = None;
+    loop {
+        let page = catalog.rules(&viewer.project, place.as_ref(), PER_READ);
+        let page = page.await?;
+        let is_for_it = |rule: &Rule| rule.target.is_for(target);
+        rules.extend(page.items.into_iter().filter(is_for_it));
+        place = page.next;
+        if place.is_none() {
+            return Ok(rules);
+        }
+    }
 }
 
 /// The evaluators of rules by their names, each read once.

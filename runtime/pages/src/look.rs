@@ -26,6 +26,8 @@ pub(super) struct Look {
     pub(super) what: Option<String>,
     /// The search goes towards the first row.
     pub(super) is_backwards: bool,
+    /// How many rules stand before those that are asked why there is no score.
+    pub(super) rules: usize,
     /// How the trace is looked at.
     pub(super) looking: Looking,
     /// What cannot be read, in words.
@@ -70,6 +72,10 @@ impl Look {
                     Ok(Level::Debug) => {}
                     Ok(level) => look.looking.min = Some(level),
                     Err(_) => look.fault("min", "DEBUG, DEFAULT, WARNING or ERROR"),
+                },
+                "rules" => match number(text) {
+                    Some(from) => look.rules = from,
+                    None => look.fault("rules", "a number"),
                 },
                 // A form sends one for each box, a link all in one.
                 "kinds" => look.kinds(text),

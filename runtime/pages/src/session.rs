@@ -45,6 +45,7 @@ pub(super) struct Asked {
     turn: String,
     at: String,
     find: String,
+    rules: String,
 }
 
 /// The turn that is asked for by its number, or by a time: the first one that began then or later.
@@ -166,6 +167,16 @@ async fn found(
     )))
 }
 
+/// How many rules stand before those that are asked why there is no score.
+fn first_rule(asked: &str) -> Result<usize, &'static str> {
+    match asked.trim() {
+        "" => Ok(0),
+        number => number
+            .parse()
+            .map_err(|_| "The parameter rules is not understood: it is a number."),
+    }
+}
+
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
@@ -179,6 +190,7 @@ pub(super) async fn show(
     let n_turns = group.n_traces;
     let (turn, fault) = wanted(&app, &viewer, &session, &asked).await?;
     let is_jump = turn.is_some();
+    let rules = first_rule(&asked.rules);
     let turn = turn.unwrap_or(1).clamp(1, n_turns.max(1));
     // The last window is a full one.
     let last = n_turns.saturating_sub(u64::from(TURNS));
@@ -190,7 +202,10 @@ pub(super) async fn show(
     let users = telemetry.trace_groups(project, &query).await?;
     // Rules have no target with an id that is not valid; earlier versions stored such ids.
     let said = match SessionId::new(&session) {
-        Ok(id) => trace::detail_of(&app, &viewer, &Target::Session(id)).await?,
+        Ok(id) => {
+            let from = rules.unwrap_or_default();
+            trace::detail_of(&app, &viewer, &Target::Session(id), from).await?
+        }
         Err(_) => perpend_ui::DetailInput::default(),
     };
     let address = href(&viewer.base(), GroupedBy::Session, &session);
@@ -207,12 +222,13 @@ pub(super) async fn show(
             .collect(),
         scores: said.scores,
         verdicts: said.verdicts,
+        rules: said.rules,
         turns,
         n_turns,
         wanted: turn,
         is_jump,
         at: asked.at,
-        fault,
+        fault: fault.or(rules.err()),
         found,
         ways: Ways {
             before: window(

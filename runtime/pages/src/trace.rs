@@ -117,10 +117,11 @@ async fn whole(
     let selected = step
         .as_ref()
         .and_then(|step| outline.find(step.id.as_str()));
+    let rules = look.rules;
     let looked = look.window(&outline, selected);
     let n_scores = score_counts(app, viewer, &id, &looked).await?;
     let target = Target::within(id.clone(), step.as_ref().map(|step| step.id.clone()));
-    let mut detail = detail_of(app, viewer, &target).await?;
+    let mut detail = detail_of(app, viewer, &target, rules).await?;
     if step.is_none() {
         let address = |step: &str| looked.address(step);
         detail.of_steps = Some(step_scores::of(app, viewer, &id, address).await?);
@@ -159,7 +160,7 @@ pub(super) async fn detail(
     let mut look = Look::new(query.as_deref());
     let kept = look.kept();
     let target = Target::within(id.clone(), look.observation.take());
-    let mut input = detail_of(&app, &viewer, &target).await?;
+    let mut input = detail_of(&app, &viewer, &target, look.rules).await?;
     match target.observation() {
         Some(step) => {
             let outline = outline(&app, &viewer, &id).await?;
@@ -285,11 +286,12 @@ async fn scores_of(app: &App, viewer: &Viewer, target: &Target) -> Result<Vec<Sc
     })
 }
 
-/// Scores of the target with what made them, and what each rule did with it.
+/// Scores of the target with what made them, and what each rule from this one on did with it.
 pub(super) async fn detail_of(
     app: &App,
     viewer: &Viewer,
     target: &Target,
+    from: usize,
 ) -> Result<DetailInput, Problem> {
     let mut without_score = 0;
     let (about, verdicts) = loop {
@@ -300,17 +302,17 @@ pub(super) async fn detail_of(
         let scored: HashSet<(RuleId, EvaluatorId)> = origins
             .map(|origin| (origin.rule_id.clone(), origin.evaluator_id.clone()))
             .collect();
-        let verdicts = explain::verdicts(app, viewer, target, &scored).await?;
+        let verdicts = explain::verdicts(app, viewer, target, &scored, from).await?;
         // An execution may have ended between the two reads: its score is there now. One whose score was deleted is
         // counted again, and ends the loop.
         if verdicts.without_score <= without_score {
-            break (about, verdicts.all);
+            break (about, verdicts);
         }
         without_score = verdicts.without_score;
     };
     let mut verdicts = verdicts;
     if let Some(trace) = target.trace() {
-        step_scores::add_names(app, viewer, trace, &mut verdicts).await?;
+        step_scores::add_names(app, viewer, trace, &mut verdicts.all).await?;
     }
     let origins = about
         .iter()
@@ -332,7 +334,8 @@ pub(super) async fn detail_of(
         base: viewer.base(),
         kit: viewer.kit().clone(),
         scores: views.collect(),
-        verdicts,
+        verdicts: verdicts.all,
+        rules: verdicts.asked,
         ..DetailInput::default()
     })
 }

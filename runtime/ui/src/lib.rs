@@ -112,7 +112,7 @@ pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, When};
 pub use rows::{RowsInput, RowsPage, WINDOW};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use score_list::{ScoreLine, ScoresPage};
-pub use scores::{Named, Origin, ScoreView, Tone, Verdict, anchor, together};
+pub use scores::{Named, Origin, RulesAsked, ScoreView, Tone, Verdict, anchor, together};
 pub use search::{Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage};
 pub use session::{FoundTurns, SessionPage, TURNS, Turn, TurnInput};
 pub use setup::{Refused, Setup};

@@ -231,6 +231,11 @@ fn sessions_and_users_are_inert() {
         users: vec![text(HOSTILE)],
         scores: Vec::new(),
         verdicts: Vec::new(),
+        rules: RulesAsked {
+            from: 0,
+            n: 50,
+            n_all: 60,
+        },
         turns: Turn::all(1, None, vec![turn], "/project/p"),
         n_turns: 30,
         wanted: 1,
@@ -250,6 +255,8 @@ fn sessions_and_users_are_inert() {
         session.contains("More than 2 turns; the first of them: 1 later turn was not searched.")
     );
     assert!(session.contains("href=\"?turn=7\"") && session.contains("in a step"));
+    assert!(session.contains("Rules 1–50 of 60 were asked."));
+    assert!(session.contains("href=\"?turn=1&rules=50#pane-scores\">More rules"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::address::encode;
 use crate::markup::Text;
-use perpend_words::{clock, number};
+use perpend_words::{clock, count, number};
 
 /// How something is coloured; the words beside it say the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,6 +270,49 @@ impl Verdict {
     }
 }
 
+/// Which of the rules for such targets were asked why there is no score.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RulesAsked {
+    /// How many stand before those.
+    pub from: usize,
+    /// How many were asked.
+    pub n: usize,
+    /// How many there are.
+    pub n_all: usize,
+}
+
+impl RulesAsked {
+    /// Rules that are asked for one page.
+    pub const LIMIT: usize = 50;
+
+    /// What was asked, where that is not all.
+    pub(crate) fn said(self) -> Option<String> {
+        let [first, last, all] =
+            [self.from + 1, self.from + self.n, self.n_all].map(|n| count(n as u64));
+        (self.n < self.n_all).then(|| format!("Rules {first}–{last} of {all} were asked"))
+    }
+
+    /// The others, on the page at this address.
+    pub(crate) fn ways(self, address: &str) -> Vec<(&'static str, String)> {
+        let at = |from| format!("{address}&rules={from}#pane-scores");
+        let before = self.from.saturating_sub(Self::LIMIT);
+        let behind = self.from + self.n;
+        let ways = [
+            (0 < self.from).then(|| ("Earlier rules", at(before))),
+            (behind < self.n_all).then(|| ("More rules", at(behind))),
+        ];
+        ways.into_iter().flatten().collect()
+    }
+
+    /// The end of the address of the part of the page that shows these.
+    pub(crate) fn query(self) -> String {
+        match self.from {
+            0 => String::new(),
+            from => format!("&rules={from}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,6 +323,20 @@ mod tests {
         assert_eq!(shown(&long, 24).0.raw().chars().count(), 25);
         assert_eq!(shown(&ScoreValue::Boolean(false), 24).1, Tone::Bad);
         assert_eq!(shown(&ScoreValue::Numeric(0.5), 24).0, Text::from("0.5"));
+    }
+
+    #[test]
+    fn rules_beyond_those_that_were_asked_are_led_to() {
+        let asked = |from, n, n_all| RulesAsked { from, n, n_all };
+        assert!(asked(0, 50, 50).said().is_none() && asked(0, 50, 50).ways("?x").is_empty());
+        let middle = asked(50, 50, 120);
+        assert_eq!(middle.said().unwrap(), "Rules 51–100 of 120 were asked");
+        let ways = [
+            ("Earlier rules", "?x&rules=0#pane-scores".to_owned()),
+            ("More rules", "?x&rules=100#pane-scores".to_owned()),
+        ];
+        assert_eq!(middle.ways("?x"), ways);
+        assert_eq!(asked(100, 20, 120).ways("?x").len(), 1);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::find::Place;
 use crate::groups::GroupLine;
 use crate::line::TraceLine;
 use crate::preview::beginning;
-use crate::scores::{ScoreView, Tone};
+use crate::scores::{RulesAsked, ScoreView, Tone};
 use crate::shell::href;
 use crate::thread::{mark, took};
 use crate::ways::Ways;
@@ -42,6 +42,8 @@ pub struct SessionPage {
     pub scores: Vec<ScoreView>,
     /// What rules say of it that did not score it.
     pub verdicts: Vec<crate::Verdict>,
+    /// Which of the rules were asked.
+    pub rules: RulesAsked,
     /// The turns of this window.
     pub turns: Vec<Turn>,
     /// How many there are.
@@ -251,6 +253,11 @@ impl Same {
 impl SessionPage {
     pub(crate) fn user_href(&self, user: &Text) -> String {
         href(self.shell.base(), GroupedBy::User, user.raw())
+    }
+
+    /// The rules that were not asked.
+    fn rule_ways(&self) -> Vec<(&'static str, String)> {
+        self.rules.ways(&format!("?turn={}", self.wanted))
     }
 
     /// Something is on its way: the scores are asked for again.

@@ -13,7 +13,7 @@ use crate::forms::FormKit;
 use crate::happened::Happened;
 use crate::peaks::{Peaks, peaks};
 use crate::rows::{RowsInput, Window, cost_cell, empty_columns, nonzero};
-use crate::scores::{ScoreView, Tone, Verdict};
+use crate::scores::{RulesAsked, ScoreView, Tone, Verdict};
 use crate::step_scores::ScoresOfSteps;
 use crate::time::TimePart;
 use crate::timeline::Tick;
@@ -54,6 +54,8 @@ pub struct DetailInput {
     pub scores: Vec<ScoreView>,
     /// What each rule did with it.
     pub verdicts: Vec<Verdict>,
+    /// Which of the rules were asked.
+    pub rules: RulesAsked,
     /// Of a step, the microseconds in which none of the steps below it ran.
     pub own_us: Option<i64>,
     /// Of a trace, the scores of its steps.
@@ -125,6 +127,9 @@ struct Detail {
     extras: [Part; 2],
     scores: Vec<ScoreView>,
     verdicts: Vec<Verdict>,
+    rules: RulesAsked,
+    /// The address of the page around it.
+    address: String,
     of_steps: Option<ScoresOfSteps>,
 }
 
@@ -267,14 +272,17 @@ impl Detail {
                 }),
             ],
             from: format!(
-                "{}/_/traces/{}/detail{address}",
+                "{}/_/traces/{}/detail{address}{}",
                 input.base,
-                segment(trace.id.as_str())
+                segment(trace.id.as_str()),
+                input.rules.query()
             ),
             base: input.base,
             kit: input.kit,
             scores: input.scores,
             verdicts: input.verdicts,
+            rules: input.rules,
+            address,
             of_steps: input.of_steps,
         }
     }
@@ -328,15 +336,18 @@ impl Detail {
                 }),
             ],
             from: format!(
-                "{}/_/traces/{}/detail?observation={}",
+                "{}/_/traces/{}/detail?observation={}{}",
                 input.base,
                 segment(step.trace_id.as_str()),
-                encode(step.id.as_str())
+                encode(step.id.as_str()),
+                input.rules.query()
             ),
             base: input.base,
             kit: input.kit,
             scores: input.scores,
             verdicts: input.verdicts,
+            rules: input.rules,
+            address,
             of_steps: input.of_steps,
         }
     }

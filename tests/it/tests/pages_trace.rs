@@ -175,3 +175,29 @@ async fn events_and_links_of_a_step_have_a_place_of_their_own() {
     assert_eq!(page.matches("retried").count(), 1, "{page}");
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn rules_beyond_the_first_fifty_are_a_link_away() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let evaluator = app.evaluator("perpend/text", "length", json!({ "max": 1000 }));
+    let evaluator = evaluator.await.unwrap();
+    for n in 0..52 {
+        let more = json!({ "name": format!("off {n}"), "enabled": false });
+        app.rule(&evaluator, more).await.unwrap();
+    }
+    running(&app).await;
+    let step = "/traces/run?observation=answer";
+    let first = visitor.page(step).await;
+    assert!(first.contains("Rules 1–50 of 52 were asked"), "{first}");
+    let way = "?observation=answer&#38;rules=50#pane-scores";
+    assert!(first.contains(way), "{first}");
+    assert_eq!(first.matches("<article class=\"verdict\">").count(), 50);
+    for part in ["/traces/run", "/_/traces/run/detail"] {
+        let path = format!("{part}?observation=answer&rules=50");
+        let rest = visitor.page(&path).await;
+        assert!(rest.contains("Rules 51–52 of 52 were asked"), "{rest}");
+        assert_eq!(rest.matches("<article class=\"verdict\">").count(), 2);
+    }
+    app.stop().await.unwrap();
+}
