@@ -273,6 +273,27 @@ impl Outline {
         Some(own)
     }
 
+    /// When within the period none of the rows ran that have no others below them, by time: what has some may only wait.
+    #[must_use]
+    pub fn gaps(&self) -> Vec<(Timestamp, Timestamp)> {
+        let Some((start, end)) = self.period() else {
+            return Vec::new();
+        };
+        let leaves = self.rows.iter().filter(|row| row.n_below == 0);
+        let ran = leaves.map(|row| (row.start, row.end.unwrap_or(end)));
+        let mut ran: Vec<(Timestamp, Timestamp)> = ran.collect();
+        ran.sort_unstable();
+        let mut gaps = Vec::new();
+        let mut until = start;
+        for (from, to) in ran.into_iter().chain([(end, end)]) {
+            if until < from {
+                gaps.push((until, from));
+            }
+            until = until.max(to);
+        }
+        gaps
+    }
+
     /// How many microseconds the first step that says when its first token came had waited for it.
     #[must_use]
     pub fn first_token_us(&self) -> Option<i64> {

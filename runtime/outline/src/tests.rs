@@ -68,13 +68,37 @@ fn the_wait_for_the_first_token_is_that_of_the_first_step_that_has_one() {
     assert_eq!(first(vec![with_token("d", 10, -5)]), Some(0));
 }
 
+fn lasting(id: &str, parent: Option<&str>, start_ms: i64, end_ms: i64) -> Bone {
+    let mut bone = bone(id, parent, start_ms);
+    bone.end = Some(Timestamp::from_millis(end_ms));
+    bone
+}
+
+#[test]
+fn a_gap_is_where_only_rows_with_others_below_them_ran() {
+    let gaps = |bones: Vec<Bone>| {
+        let found = Outline::new(bones).gaps().into_iter();
+        let found = found.map(|(from, to)| (from.as_millis(), to.as_millis()));
+        found.collect::<Vec<_>>()
+    };
+    assert!(gaps(Vec::new()).is_empty());
+    assert!(gaps(vec![lasting("alone", None, 0, 100)]).is_empty());
+    let root = || lasting("root", None, 0, 100);
+    let steps = vec![
+        root(),
+        lasting("a", Some("root"), 10, 60),
+        lasting("b", Some("root"), 20, 30),
+        lasting("c", Some("root"), 70, 90),
+    ];
+    assert_eq!(gaps(steps), [(0, 10), (60, 70), (90, 100)]);
+    // What is open runs on, and what begins before all others leaves no gap before it.
+    let mut open = lasting("open", Some("root"), 40, 0);
+    open.end = None;
+    assert_eq!(gaps(vec![root(), open]), [(0, 40)]);
+}
+
 #[test]
 fn own_time_is_what_no_child_covers() {
-    let lasting = |id: &str, parent: Option<&str>, start_ms: i64, end_ms: i64| {
-        let mut bone = bone(id, parent, start_ms);
-        bone.end = Some(Timestamp::from_millis(end_ms));
-        bone
-    };
     let mut open = lasting("open", Some("busy"), 80, 0);
     open.end = None;
     let outline = Outline::new(vec![

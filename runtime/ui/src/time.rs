@@ -1,9 +1,14 @@
 //! What a trace's timeline shows beside its rows: the part of the axis that is looked at, and the critical path.
 
+use std::cmp::Reverse;
+
+use perpend_domain::time::Timestamp;
+
 use crate::Text;
 use crate::aspect::{Kept, Looking};
 use crate::rows::{RowsInput, Window};
-use perpend_outline::CriticalPath;
+use crate::timeline::Bar;
+use perpend_outline::{CriticalPath, Outline};
 use perpend_words::{duration, many};
 
 /// Steps of the critical path that are named.
@@ -23,6 +28,12 @@ pub(crate) struct TimePart {
     /// The length of the critical path, and how many steps it has.
     pub(crate) summary: Option<String>,
     pub(crate) longest: Vec<Longest>,
+    /// How long nothing ran, and how often.
+    pub(crate) gaps: Option<String>,
+    /// The longest gaps, each with the part of the axis that it is.
+    pub(crate) longest_gaps: Vec<(String, String)>,
+    /// All of them on the axis.
+    pub(crate) bands: Vec<Bar>,
 }
 
 /// A step that the end of the trace waited long for.
@@ -69,6 +80,25 @@ impl TimePart {
                 own: duration(own_us),
             }
         });
+        let mut gaps = gaps(outline);
+        let us = |gap: &(Timestamp, Timestamp)| gap.1.micros_since(gap.0);
+        let total: i64 = gaps.iter().map(us).sum();
+        let axis = input.axis();
+        let bands = gaps
+            .iter()
+            .map(|(from, to)| axis.bar(*from, Some(*to), None));
+        let bands = bands.filter(|band| 0.0 < band.width).collect();
+        let said = (!gaps.is_empty()).then(|| {
+            let n = many(gaps.len() as u64, "gap");
+            format!("{} in {n}", duration(total))
+        });
+        gaps.sort_by_key(|gap| Reverse(us(gap)));
+        let longest_gaps = gaps.iter().take(NAMED).map(|gap| {
+            let (from, to) = (gap.0.micros_since(start), gap.1.micros_since(start));
+            let label = format!("{} from {}", duration(us(gap)), duration(from));
+            (label, at(&window.kept, Some((ms(from), ms(to)))))
+        });
+        let longest_gaps = longest_gaps.collect();
         let whole = Looking {
             zoom: None,
             ..input.looking.clone()
@@ -76,6 +106,9 @@ impl TimePart {
         let kept = window.kept.pairs.iter().cloned();
         Self {
             longest: longest.collect(),
+            gaps: said,
+            longest_gaps,
+            bands,
             summary: window.path.as_ref().and_then(summary),
             kept: kept.chain(whole.pairs()).collect(),
             from: from.to_string(),
@@ -84,6 +117,15 @@ impl TimePart {
             of_step,
         }
     }
+}
+
+/// Those that are seen on the whole axis: a hundredth of it and more.
+fn gaps(outline: &Outline) -> Vec<(Timestamp, Timestamp)> {
+    let (start, end) = outline.period().unwrap_or_default();
+    let least = (end.micros_since(start) / 100).max(1);
+    let mut gaps = outline.gaps();
+    gaps.retain(|(from, to)| least <= to.micros_since(*from));
+    gaps
 }
 
 fn summary(path: &CriticalPath) -> Option<String> {
@@ -95,7 +137,7 @@ fn summary(path: &CriticalPath) -> Option<String> {
 /// The rows with the most time of their own.
 fn longest<'p>(path: impl Iterator<Item = (&'p usize, &'p i64)>) -> Vec<(usize, i64)> {
     let mut rows: Vec<(usize, i64)> = path.map(|(row, us)| (*row, *us)).collect();
-    rows.sort_by_key(|(row, us)| (std::cmp::Reverse(*us), *row));
+    rows.sort_by_key(|(row, us)| (Reverse(*us), *row));
     rows.truncate(NAMED);
     rows
 }

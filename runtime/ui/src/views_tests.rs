@@ -273,6 +273,14 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     };
     let html = checked(&trace_page(&outline, shown));
     assert_eq!(html.matches("span critical\"").count(), 2, "{html}");
+    let gaps = "For 200 ms in 2 gaps no step ran but those that have others below them: ";
+    assert!(html.contains(gaps), "{html}");
+    assert!(
+        html.contains("t0=900&t1=1000\">100 ms from 900 ms</a>."),
+        "{html}"
+    );
+    // They are outside of this part of the axis.
+    assert_eq!(html.matches("class=\"gap\"").count(), 0);
     // What no child covered is said of the row, and of the trace's root alone.
     assert_eq!(html.matches("title=\"Own time 200 ms\"").count(), 1);
     assert!(html.contains("1.00 s on 2 steps"), "{html}");
@@ -295,6 +303,8 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     };
     let html = checked(&trace_page(&outline, outside));
     assert_eq!(html.matches("width=\"0\"").count(), 2, "{html}");
+    let band = "<rect class=\"gap\" x=\"0\" width=\"1000\" height=\"10\"/>";
+    assert_eq!(html.matches(band).count(), 1, "{html}");
 }
 
 #[test]
