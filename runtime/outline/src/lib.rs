@@ -7,7 +7,9 @@
 //! every member of a cycle is placed on the top level, so that none is ever hidden.
 
 mod align;
+mod axis;
 mod critical;
+mod peaks;
 mod place;
 mod runs;
 mod view;
@@ -23,7 +25,9 @@ use perpend_domain::telemetry::Bone;
 use perpend_domain::time::Timestamp;
 
 pub use align::{Pair, align};
+pub use axis::{Axis, Bar, Tick};
 pub use critical::{CriticalPath, critical_path};
+pub use peaks::highest;
 pub use place::Oddity;
 pub use runs::Run;
 pub use view::{Bucket, Folds, Line, Mark, View};
@@ -273,9 +277,10 @@ impl Outline {
         Some(own)
     }
 
-    /// When within the period none of the rows ran that have no others below them, by time: what has some may only wait.
+    /// When within the period none of the rows ran that have no others below them, for at least so many microseconds, by
+    /// time: what has others below it may only wait.
     #[must_use]
-    pub fn gaps(&self) -> Vec<(Timestamp, Timestamp)> {
+    pub fn gaps(&self, least_us: i64) -> Vec<(Timestamp, Timestamp)> {
         let Some((start, end)) = self.period() else {
             return Vec::new();
         };
@@ -286,7 +291,7 @@ impl Outline {
         let mut gaps = Vec::new();
         let mut until = start;
         for (from, to) in ran.into_iter().chain([(end, end)]) {
-            if until < from {
+            if least_us.max(1) <= from.micros_since(until) {
                 gaps.push((until, from));
             }
             until = until.max(to);

@@ -76,21 +76,25 @@ fn lasting(id: &str, parent: Option<&str>, start_ms: i64, end_ms: i64) -> Bone {
 
 #[test]
 fn a_gap_is_where_only_rows_with_others_below_them_ran() {
-    let gaps = |bones: Vec<Bone>| {
-        let found = Outline::new(bones).gaps().into_iter();
+    let at_least = |least_us: i64, bones: Vec<Bone>| {
+        let found = Outline::new(bones).gaps(least_us).into_iter();
         let found = found.map(|(from, to)| (from.as_millis(), to.as_millis()));
         found.collect::<Vec<_>>()
     };
+    let gaps = |bones: Vec<Bone>| at_least(0, bones);
     assert!(gaps(Vec::new()).is_empty());
     assert!(gaps(vec![lasting("alone", None, 0, 100)]).is_empty());
     let root = || lasting("root", None, 0, 100);
-    let steps = vec![
-        root(),
-        lasting("a", Some("root"), 10, 60),
-        lasting("b", Some("root"), 20, 30),
-        lasting("c", Some("root"), 70, 90),
-    ];
-    assert_eq!(gaps(steps), [(0, 10), (60, 70), (90, 100)]);
+    let steps = || {
+        vec![
+            root(),
+            lasting("a", Some("root"), 10, 60),
+            lasting("b", Some("root"), 20, 30),
+            lasting("c", Some("root"), 75, 90),
+        ]
+    };
+    assert_eq!(gaps(steps()), [(0, 10), (60, 75), (90, 100)]);
+    assert_eq!(at_least(10_001, steps()), [(60, 75)]);
     // What is open runs on, and what begins before all others leaves no gap before it.
     let mut open = lasting("open", Some("root"), 40, 0);
     open.end = None;

@@ -12,11 +12,12 @@ use crate::address::{encode, segment};
 use crate::asked::{only, tagged};
 use crate::chips::Chip;
 use crate::content::Forms;
-use crate::facts::{Fact, fact, tokens_by_bucket, total_tokens};
+use crate::facts::{Fact, fact, total_tokens};
 use crate::forms::Tried;
 use crate::shell::href;
-use crate::state::TraceState;
-use perpend_words::{clock, cost, count, duration, kind_word, many};
+use perpend_words::{
+    TraceState, clock, cost, count, duration, kind_word, many, tokens_by_bucket,
+};
 
 /// A way of looking at a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,6 @@
 //! A labelled value, and sums that several pages show.
 
 use perpend_domain::observation::Usage;
-use perpend_domain::pricing::canonical_bucket;
-use perpend_words::count;
 
 use crate::Text;
 
@@ -31,57 +29,4 @@ pub fn total_tokens(usage: &Usage) -> u64 {
         .get("total")
         .copied()
         .unwrap_or_else(|| parts().map(|(_, n)| *n).fold(0, u64::saturating_add))
-}
-
-/// `900 input · 50 cached · 100 output · 20 reasoning`, as far as they are known; nothing where only their sum is.
-pub(crate) fn tokens_by_bucket(usage: &Usage) -> Option<String> {
-    let kinds = ["input", "cached", "output", "reasoning", "other"];
-    let mut sums = [None; 5];
-    for (bucket, n) in usage {
-        let at = match canonical_bucket(bucket) {
-            "total" => continue,
-            "input" => 0,
-            "input_cached_tokens" => 1,
-            "output" => 2,
-            "output_reasoning_tokens" => 3,
-            _ => 4,
-        };
-        let sum: &mut Option<u64> = &mut sums[at];
-        *sum = Some(sum.unwrap_or_default().saturating_add(*n));
-    }
-    let known = kinds.iter().zip(sums);
-    let known = known.filter_map(|(kind, sum)| Some(format!("{} {kind}", count(sum?))));
-    let known: Vec<String> = known.collect();
-    (!known.is_empty()).then(|| known.join(" · "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_are_told_by_bucket_as_far_as_they_are_known() {
-        let said = |usage: &[(&str, u64)]| {
-            let usage = usage.iter().map(|(bucket, n)| ((*bucket).to_owned(), *n));
-            tokens_by_bucket(&usage.collect())
-        };
-        assert_eq!(said(&[("total", 12)]), None);
-        assert_eq!(
-            said(&[("input", 0), ("output", 1_000)]).unwrap(),
-            "0 input · 1,000 output"
-        );
-        let all = [
-            ("input", 900),
-            ("cache_read_input_tokens", 50),
-            ("output", 100),
-            ("output_reasoning_tokens", 20),
-            ("input_audio_tokens", 3),
-            ("made up", 4),
-            ("total", 1_077),
-        ];
-        assert_eq!(
-            said(&all).unwrap(),
-            "900 input · 50 cached · 100 output · 20 reasoning · 7 other"
-        );
-    }
 }

@@ -10,8 +10,6 @@ use crate::address::{encode, segment};
 use crate::content::{Addresses, InlineMedium};
 use perpend_words::{count, duration, many};
 
-const EVENTS: &str = "events";
-const LINKS: &str = "links";
 /// Events or links that are shown, and attributes of one of them.
 const SHOWN: usize = 100;
 const ATTRIBUTES: usize = 50;
@@ -21,17 +19,10 @@ const CHARACTERS: usize = 500;
 const SMALL_BYTES: usize = 16 * 1024;
 const SMALL_NODES: usize = 150;
 
-/// What happened in a step and what it leads to.
-#[derive(Debug, Default)]
-pub(crate) struct Happened {
-    pub(crate) lists: Vec<List>,
-    /// What was not kept.
-    pub(crate) dropped: Vec<String>,
-}
-
 /// Events or links.
 #[derive(Debug)]
 pub(crate) struct List {
+    key: &'static str,
     pub(crate) title: &'static str,
     pub(crate) items: Vec<Item>,
     /// How many there are beside those that are shown, and where.
@@ -52,60 +43,45 @@ pub(crate) struct Item {
     pub(crate) whole: String,
 }
 
-impl Happened {
-    /// Of a step, with its metadata without what is told here; none when all of it is to be shown.
-    pub(crate) fn of(
-        step: &Observation,
-        base: &str,
-        at: &Addresses,
-    ) -> (Self, Option<Map<String, Value>>) {
-        let metadata = &step.content.metadata;
-        let mut happened = Self::default();
-        let event = |item: &Map<String, Value>, whole| {
-            let name = Text::from(item.get("name")?.as_str()?);
-            let time = item.get("time").and_then(Value::as_str);
-            let time = time.and_then(|time| Timestamp::parse(time).ok());
-            let at = time.map(|time| offset(time.micros_since(step.start)));
-            Some(Item {
-                time,
-                at: at.unwrap_or_default(),
-                ..Item::of(name, item, whole)
-            })
-        };
-        let link = |item: &Map<String, Value>, whole| {
-            let trace = item.get("traceId")?.as_str()?;
-            let span = item.get("spanId").and_then(Value::as_str);
-            let span = span.map(|span| format!("?observation={}", encode(span)));
-            let href = format!(
-                "{base}/traces/{}{}",
-                segment(trace),
-                span.unwrap_or_default()
-            );
-            Some(Item {
-                href: Some(href),
-                ..Item::of(Text::from(trace), item, whole)
-            })
-        };
-        let mut told = Vec::new();
-        if let Some(events) = list("Events", (metadata, EVENTS), at, event) {
-            happened.lists.push(events);
-            told.push(EVENTS);
-        }
-        if let Some(links) = list("Links", (metadata, LINKS), at, link) {
-            happened.lists.push(links);
-            told.push(LINKS);
-        }
-        for (key, what) in [
-            ("droppedEventsCount", "event"),
-            ("droppedLinksCount", "link"),
-        ] {
-            let n = metadata.get(key).and_then(Value::as_u64);
-            let n = n.filter(|n| 0 < *n && !told.is_empty());
-            let said = n.map(|n| format!("{} not kept", many(n, what)));
-            happened.dropped.extend(said);
-        }
-        (happened, rest(metadata, &told))
-    }
+/// What happened in a step and what it leads to, and its metadata without that; none when all of it is to be shown.
+pub(crate) fn happened(
+    step: &Observation,
+    base: &str,
+    at: &Addresses,
+) -> (Vec<List>, Option<Map<String, Value>>) {
+    let metadata = &step.content.metadata;
+    let event = |item: &Map<String, Value>, whole| {
+        let name = Text::from(item.get("name")?.as_str()?);
+        let time = item.get("time").and_then(Value::as_str);
+        let time = time.and_then(|time| Timestamp::parse(time).ok());
+        let at = time.map(|time| offset(time.micros_since(step.start)));
+        Some(Item {
+            time,
+            at: at.unwrap_or_default(),
+            ..Item::of(name, item, whole)
+        })
+    };
+    let link = |item: &Map<String, Value>, whole| {
+        let trace = item.get("traceId")?.as_str()?;
+        let span = item.get("spanId").and_then(Value::as_str);
+        let span = span.map(|span| format!("?observation={}", encode(span)));
+        let href = format!(
+            "{base}/traces/{}{}",
+            segment(trace),
+            span.unwrap_or_default()
+        );
+        Some(Item {
+            href: Some(href),
+            ..Item::of(Text::from(trace), item, whole)
+        })
+    };
+    let lists = [
+        list("Events", (metadata, "events"), at, event),
+        list("Links", (metadata, "links"), at, link),
+    ];
+    let lists: Vec<List> = lists.into_iter().flatten().collect();
+    let rest = rest(metadata, &lists);
+    (lists, rest)
 }
 
 impl Item {
@@ -135,7 +111,7 @@ impl Item {
 /// The items of a member of the metadata by time; none when it is another thing that has the same name.
 fn list(
     title: &'static str,
-    (metadata, key): (&Map<String, Value>, &str),
+    (metadata, key): (&Map<String, Value>, &'static str),
     at: &Addresses,
     item: impl Fn(&Map<String, Value>, String) -> Option<Item>,
 ) -> Option<List> {
@@ -151,15 +127,18 @@ fn list(
         (said, at.at(&format!("$['{key}']")).page(""))
     });
     items.truncate(SHOWN);
-    (!items.is_empty()).then_some(List { title, items, more })
+    (!items.is_empty()).then_some(List {
+        key,
+        title,
+        items,
+        more,
+    })
 }
 
 /// `+12 ms`; what comes before the start has a minus.
 fn offset(us: i64) -> String {
-    match us < 0 {
-        true => format!("−{}", duration(us.saturating_neg())),
-        false => format!("+{}", duration(us)),
-    }
+    let sign = if us < 0 { "−" } else { "+" };
+    format!("{sign}{}", duration(us.saturating_abs()))
 }
 
 fn text(value: &Value) -> Text {
@@ -179,12 +158,12 @@ fn text(value: &Value) -> Text {
 
 /// Without these members. Windows of what is large, and media, are asked for by their place among all members: there all
 /// of them stay.
-fn rest(metadata: &Map<String, Value>, told: &[&str]) -> Option<Map<String, Value>> {
+fn rest(metadata: &Map<String, Value>, told: &[List]) -> Option<Map<String, Value>> {
     if told.is_empty() {
         return None;
     }
     let others = metadata.iter();
-    let others = others.filter(|(key, _)| !told.contains(&key.as_str()));
+    let others = others.filter(|(key, _)| told.iter().all(|list| list.key != key.as_str()));
     let others: Map<String, Value> = others
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
@@ -199,21 +178,21 @@ fn rest(metadata: &Map<String, Value>, told: &[&str]) -> Option<Map<String, Valu
 mod tests {
     use super::*;
     use crate::pages_tests::HOSTILE;
-    use crate::timeline::tests::observation;
+    use crate::steps_tests::observation;
     use serde_json::json;
 
-    fn happened(metadata: &Value) -> (Happened, Option<Map<String, Value>>) {
+    fn told(metadata: &Value) -> (Vec<List>, Option<Map<String, Value>>) {
         let mut step = observation("a", None, 0, 10);
         step.content.metadata = metadata.as_object().unwrap().clone();
         let at = Addresses::new("/project/p", "t", Some("a"), "metadata");
-        Happened::of(&step, "/project/p", &at)
+        happened(&step, "/project/p", &at)
     }
 
     #[test]
     fn events_stand_by_time_and_links_lead_to_their_traces() {
         let start = observation("a", None, 0, 10).start;
         let at = |ms: i64| start.plus_millis(ms).to_iso_micros();
-        let (happened, rest) = happened(&json!({
+        let (lists, rest) = told(&json!({
             "tier": "gold",
             "events": [
                 { "name": "second", "time": at(20), "attributes": { "n": 1, "why": HOSTILE } },
@@ -223,8 +202,8 @@ mod tests {
             "links": [{ "traceId": "..", "spanId": "a b" }],
             "droppedEventsCount": 3,
         }));
-        let [events, links] = happened.lists.as_slice() else {
-            panic!("{happened:?}");
+        let [events, links] = lists.as_slice() else {
+            panic!("{lists:?}");
         };
         let said: Vec<(&str, &str)> = events
             .items
@@ -238,7 +217,6 @@ mod tests {
         assert!(events.items[1].whole.ends_with(whole), "{events:?}");
         let href = links.items[0].href.as_deref();
         assert_eq!(href, Some("/project/p/traces/~..?observation=a%20b"));
-        assert_eq!(happened.dropped, ["3 events not kept"]);
         let rest: Vec<String> = rest.unwrap().into_iter().map(|(key, _)| key).collect();
         assert_eq!(rest.len(), 2, "{rest:?}");
     }
@@ -251,16 +229,16 @@ mod tests {
             json!({ "events": "none", "links": [1] }),
             json!({ "events": [{ "name": "one" }, { "title": "a concert" }] }),
         ] {
-            let (happened, rest) = happened(&other);
-            assert!(happened.lists.is_empty() && rest.is_none(), "{other}");
+            let (lists, rest) = told(&other);
+            assert!(lists.is_empty() && rest.is_none(), "{other}");
         }
         let many: Vec<Value> = (0..1_000)
             .map(|n| json!({ "name": n.to_string() }))
             .collect();
         let long = "x".repeat(20_000);
-        let (large, rest) = happened(&json!({ "events": many, "long": long }));
-        assert_eq!(large.lists[0].items.len(), SHOWN);
-        let more = large.lists[0].more.as_ref().map(|(said, _)| said.as_str());
+        let (large, rest) = told(&json!({ "events": many, "long": long }));
+        assert_eq!(large[0].items.len(), SHOWN);
+        let more = large[0].more.as_ref().map(|(said, _)| said.as_str());
         assert_eq!(more, Some("100 of 1,000 shown"));
         assert!(rest.is_none());
         // A long attribute says how much of it is shown.

@@ -29,6 +29,19 @@ impl NewsFragment {
     }
 }
 
+/// Which state of a trace is stored, for the script that follows it.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(
+    source = "<p data-version=\"{{ version }}\"{% if is_live %} data-live{% endif %}></p>",
+    ext = "html"
+)]
+pub struct StateFragment {
+    /// Another one whenever something of the trace changed.
+    pub version: i64,
+    /// Whether it is worth asking again.
+    pub is_live: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

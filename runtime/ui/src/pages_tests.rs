@@ -17,7 +17,7 @@ use perpend_outline::{Folds, Mark, Outline};
 use serde_json::json;
 
 use crate::chips::tests::scored;
-use crate::timeline::tests::observation;
+use crate::steps_tests::observation;
 use crate::*;
 
 /// Everything that has broken a page somewhere: markup, quotes, direction and control characters.

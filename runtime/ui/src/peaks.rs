@@ -1,9 +1,7 @@
 //! The steps of a trace that stand out: what cost most and what took longest, however many rows there are.
 
-use std::cmp::Ordering;
-
 use perpend_domain::time::Timestamp;
-use perpend_outline::{Entry, Outline};
+use perpend_outline::{Entry, highest};
 
 use crate::aspect::Kept;
 use crate::markup::Text;
@@ -35,7 +33,9 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Peaks {
     }
     let peak = |entry: &Entry, value: String| Peak {
         name: Text::from(outline.name(entry)),
-        place: place(outline, entry),
+        place: outline
+            .place_among_alike(entry)
+            .map(|(at, n)| format!("no. {at} of {n}")),
         href: Kept::new(Some(entry.id()), input.folds).address(input.looking),
         value,
     };
@@ -47,12 +47,12 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Peaks {
         .rows()
         .iter()
         .filter_map(|entry| Some((entry, entry.cost.filter(|cost| 0.0 < *cost)?)));
-    let costly = highest(costs, f64::total_cmp)
+    let costly = highest(NAMED, costs, f64::total_cmp)
         .into_iter()
         .map(|(entry, cost)| peak(entry, dollars(cost)));
     // What has steps below it takes as long as they do.
     let leaves = outline.rows().iter().filter(|entry| entry.n_below == 0);
-    let long = highest(leaves.map(|entry| (entry, took(entry))), i64::cmp)
+    let long = highest(NAMED, leaves.map(|entry| (entry, took(entry))), i64::cmp)
         .into_iter()
         .map(|(entry, us)| peak(entry, duration(us)));
     let all = [
@@ -65,35 +65,4 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Peaks {
     all.into_iter()
         .filter(|(_, peaks)| !peaks.is_empty())
         .collect()
-}
-
-/// The first [`NAMED`] of them, the highest first and equal ones in their order, without sorting them all.
-fn highest<'e, V: Copy>(
-    all: impl Iterator<Item = (&'e Entry, V)>,
-    order: impl Fn(&V, &V) -> Ordering,
-) -> Vec<(&'e Entry, V)> {
-    let mut found: Vec<(&Entry, V)> = Vec::with_capacity(NAMED + 1);
-    for (entry, value) in all {
-        let at = found.partition_point(|(_, own)| order(own, &value).is_ge());
-        if at < NAMED {
-            found.insert(at, (entry, value));
-            found.truncate(NAMED);
-        }
-    }
-    found
-}
-
-/// `no. 18 of 20`
-fn place(outline: &Outline, entry: &Entry) -> Option<String> {
-    let mut n = 0;
-    let mut at = 0;
-    for own in outline.rows() {
-        if own.is_named_as(entry) {
-            n += 1;
-            if own.id() == entry.id() {
-                at = n;
-            }
-        }
-    }
-    (1 < n).then(|| format!("no. {at} of {n}"))
 }

@@ -7,13 +7,12 @@ use askama::Template;
 use perpend_domain::cost::CostSum;
 use perpend_domain::observation::Level;
 use perpend_outline::{
-    CriticalPath, Entry, Folds, Line, Oddity, Outline, Run, View, critical_path,
+    Axis, Bar, CriticalPath, Entry, Folds, Line, Oddity, Outline, Run, View, critical_path,
 };
 
 use crate::Text;
 use crate::address::encode;
 use crate::aspect::{Aspect, Kept, Looking};
-use crate::timeline::{Axis, Bar};
 use perpend_words::{cost, count, duration, kind_word, many};
 
 /// Rows rendered at once.
@@ -302,21 +301,17 @@ fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
         tokens: nonzero(run.tokens),
         cost: cost_cell(run.cost),
         is_selected: false,
-        title: Some(of_all(run)),
+        title: of_all(run),
         is_critical: false,
     }
 }
 
-/// `4,000 steps, 24,000 tokens, $0.24`
-fn of_all(run: &Run) -> String {
+/// `24,000 tokens, $0.24`
+fn of_all(run: &Run) -> Option<String> {
     let tokens = run.tokens.filter(|n| 0 < *n).map(|n| many(n, "token"));
-    let cost = nonzero_dollars(run.cost);
-    let all = [
-        Some(many(run.n.into(), "step")),
-        tokens,
-        Some(cost).filter(|cost| !cost.is_empty()),
-    ];
-    all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    let cost = run.cost.filter(|cost| 0.0 < *cost).map(dollars);
+    let all: Vec<String> = tokens.into_iter().chain(cost).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 /// The classes of the columns in which no row has anything: their room is left to the names. All rows of the trace count,

@@ -7,8 +7,7 @@ use perpend_domain::time::Timestamp;
 use crate::Text;
 use crate::aspect::{Kept, Looking};
 use crate::rows::{RowsInput, Window};
-use crate::timeline::Bar;
-use perpend_outline::{CriticalPath, Outline};
+use perpend_outline::{Bar, CriticalPath};
 use perpend_words::{duration, many};
 
 /// Steps of the critical path that are named.
@@ -80,7 +79,7 @@ impl TimePart {
                 own: duration(own_us),
             }
         });
-        let mut gaps = gaps(outline);
+        let mut gaps = outline.gaps(end.micros_since(start) / 100);
         let us = |gap: &(Timestamp, Timestamp)| gap.1.micros_since(gap.0);
         let total: i64 = gaps.iter().map(us).sum();
         let axis = input.axis();
@@ -117,15 +116,6 @@ impl TimePart {
             of_step,
         }
     }
-}
-
-/// Those that are seen on the whole axis: a hundredth of it and more.
-fn gaps(outline: &Outline) -> Vec<(Timestamp, Timestamp)> {
-    let (start, end) = outline.period().unwrap_or_default();
-    let least = (end.micros_since(start) / 100).max(1);
-    let mut gaps = outline.gaps();
-    gaps.retain(|(from, to)| least <= to.micros_since(*from));
-    gaps
 }
 
 fn summary(path: &CriticalPath) -> Option<String> {

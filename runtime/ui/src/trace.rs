@@ -3,6 +3,7 @@
 use askama::Template;
 use perpend_domain::observation::{Content, Cost, Level, Observation, Usage};
 use perpend_domain::trace::Trace;
+use perpend_outline::Tick;
 use serde_json::Value;
 
 use crate::address::{encode, segment};
@@ -10,13 +11,12 @@ use crate::aspect::{Aspect, Head, HeadInput};
 use crate::content::{Addresses, Forms, Shown};
 use crate::facts::{Fact, fact, total_tokens};
 use crate::forms::FormKit;
-use crate::happened::Happened;
+use crate::happened::{List, happened};
 use crate::peaks::{Peaks, peaks};
 use crate::rows::{RowsInput, Window, cost_cell, empty_columns, nonzero};
 use crate::scores::{RulesAsked, ScoreView, Tone, Verdict};
 use crate::step_scores::ScoresOfSteps;
 use crate::time::TimePart;
-use crate::timeline::Tick;
 use crate::value::Part;
 use crate::{Shell, Text};
 use perpend_words::{count, dollars, duration, kind_word, many};
@@ -120,7 +120,7 @@ struct Detail {
     /// Its duration, tokens and cost, as far as they are known.
     figures: String,
     facts: Vec<Fact>,
-    happened: Happened,
+    happened: Vec<List>,
     /// Input and output.
     values: [Part; 2],
     /// Tools and metadata.
@@ -254,7 +254,7 @@ impl Detail {
             // The head of the page has those of the trace.
             figures: String::new(),
             facts,
-            happened: Happened::default(),
+            happened: Vec::new(),
             values: [
                 Part::new(INPUT, at("input"), forms, |asked, at| {
                     Shown::of(trace.input.as_ref(), asked, at)
@@ -306,7 +306,7 @@ impl Detail {
         let at = |part: &str| Addresses::new(base, step.trace_id.as_str(), Some(id), part);
         let address = input.address(Some(id));
         let forms = (&input.forms, address.as_str());
-        let (happened, rest) = Happened::of(step, base, &at("metadata"));
+        let (happened, rest) = happened(step, base, &at("metadata"));
         let meta = rest.as_ref().unwrap_or(meta);
         Self {
             kind: kind_word(step.kind),

@@ -13,7 +13,7 @@ use crate::pages_tests::{
     trace_page_with,
 };
 use crate::rows::empty_columns;
-use crate::timeline::tests::observation;
+use crate::steps_tests::observation;
 use crate::*;
 
 fn looking(aspect: Aspect) -> Looking {

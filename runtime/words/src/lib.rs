@@ -1,7 +1,12 @@
-//! Formats numbers, times and kinds for readers.
+//! Formats numbers, times, kinds and states for readers, and reads JSON as text.
 
+pub mod json;
 mod kinds;
 mod numbers;
+mod state;
+mod tokens;
 
 pub use kinds::{kind_word, many};
 pub use numbers::{NONE, clock, cost, count, dollars, duration, number, size};
+pub use state::TraceState;
+pub use tokens::tokens_by_bucket;

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::*;
 use crate::pages_tests::{HOSTILE, checked, hostile_observation, outline, shell, trace};
-use crate::timeline::tests::observation;
+use crate::steps_tests::observation;
 
 const PRINTS: Prints = Prints {
     input: 1,

@@ -5,11 +5,12 @@ use perpend_domain::mapping::{NodePath, Step, opens};
 
 use super::fold::SHOWN_BYTES;
 use super::form::Form;
-use super::json::{behind_spaces, behind_string, extent};
 use super::media::{Addresses, MAX_PATH};
 use super::node::{Node, unquoted};
 use super::source::without_media;
 use crate::Text;
+use perpend_words::json::{behind_spaces, behind_string, extent};
+
 use crate::around::Around;
 
 /// The shortest step is `[0]`: more of them make a path too long.

@@ -20,7 +20,6 @@ mod found;
 #[cfg(test)]
 mod hostile_tests;
 mod inline;
-mod json;
 mod kinds;
 mod locate;
 mod media;

@@ -7,7 +7,7 @@ use perpend_domain::mapping::{MAX_OPENINGS, NodePath, Step, opens};
 use perpend_domain::payload::Payload;
 use serde_json::value::RawValue;
 
-use super::json::{Extent, Members, extent};
+use perpend_words::json::{Extent, Members, extent};
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ const MIN_WIDTH: f64 = 4.0;
 
 /// The time axis of one trace.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Axis {
+pub struct Axis {
     /// What its labels count from.
     origin: Timestamp,
     start: Timestamp,
@@ -20,15 +20,15 @@ pub(crate) struct Axis {
 
 /// One bar, in units of the axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Bar {
+pub struct Bar {
     /// Left end.
-    pub(crate) x: f64,
+    pub x: f64,
     /// Width.
-    pub(crate) width: f64,
+    pub width: f64,
     /// Width of the part before the first token, when that is known.
-    pub(crate) wait: Option<f64>,
+    pub wait: Option<f64>,
     /// The step has not ended; its bar runs to the end of the axis.
-    pub(crate) is_open: bool,
+    pub is_open: bool,
 }
 
 /// That of a trace without steps.
@@ -39,7 +39,9 @@ impl Default for Axis {
 }
 
 impl Axis {
-    pub(crate) fn new(start: Timestamp, end: Timestamp) -> Self {
+    /// From a start to an end.
+    #[must_use]
+    pub fn new(start: Timestamp, end: Timestamp) -> Self {
         Self {
             origin: start,
             start,
@@ -49,7 +51,8 @@ impl Axis {
     }
 
     /// A part of this axis, in milliseconds from its start.
-    pub(crate) fn part(self, (from, to): (f64, f64)) -> Self {
+    #[must_use]
+    pub fn part(self, (from, to): (f64, f64)) -> Self {
         // Beyond the range of times the conversion stops at its ends.
         let micros = |ms: f64| (ms * 1e3).round() as i64;
         Self {
@@ -66,7 +69,8 @@ impl Axis {
     }
 
     /// The bar of what ran from `start` to `end`, or still runs.
-    pub(crate) fn bar(
+    #[must_use]
+    pub fn bar(
         &self,
         start: Timestamp,
         end: Option<Timestamp>,
@@ -99,7 +103,8 @@ impl Axis {
 
     /// Nine labels at equal distances. The style sheet shows three, five or all of them, by the width there is; they
     /// are short, because the unit is that of the whole axis and only the last one names it.
-    pub(crate) fn ticks(&self) -> Vec<Tick> {
+    #[must_use]
+    pub fn ticks(&self) -> Vec<Tick> {
         const UNITS_OF_TIME: [(f64, f64, &str); 6] = [
             (1e3, 1.0, "µs"),
             (1e6, 1e3, "ms"),
@@ -144,91 +149,29 @@ impl Axis {
 
 /// A label of the axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tick {
-    pub(crate) label: String,
+pub struct Tick {
+    /// A number; the last one has the unit.
+    pub label: String,
     /// Its rank: the narrower the axis, the fewer ranks are shown.
-    pub(crate) class: &'static str,
+    pub class: &'static str,
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use perpend_domain::ids::{ObservationId, TraceId};
-    use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
-
-    /// A span that starts `start_ms` into the trace.
-    pub(crate) fn observation(
-        id: &str,
-        parent: Option<&str>,
-        start_ms: i64,
-        ms: i64,
-    ) -> Observation {
-        let start = Timestamp::from_millis(1_772_359_200_000 + start_ms);
-        Observation {
-            trace_id: TraceId::new("0af7651916cd43dd8448eb211c80319c").unwrap(),
-            id: ObservationId::new(id).unwrap(),
-            parent_id: parent.map(|p| ObservationId::new(p).unwrap()),
-            kind: ObservationKind::Span,
-            name: format!("step {id}"),
-            start,
-            end: Some(start.plus_millis(ms)),
-            completion_start: None,
-            level: Level::Default,
-            status_message: None,
-            environment: "default".to_owned(),
-            release: None,
-            version: None,
-            user_id: None,
-            session_id: None,
-            tags: Vec::new(),
-            model: None,
-            provider: None,
-            model_parameters: serde_json::Map::new(),
-            prompt: None,
-            usage: Default::default(),
-            cost: Default::default(),
-            computed_cost: Default::default(),
-            price_id: None,
-            aggregate_usage: Default::default(),
-            aggregate_cost: Default::default(),
-            aggregate_model: None,
-            aggregate_computed_cost: Default::default(),
-            response_id: None,
-            scope_name: "test".to_owned(),
-            is_app_root: false,
-            as_root: false,
-            called_tools: Vec::new(),
-            trace: None,
-            is_complete_marker: false,
-            is_in_parts: false,
-            experiment: None,
-            attribute_count: 0,
-            has_content: false,
-            content: Content::default(),
-        }
-    }
 
     #[test]
     fn bars_lie_where_the_step_ran_and_never_leave_the_axis() {
-        let whole = observation("a", None, 0, 1_000);
-        let axis = Axis::new(whole.start, whole.start.plus_millis(1_000));
-        let bar = |step: &Observation| axis.bar(step.start, step.end, step.completion_start);
-        let mut half = observation("b", None, 250, 500);
-        half.completion_start = Some(half.start.plus_millis(125));
-        let of_half = bar(&half);
-        assert_eq!(
-            (of_half.x, of_half.width, of_half.wait),
-            (250.0, 500.0, Some(125.0))
-        );
-
-        let instant = bar(&observation("c", None, 1_000, 0));
+        let at = |ms: i64| Timestamp::from_millis(1_772_359_200_000 + ms);
+        let axis = Axis::new(at(0), at(1_000));
+        let half = axis.bar(at(250), Some(at(750)), Some(at(375)));
+        assert_eq!((half.x, half.width, half.wait), (250.0, 500.0, Some(125.0)));
+        let instant = axis.bar(at(1_000), Some(at(1_000)), None);
         assert_eq!((instant.x, instant.width), (996.0, 4.0));
-        let skewed = bar(&observation("d", None, -5_000, 1));
+        let skewed = axis.bar(at(-5_000), Some(at(-4_999)), None);
         assert_eq!((skewed.x, skewed.width), (0.0, 4.0));
-
-        let mut open = observation("e", None, 600, 0);
-        open.end = None;
-        assert_eq!((bar(&open).width, bar(&open).is_open), (400.0, true));
+        let open = axis.bar(at(600), None, None);
+        assert_eq!((open.width, open.is_open), (400.0, true));
     }
 
     #[test]

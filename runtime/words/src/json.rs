@@ -4,15 +4,18 @@
 
 /// A value in a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Extent {
-    pub(super) start: usize,
-    pub(super) end: usize,
+pub struct Extent {
+    /// Its first byte.
+    pub start: usize,
+    /// The byte behind it.
+    pub end: usize,
     /// Members of an object, elements of an array.
-    pub(super) n: usize,
+    pub n: usize,
 }
 
 /// Where the value at this place, or behind spaces there, begins and ends.
-pub(super) fn extent(text: &str, at: usize) -> Extent {
+#[must_use]
+pub fn extent(text: &str, at: usize) -> Extent {
     let bytes = text.as_bytes();
     let start = behind_spaces(bytes, at);
     let (end, n) = match bytes.get(start) {
@@ -24,7 +27,9 @@ pub(super) fn extent(text: &str, at: usize) -> Extent {
     Extent { start, end, n }
 }
 
-pub(super) fn behind_spaces(bytes: &[u8], at: usize) -> usize {
+/// The first byte from this place on that is no space.
+#[must_use]
+pub fn behind_spaces(bytes: &[u8], at: usize) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
     at + rest
         .iter()
@@ -32,8 +37,9 @@ pub(super) fn behind_spaces(bytes: &[u8], at: usize) -> usize {
         .count()
 }
 
-/// A string whose opening quote is here.
-pub(super) fn behind_string(bytes: &[u8], start: usize) -> usize {
+/// The byte behind a string whose opening quote is here.
+#[must_use]
+pub fn behind_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -83,7 +89,8 @@ fn behind_brackets(bytes: &[u8], start: usize) -> (usize, usize) {
 
 /// The members of the object or array that begins at a place, one after the other. What a member holds is looked at
 /// only when the next one is asked for.
-pub(super) struct Members<'t> {
+#[derive(Debug)]
+pub struct Members<'t> {
     text: &'t str,
     at: usize,
     is_object: bool,
@@ -92,7 +99,9 @@ pub(super) struct Members<'t> {
 }
 
 impl<'t> Members<'t> {
-    pub(super) fn of(text: &'t str, start: usize) -> Self {
+    /// Of the value whose opening bracket is here.
+    #[must_use]
+    pub fn of(text: &'t str, start: usize) -> Self {
         Self {
             text,
             at: start + 1,

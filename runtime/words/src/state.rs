@@ -1,10 +1,10 @@
 //! How far a trace has come, in words.
 
-use askama::Template;
 use perpend_domain::evaluation::CompletionReason;
 use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
-use perpend_words::{clock, duration, many};
+
+use crate::{clock, duration, many};
 
 /// A trace that changed so lately may change again, although it counts as complete.
 const FRESH_MS: i64 = 60_000;
@@ -31,7 +31,8 @@ impl TraceState {
     }
 
     /// One word, and what there is to say of it.
-    pub(crate) fn said(&self) -> (&'static str, String) {
+    #[must_use]
+    pub fn said(&self) -> (&'static str, String) {
         let progress = &self.progress;
         let (at, reason) = self.complete;
         let open = (0 < progress.n_open)
@@ -60,19 +61,6 @@ impl TraceState {
         let all: Vec<String> = all.into_iter().flatten().collect();
         ("complete", all.join(", "))
     }
-}
-
-/// Which state of a trace is stored, for the script that follows it.
-#[derive(Clone, Copy, Debug, Template)]
-#[template(
-    source = "<p data-version=\"{{ version }}\"{% if is_live %} data-live{% endif %}></p>",
-    ext = "html"
-)]
-pub struct StateFragment {
-    /// Another one whenever something of the trace changed.
-    pub version: i64,
-    /// Whether it is worth asking again.
-    pub is_live: bool,
 }
 
 #[cfg(test)]
