@@ -79,10 +79,14 @@ impl fmt::Display for Html {
 
 impl HtmlSafe for Html {}
 
-/// Controls that change how the rest of a line reads, or do not show at all.
+/// Controls that change how the rest of a line reads, or do not show at all. Joiners and variation selectors stay:
+/// scripts and emoji are written with them.
 fn is_hidden(c: char) -> bool {
-    matches!(c, '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}')
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    matches!(c, '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}')
+        || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{2064}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        // Tags: a text in them is read by models and seen by nobody.
+        || matches!(c, '\u{e0000}'..='\u{e007f}')
 }
 
 fn write_visible(out: &mut impl fmt::Write, raw: &str) -> fmt::Result {
@@ -251,6 +255,44 @@ mod tests {
         let text = Text::from("a\u{1}b\u{202e}c\r\nd\re\u{7f}");
         assert_eq!(text.to_string(), "a\u{2401}b[U+202E]c\nd\u{240d}e[U+007F]");
         assert_eq!(Text::from("שלום, 👋🏽").to_string(), "שלום, 👋🏽");
+    }
+
+    #[test]
+    fn what_smuggles_or_turns_text_is_seen_and_what_scripts_and_emoji_need_stays() {
+        let singles = "\u{ad}\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{feff}";
+        let ranges = [
+            '\u{202a}'..='\u{202e}',
+            '\u{2060}'..='\u{2064}',
+            '\u{2066}'..='\u{2069}',
+        ];
+        let tags = '\u{e0000}'..='\u{e007f}';
+        for c in singles
+            .chars()
+            .chain(ranges.into_iter().flatten())
+            .chain(tags)
+        {
+            let sign = format!("a[U+{:04X}]b", u32::from(c));
+            let raw = format!("a{c}b");
+            assert_eq!(Text::from(raw.as_str()).to_string(), sign);
+            assert_eq!(Html::text(&raw).to_string(), sign);
+            let json = Html::json(&format!("{{\"{raw}\":\"{raw}\"}}")).to_string();
+            assert!(
+                json.matches(&sign).count() == 2 && !json.contains(c),
+                "{json}"
+            );
+        }
+        let hidden = "ok\u{e0049}\u{e0067}";
+        assert_eq!(Text::from(hidden).to_string(), "ok[U+E0049][U+E0067]");
+        for kept in [
+            "👩\u{200d}💻",
+            "❤\u{fe0f}",
+            "می\u{200c}خواهم",
+            "क्\u{200d}ष",
+            "naïve\u{a0}é",
+            "日本語",
+        ] {
+            assert_eq!(Text::from(kept).to_string(), kept);
+        }
     }
 
     #[test]
