@@ -1,6 +1,6 @@
 //! Two JSON documents by path: members of objects by their names, those of lists by what they hold.
 //!
-//! Documents are read by hand, so that numbers are compared as they were recorded, to their last digit.
+//! Documents are read by hand, so that numbers are compared by what they are worth, to their last digit.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -80,7 +80,10 @@ impl<'t> Node<'t> {
                 said.split_whitespace()
                     .for_each(|word| word.hash(&mut hasher));
             }
-            false => text.hash(&mut hasher),
+            false => match number(&text) {
+                Some(number) => number.hash(&mut hasher),
+                None => text.hash(&mut hasher),
+            },
         }
         Self {
             print: hasher.finish(),
@@ -141,6 +144,30 @@ impl<'t> Node<'t> {
 fn text_of(scalar: &str) -> Option<String> {
     let is_text = scalar.starts_with('"');
     is_text.then(|| serde_json::from_str(scalar).ok()).flatten()
+}
+
+/// Whether it is below zero, the digits and the power of ten of a number, alike for numbers of one value; none for a
+/// string, a word, or a power that no number has.
+fn number(scalar: &str) -> Option<(bool, String, i64)> {
+    let digits = scalar.strip_prefix('-').unwrap_or(scalar);
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let (digits, power) = match digits.split_once(['e', 'E']) {
+        Some((digits, power)) => (digits, power.parse::<i64>().ok()?),
+        None => (digits, 0),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = format!("{whole}{fraction}");
+    let digits = all.trim_start_matches('0');
+    let kept = digits.trim_end_matches('0');
+    if kept.is_empty() {
+        return Some((false, String::new(), 0));
+    }
+    let n_zeros = i64::try_from(digits.len() - kept.len()).ok()?;
+    let n_behind = i64::try_from(fraction.len()).ok()?;
+    let power = power.checked_add(n_zeros)?.checked_sub(n_behind)?;
+    Some((scalar.starts_with('-'), kept.to_owned(), power))
 }
 
 struct Reader<'t> {

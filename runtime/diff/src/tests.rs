@@ -157,3 +157,42 @@ proptest! {
         prop_assert_eq!(sorted(&mirrored(&compare_json(&second, &first))), sorted(&delta));
     }
 }
+
+#[test]
+fn numbers_of_one_value_are_equal_however_they_are_written_and_others_to_the_last_digit() {
+    let is_same = |a: &str, b: &str| {
+        let [a, b] = [a, b].map(|said| format!("{{\"n\": [{said}]}}"));
+        let [a, b] = [&a, &b].map(|text| Node::read(text, false).unwrap());
+        compare_json(&a, &b) == Delta::Same
+    };
+    for (a, b) in [
+        ("2", "2.0"),
+        ("2", "2e0"),
+        ("200", "2E+2"),
+        ("0.02", "2e-2"),
+        ("-1.50", "-1.5"),
+        ("0", "-0.0"),
+        ("0e9", "0"),
+        ("1e99999999999999999999", "1e99999999999999999999"),
+        (
+            "100000000000000000000000000001",
+            "100000000000000000000000000001.00",
+        ),
+    ] {
+        assert!(is_same(a, b) && is_same(b, a), "{a} {b}");
+    }
+    for (a, b) in [
+        ("2", "\"2\""),
+        ("2", "-2"),
+        ("2", "20"),
+        ("0.2", "2"),
+        ("9007199254740993", "9007199254740992"),
+        ("0.1", "0.1000000000000000055511151231257827"),
+        ("1", "true"),
+        ("0", "null"),
+        ("1e99999999999999999999", "1e99999999999999999998"),
+        ("1e9223372036854775807", "10e9223372036854775807"),
+    ] {
+        assert!(!is_same(a, b) && !is_same(b, a), "{a} {b}");
+    }
+}
