@@ -298,6 +298,7 @@ impl Part<'_> {
             About::Observation(id) => id.as_str(),
         };
         let name = body.word("name")?;
+        let name = name.filter(|name| !name.trim().is_empty());
         let name = name.map(|name| cut_name(&name, self.limits.max_name_chars, id).to_owned());
         let mut patch = Patch::new(self.event_id.to_owned(), self.at, is_update, about);
         patch.name = name;
@@ -448,6 +449,9 @@ mod tests {
         assert_eq!(read("sdk-log", json!({ "log": 1 })), Ok(Event::Log));
         let score = read("score-create", json!({ "name": "n" })).unwrap();
         assert!(matches!(score, Event::Score(body, _) if body["name"] == "n"));
+        for blank in ["", " ", "\n\n \t", "\u{3000}"] {
+            assert_eq!(patch("span-create", json!({ "name": blank })).name, None);
+        }
         let unnamed = patch("span-create", json!({}));
         assert_eq!(
             unnamed.about,

@@ -26,7 +26,8 @@ pub(crate) fn name<'s>(source: &Source<'s>, kind: Kind) -> Cow<'s, str> {
         .or_else(|| attributes.text("genkit:name"))
         .or_else(|| tool(&["ai.toolCall.name", "tool.name"]))
         .or_else(|| attributes.text("logfire.msg"));
-    if let Some(name) = found {
+    let is_blank = |name: &str| name.trim().is_empty();
+    if let Some(name) = found.filter(|name| !is_blank(name)) {
         return Cow::Borrowed(name);
     }
     if let Some(operation) = attributes.text("ai.operationId") {
@@ -36,7 +37,7 @@ pub(crate) fn name<'s>(source: &Source<'s>, kind: Kind) -> Cow<'s, str> {
         };
     }
     let name = source.span.name.as_ref();
-    Cow::Borrowed(if name.is_empty() { "unnamed" } else { name })
+    Cow::Borrowed(if is_blank(name) { "unnamed" } else { name })
 }
 
 /// The model that answered.

@@ -366,6 +366,7 @@ fn trace_facts(source: &Source<'_>) -> Option<Box<TraceFacts>> {
         name: attributes
             .native("trace.name")
             .and_then(plain_text)
+            .filter(|name| !name.trim().is_empty())
             .map(|name| cut_name(&name, source.context.limits.max_name_chars, "").to_owned()),
         input: payload("trace.input"),
         output: payload("trace.output"),

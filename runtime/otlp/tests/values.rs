@@ -42,6 +42,21 @@ fn nested(n_arrays: usize, inner: &str) -> String {
 }
 
 #[test]
+fn a_blank_name_is_no_name() {
+    for blank in ["", " ", "\n\n \t", "\u{3000}"] {
+        let said = json!([
+            { "key": "logfire.msg", "value": { "stringValue": blank } },
+            { "key": "langfuse.trace.name", "value": { "stringValue": blank } },
+        ]);
+        let span = json!({ "traceId": TRACE, "spanId": SPAN, "name": blank, "attributes": said });
+        let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
+        let stored = mapped(body.to_string().as_bytes(), Encoding::Json);
+        assert_eq!(stored.name, "unnamed");
+        assert_eq!(stored.trace.and_then(|facts| facts.name), None);
+    }
+}
+
+#[test]
 fn structured_values_nest_as_deep_as_json_held_as_text() {
     for (n_arrays, kept) in [(64, nested(64, "1")), (65, nested(64, "null"))] {
         let mut json = json!({ "intValue": 1 });
