@@ -149,6 +149,7 @@ fn orphans_and_cycles_are_on_the_top_level() {
         ("y", Some("x")),
         ("z", Some("y")),
         ("below", Some("y")),
+        ("self", Some("self")),
     ]);
     let expected = [
         ("root", 0, None),
@@ -157,6 +158,7 @@ fn orphans_and_cycles_are_on_the_top_level() {
         ("y", 0, Some(Oddity::Cycle)),
         ("below", 1, None),
         ("z", 0, Some(Oddity::Cycle)),
+        ("self", 0, Some(Oddity::Cycle)),
     ];
     assert_eq!(
         rows,
