@@ -42,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-diff", &["perpend-domain"]),
     ("perpend-words", &["perpend-domain"]),
     ("perpend-outline", &["perpend-domain"]),
+    ("perpend-shapes", &["perpend-domain"]),
     (
         "perpend-ui",
         &[
@@ -49,6 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-domain",
             "perpend-outline",
             "perpend-query",
+            "perpend-shapes",
             "perpend-words",
         ],
     ),
@@ -278,6 +280,7 @@ const PURE_ROOMS: &[&str] = &[
     "perpend-diff",
     "perpend-outline",
     "perpend-query",
+    "perpend-shapes",
     "perpend-words",
     "perpend-choices",
     "perpend-otlp",
@@ -299,6 +302,7 @@ const PURE_FOLDERS: &[&str] = &[
     "runtime/domain/src",
     "runtime/stats/src",
     "runtime/query/src",
+    "runtime/shapes/src",
     "plugin-sdk/choices/src",
     "runtime/otlp/src",
     "runtime/schema/src",

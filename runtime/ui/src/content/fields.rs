@@ -1,6 +1,7 @@
 //! The members of a JSON object, with a record of which ones a reader has shown: the others are shown as
 //! they are, so that nothing recorded is hidden by the nicer form.
 
+use perpend_shapes::is_empty;
 use serde_json::{Map, Value};
 
 /// The members of an object, and which of them are shown.
@@ -82,42 +83,4 @@ pub(super) fn short(value: &Value) -> Option<String> {
         Value::Bool(is) => Some(is.to_string()),
         _ => None,
     }
-}
-
-/// Whether a value says nothing: also an object whose members all say nothing.
-pub(super) fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(items) => items.is_empty(),
-        Value::Object(members) => members.values().all(is_empty),
-        Value::String(text) => text.is_empty(),
-        _ => false,
-    }
-}
-
-/// The object or list that a text holds as JSON.
-pub(super) fn parsed(text: &str) -> Option<Value> {
-    let start = text.trim_start();
-    start
-        .starts_with(['{', '['])
-        .then(|| serde_json::from_str(start).ok())
-        .flatten()
-}
-
-/// Adds members; one whose name is taken gets a mark behind it.
-pub(super) fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
-    for (mut name, value) in from {
-        while into.contains_key(&name) {
-            name.push('\'');
-        }
-        into.insert(name, value);
-    }
-}
-
-pub(super) fn beginning(raw: &str, max: usize) -> &str {
-    let mut end = max.min(raw.len());
-    while !raw.is_char_boundary(end) {
-        end -= 1;
-    }
-    &raw[..end]
 }

@@ -2,7 +2,8 @@
 
 use std::hash::{DefaultHasher, Hasher as _};
 
-use super::fields::beginning;
+use perpend_shapes::beginning;
+
 use super::media::Media;
 use crate::markup::{Html, Text};
 use perpend_words::{count, size};

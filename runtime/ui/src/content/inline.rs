@@ -7,11 +7,10 @@
 use std::hash::{DefaultHasher, Hasher as _};
 
 use perpend_domain::payload::Payload;
+use perpend_shapes::encoded::{decoded, decoded_length, is_base64, sniffed};
+use perpend_shapes::parsed;
+use perpend_shapes::spans::{plain_type, spans};
 use serde_json::{Map, Value};
-
-use super::encoded::{decoded, decoded_length, is_base64, sniffed};
-use super::fields::parsed;
-use super::spans::{plain_type, spans};
 
 /// Larger JSON is read as text: only its beginning is shown anyway.
 const PARSED_BYTES: usize = 32 << 20;

@@ -1,8 +1,8 @@
 //! What a part of a message is, by its type and members.
 
+use perpend_shapes::is_empty;
 use serde_json::{Map, Value};
 
-use super::fields::is_empty;
 use super::media::MEDIUM_TYPES;
 
 pub(super) const TEXT: [&str; 5] = [
@@ -30,8 +30,12 @@ pub(super) const RESULTS: [&str; 5] = [
 ];
 pub(super) const CALL_MEMBERS: [&str; 4] =
     ["functionCall", "function_call", "toolUse", "tool_call"];
-pub(super) const RESULT_MEMBERS: [&str; 3] =
-    ["functionResponse", "function_response", "toolResult"];
+pub(super) const RESULT_MEMBERS: [&str; 4] = [
+    "functionResponse",
+    "function_response",
+    "toolResult",
+    "tool_call_result",
+];
 const MEDIUM_MEMBERS: [&str; 7] = [
     "inlineData",
     "inline_data",

@@ -1,42 +1,21 @@
 //! Where in a value the conversation is: the value itself, or a member of a request or an answer, which
 //! may also offer tools and say other things besides.
 
+use perpend_shapes::{HOLDERS, TOOLS, is_empty, merge};
 use serde_json::{Map, Value};
 
-use super::fields::{is_empty, merge, parsed};
-use super::messages::is_message;
+use super::messages::{is_message, is_reply, is_said};
 
 /// Objects and lists around the messages.
 const MAX_DEPTH: usize = 6;
-/// Members that hold messages, those that are likelier first.
-const HOLDERS: [&str; 18] = [
-    "messages",
-    "contents",
-    "input_messages",
-    "output_messages",
-    "input",
-    "inputs",
-    "choices",
-    "candidates",
-    "generations",
-    "output",
-    "outputs",
-    "message",
-    "update",
-    "prompt",
-    "response",
-    "request",
-    "body",
-    "kwargs",
-];
-const INSTRUCTIONS: [&str; 4] = [
+const INSTRUCTIONS: [&str; 5] = [
     "system",
     "instructions",
     "system_instruction",
     "systemInstruction",
+    "preamble",
 ];
 const QUESTIONS: [&str; 2] = ["prompt", "input"];
-const TOOLS: [&str; 2] = ["tools", "functions"];
 
 /// A message, where it is.
 pub(super) enum Item<'v> {
@@ -64,6 +43,10 @@ fn locate_within(value: &Value, depth: usize) -> Option<Located<'_>> {
         return None;
     }
     match value {
+        // The contents of an answer, without the answer around them.
+        Value::Array(items) if is_reply(items) => {
+            Some(Located::of(vec![Item::Said("assistant", value)]))
+        }
         Value::Array(items) => of_list(items, depth),
         Value::Object(_) if is_message(value) => Some(Located::of(vec![Item::Message(value)])),
         Value::Object(members) => of_object(members, depth),
@@ -80,10 +63,11 @@ impl<'v> Located<'v> {
     }
 }
 
-/// A list of which half are messages, or a list of conversations.
+/// A list with a message that says who speaks, or of which half stand between messages, or a list of conversations.
 fn of_list(items: &[Value], depth: usize) -> Option<Located<'_>> {
     let n_messages = items.iter().filter(|item| is_message(item)).count();
-    if 0 < n_messages && items.len() <= 2 * n_messages {
+    let is_half = 0 < n_messages && items.len() <= 2 * n_messages;
+    if is_half || items.iter().any(is_said) {
         return Some(Located::of(items.iter().map(Item::Message).collect()));
     }
     let mut all = Located::default();
@@ -145,56 +129,4 @@ fn of_object(members: &Map<String, Value>, depth: usize) -> Option<Located<'_>> 
     let rest = rest.map(|(key, value)| (key.clone(), value.clone()));
     merge(&mut located.further, rest.collect());
     Some(located)
-}
-
-/// Makes one shape out of two that libraries use besides: names with dots, such as `message.role`, and
-/// lists of messages held as text.
-pub(super) fn expand(value: &mut Value) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(expand),
-        Value::Object(members) => {
-            for key in HOLDERS.iter().chain(&TOOLS) {
-                if let Some(Value::String(text)) = members.get(*key)
-                    && let Some(list) = parsed(text).filter(Value::is_array)
-                {
-                    members.insert((*key).to_owned(), list);
-                }
-            }
-            if members.keys().any(|key| is_dotted(key)) {
-                let flat = std::mem::take(members);
-                for (key, value) in flat {
-                    match is_dotted(&key) {
-                        true => insert_dotted(members, &key, value),
-                        false => merge(members, Map::from_iter([(key, value)])),
-                    }
-                }
-            }
-            members.values_mut().for_each(expand);
-        }
-        _ => {}
-    }
-}
-
-fn is_dotted(key: &str) -> bool {
-    ["message.", "tool_call.", "message_content."]
-        .iter()
-        .any(|prefix| key.starts_with(prefix))
-}
-
-fn insert_dotted(members: &mut Map<String, Value>, path: &str, value: Value) {
-    const MAX_NAMES: usize = 8;
-    let mut names: Vec<&str> = path.splitn(MAX_NAMES, '.').collect();
-    let last = names.pop().unwrap_or(path);
-    let mut at = members;
-    for name in names {
-        let inner = at.entry(name).or_insert_with(|| Value::Object(Map::new()));
-        // A text under the name of an object: the object takes it in.
-        if !inner.is_object() {
-            let taken = std::mem::take(inner);
-            *inner = Value::Object(Map::from_iter([(String::new(), taken)]));
-        }
-        let Value::Object(inner) = inner else { return };
-        at = inner;
-    }
-    merge(at, Map::from_iter([(last.to_owned(), value)]));
 }

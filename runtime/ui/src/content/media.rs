@@ -9,8 +9,9 @@ use crate::markup::Text;
 use perpend_words::size;
 
 /// What the common APIs call a part of a message that is a medium.
-pub(super) const MEDIUM_TYPES: [&str; 22] = [
+pub(super) const MEDIUM_TYPES: [&str; 24] = [
     "audio",
+    "audio-url",
     "audio_url",
     "base64",
     "binary",
@@ -31,6 +32,7 @@ pub(super) const MEDIUM_TYPES: [&str; 22] = [
     "uri",
     "url",
     "video",
+    "video-url",
     "video_url",
 ];
 /// What an address of others may not hold in ours.

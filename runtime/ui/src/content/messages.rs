@@ -1,9 +1,10 @@
 //! Messages in the shapes of the common APIs and libraries: who speaks, and the parts of what is said.
 //! A member that has no place in this form is shown under the message.
 
+use perpend_shapes::{is_empty, merge};
 use serde_json::{Map, Value};
 
-use super::fields::{Fields, is_empty, merge};
+use super::fields::Fields;
 use super::fold::Further;
 use super::kinds::Kind;
 use super::parts::{Part, Role};
@@ -87,11 +88,13 @@ pub(crate) struct Message {
 }
 
 fn role_class(role: &str) -> &'static str {
-    match role {
+    match role.to_ascii_lowercase().as_str() {
         "system" | "developer" => "system",
-        "user" | "human" | "HumanMessageChunk" => "user",
-        "assistant" | "model" | "ai" | "bot" | "AIMessageChunk" => "assistant",
-        "tool" | "function" | "ToolMessageChunk" => "tool",
+        "user" | "human" | "humanmessagechunk" => "user",
+        "assistant" | "model" | "ai" | "bot" | "chatbot" | "gpt" | "chatgpt" | "aimessagechunk" => {
+            "assistant"
+        }
+        "tool" | "function" | "toolmessagechunk" => "tool",
         _ => "other",
     }
 }
@@ -134,6 +137,45 @@ pub(super) fn is_message(value: &Value) -> bool {
         }
     }
     is_spoken(object) || is_item(object)
+}
+
+/// Whether a value says who speaks and what.
+pub(super) fn is_said(value: &Value) -> bool {
+    let Some(mut object) = value.as_object() else {
+        return false;
+    };
+    for _ in 0..MAX_LAYERS {
+        match layer(object).and_then(|key| object.get(key)?.as_object()) {
+            Some(inner) => object = inner,
+            None => break,
+        }
+    }
+    let is_langchain = LANGCHAIN.contains(&text_at(object, "type"));
+    let has_said = ["content", "parts"]
+        .iter()
+        .any(|key| object.contains_key(*key));
+    has_said && (is_langchain || !text_at(object, "role").is_empty())
+}
+
+/// Whether a list is the contents of an answer of Anthropic: texts, with calls or thoughts beside them.
+pub(super) fn is_reply(items: &[Value]) -> bool {
+    let kind = |item: &Value| match item.get("role") {
+        Some(_) => None,
+        None => Some(item.get("type")?.as_str()?.to_owned()),
+    };
+    let is_block = |kind: &String| {
+        let known = [
+            "text",
+            "thinking",
+            "redacted_thinking",
+            "tool_use",
+            "server_tool_use",
+            "mcp_tool_use",
+        ];
+        known.contains(&kind.as_str()) || kind.ends_with("_tool_result")
+    };
+    let kinds: Option<Vec<String>> = items.iter().map(kind).collect();
+    kinds.is_some_and(|kinds| kinds.iter().all(is_block) && kinds.iter().any(|kind| kind != "text"))
 }
 
 /// Whether a serialised object of LangChain is a message.

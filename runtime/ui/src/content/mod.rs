@@ -2,9 +2,11 @@
 //! conversation, other JSON as a tree, the rest as text. Media are taken out before anything is rendered; their bytes are never
 //! text on a page.
 //!
+//! Messages are given one shape and media are found by `perpend_shapes`.
+//!
 //! - `locate`: where in a value the messages are; `messages`, `parts`, `kinds`: their shapes; `pairs`:
 //!   results of tools beside their calls; `tools`: what was offered.
-//! - `inline`, `spans`, `encoded`: media inside a value; `media`: how they are shown.
+//! - `inline`: media inside a value; `media`: how they are shown.
 //! - `spoken`: what is new in each of several conversations that continue each other; `ran`: steps that ran tools, at the
 //!   calls that asked for them.
 //! - `json`, `node`: nodes of a value, found in its text; `tree`: a window of them; `found`: where a text stands in it.
@@ -12,7 +14,6 @@
 
 #[cfg(test)]
 mod corpus_tests;
-mod encoded;
 mod fields;
 mod fold;
 mod form;
@@ -28,8 +29,9 @@ mod node;
 mod pairs;
 mod parts;
 mod ran;
+#[cfg(test)]
+mod shapes_tests;
 mod source;
-mod spans;
 mod spoken;
 #[cfg(test)]
 mod tests;
@@ -41,6 +43,7 @@ use std::collections::HashSet;
 
 use perpend_domain::mapping::NodePath;
 use perpend_domain::payload::Payload;
+use perpend_shapes::{merge, unify};
 use serde_json::{Map, Value};
 
 use self::fold::{Fold, Further, SHOWN_BYTES, Style, Window};
@@ -372,7 +375,7 @@ impl Chat {
             return None;
         }
         let mut value = value.clone();
-        locate::expand(&mut value);
+        unify(&mut value);
         let located = locate::locate(&value)?;
         let is_long = SHOWN_BYTES < value.to_string().len();
         let n = match (asked.is_brief, is_long) {
@@ -404,7 +407,7 @@ impl Chat {
             let list = Tools::of(source, tools, &called);
             if list.is_none() {
                 let tools = Map::from_iter([("tools".to_owned(), tools.clone())]);
-                fields::merge(&mut further, tools);
+                merge(&mut further, tools);
             }
             list
         });

@@ -4,9 +4,10 @@
 use std::hash::Hasher;
 
 use askama::Template;
+use perpend_shapes::{is_empty, merge, parsed};
 use serde_json::{Map, Value};
 
-use super::fields::{Fields, is_empty, merge, parsed, short};
+use super::fields::{Fields, short};
 use super::fold::{Fold, Further};
 use super::kinds::{CALL_IDS, CALL_MEMBERS, Kind, REASONING, RESULT_MEMBERS, RESULTS, TEXT};
 use super::media::Place;
@@ -307,7 +308,7 @@ impl Part {
         fields.is_one_of("type", &words);
         let id = outer.text(&CALL_IDS).or_else(|| fields.text(&CALL_IDS));
         let name = fields.text(&["name", "toolName", "tool_name"]);
-        let arguments = fields.any(&["arguments", "input", "args", "parameters"]);
+        let arguments = fields.any(&["arguments", "input", "args", "parameters", "tool_kwargs"]);
         let result = fields.any(&["result", "output", "outputs"]);
         let mut found: Vec<(&str, String)> = Vec::new();
         found.extend(id.map(|id| ("id", id.to_owned())));
@@ -364,7 +365,9 @@ impl Part {
         let has_failed = found
             .iter()
             .any(|(name, value)| *name == "status" && failed.contains(&value.as_str()));
-        let error = fields.any(&["error", "errorText"]);
+        let error = fields.take(&["error", "errorText"], |value| {
+            (!is_empty(value) && value.as_bool() != Some(false)).then_some(value)
+        });
         let (answer, is_error_type) = answer.map_or((None, false), unwrapped);
         let mut contents = Vec::new();
         for value in answer.into_iter().chain(error) {

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use perpend_shapes::{beginning, is_empty};
 use serde_json::{Map, Value};
 
-use super::fields::{beginning, short};
+use super::fields::short;
 use super::fold::{Fold, Further, Style, Window};
 use super::form::Form;
 use super::inline::{self, Taken};
@@ -329,7 +330,7 @@ impl Leaves {
             }
             other => match short(other) {
                 Some(text) => self.list.push((name.to_owned(), text)),
-                None => self.is_whole &= super::fields::is_empty(other),
+                None => self.is_whole &= is_empty(other),
             },
         }
     }

@@ -4,6 +4,7 @@
 use std::hash::{DefaultHasher, Hasher as _};
 
 use perpend_domain::payload::Payload;
+use perpend_shapes::unify;
 
 use super::fold::Window;
 use super::locate::{self, Item};
@@ -125,7 +126,7 @@ fn messages((payload, at): (Option<&Payload>, &Addresses), role: &str) -> Vec<Me
         from: 0,
         n: LONG_PART,
     });
-    locate::expand(&mut value);
+    unify(&mut value);
     let Some(located) = locate::locate(&value) else {
         return vec![Message::said(&source, role, &value)];
     };

@@ -39,7 +39,7 @@ fn chat(value: Value) -> Chat {
 
 /// The conversation in a line for each message: `role: part, part`. A part is what it says, or
 /// `label name(what is in it)`.
-fn outline(value: Value) -> Vec<String> {
+pub(super) fn outline(value: Value) -> Vec<String> {
     fn sketch(part: &parts::Part) -> String {
         let mut inner: Vec<String> = part.inner.iter().map(sketch).collect();
         if let Some(body) = part.body.as_ref().filter(|body| !body.is_blank) {
@@ -108,7 +108,8 @@ fn what_is_no_conversation_stays_as_it_is() {
         json!([1, 2]),
         json!({"question": "a", "answer": "b"}),
         json!([{"role": "user", "email": "a@b.c", "plan": "x"}, {"role": "admin", "plan": "y"}]),
-        json!([{"role": "user", "content": "a"}, 1, 2, 3]),
+        json!([{"type": "text", "text": "a"}, 1, 2, 3]),
+        json!([{"role": "user", "email": "a@b.c"}, {"x": 1}, {"y": 1}]),
         json!({"prompt": "a"}),
         json!([{"id": "doc", "score": 0.5}]),
         json!([{"page_content": "text", "type": "Document"}]),
@@ -219,10 +220,7 @@ fn anthropic() {
         ]
     );
     let answer = json!([{"type": "text", "text": "I look"}, {"type": "tool_use", "id": "t", "name": "f", "input": {}}]);
-    assert_eq!(
-        outline(answer),
-        ["content: Ilook", "assistant: tool call f()"]
-    );
+    assert_eq!(outline(answer), ["assistant: Ilook, tool call f()"]);
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
+use perpend_shapes::parsed;
 use serde_json::Value;
 
-use super::fields::parsed;
 use super::fold::Fold;
 use super::source::Source;
 use crate::markup::Text;

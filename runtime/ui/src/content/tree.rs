@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use perpend_domain::filter::{Test, TextOp};
 use perpend_domain::mapping::{NodePath, Step};
 use perpend_domain::payload::Payload;
+use perpend_shapes::beginning;
 
-use super::fields::beginning;
 use super::fold::Fold;
 use super::media::{Addresses, MAX_PATH};
 use super::node::{Kind, Node};

@@ -12,7 +12,8 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// How far base64 of either alphabet goes, padding included.
-pub(super) fn run_length(text: &str) -> usize {
+#[must_use]
+pub fn run_length(text: &str) -> usize {
     let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/-_".contains(byte);
     let n_data = text.bytes().take_while(|byte| is_base64(byte)).count();
     if n_data == 0 {
@@ -23,20 +24,23 @@ pub(super) fn run_length(text: &str) -> usize {
 }
 
 /// Whether all of it is base64, perhaps in lines.
-pub(super) fn is_base64(data: &str) -> bool {
+#[must_use]
+pub fn is_base64(data: &str) -> bool {
     let mut lines = data.split_ascii_whitespace();
     run_length(data) > 0 && lines.all(|line| run_length(line) == line.len())
 }
 
 /// Bytes that `data` decodes to.
-pub(super) fn decoded_length(data: &str) -> u64 {
+#[must_use]
+pub fn decoded_length(data: &str) -> u64 {
     let is_data = |byte: &u8| *byte != b'=' && !byte.is_ascii_whitespace();
     let n_chars = data.bytes().filter(is_data).count() as u64;
     n_chars * 3 / 4
 }
 
 /// The bytes of base64; as far as it goes, when it was cut off.
-pub(super) fn decoded(data: &str) -> Vec<u8> {
+#[must_use]
+pub fn decoded(data: &str) -> Vec<u8> {
     let whole: String = data.split_ascii_whitespace().collect();
     let data = whole.trim_end_matches('=');
     // One character alone is less than a byte.
@@ -49,7 +53,8 @@ pub(super) fn decoded(data: &str) -> Vec<u8> {
 }
 
 /// The type that the first bytes of base64 tell.
-pub(super) fn sniffed(data: &str) -> Option<&'static str> {
+#[must_use]
+pub fn sniffed(data: &str) -> Option<&'static str> {
     let first: String = data.chars().take(24).collect();
     let bytes = decoded(&first[..run_length(&first)]);
     let begins = |with: &[u8]| bytes.starts_with(with);

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use perpend_domain::dataset::media_id;
 
-use super::encoded::{run_length, sniffed};
-use super::fields::beginning;
+use crate::encoded::{run_length, sniffed};
+use crate::members::beginning;
 
 /// Longest text that may be base64 and is still shown as text.
 const LONGEST_RUN: usize = 256;
@@ -15,7 +15,8 @@ const REFERENCE: &str = "@@@langfuseMedia:";
 const REFERENCE_END: &str = "@@@";
 
 /// A MIME type without parameters, in lower case, when it is nothing but that.
-pub(super) fn plain_type(text: &str) -> Option<String> {
+#[must_use]
+pub fn plain_type(text: &str) -> Option<String> {
     let name = text.split(';').next()?.trim();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/.+-_".contains(&byte);
     let is_type = name.len() <= 100 && name.contains('/') && name.bytes().all(is_plain);
@@ -23,16 +24,23 @@ pub(super) fn plain_type(text: &str) -> Option<String> {
 }
 
 /// A medium in a text.
-pub(super) struct Span {
-    pub(super) whole: Range<usize>,
-    pub(super) data: Range<usize>,
-    pub(super) is_base64: bool,
-    pub(super) content_type: String,
-    pub(super) stored: Option<String>,
+#[derive(Clone, Debug)]
+pub struct Span {
+    /// Where it stands, with its head.
+    pub whole: Range<usize>,
+    /// Where its data stand.
+    pub data: Range<usize>,
+    /// The data are base64; escaped as in addresses otherwise.
+    pub is_base64: bool,
+    /// MIME type; empty when it is not known.
+    pub content_type: String,
+    /// The id of a medium that is stored by itself.
+    pub stored: Option<String>,
 }
 
 /// The media in a text: `data:` URIs, references, and long base64. One pass.
-pub(super) fn spans(text: &str) -> Vec<Span> {
+#[must_use]
+pub fn spans(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut at = 0;
     while at < text.len() {

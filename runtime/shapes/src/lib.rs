@@ -1,0 +1,13 @@
+//! The shapes in which libraries record messages and media. Messages are given one shape; media are found in text and
+//! decoded. What of them is shown is the business of who asks.
+
+pub mod encoded;
+mod members;
+mod messages;
+pub mod spans;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use members::{beginning, is_empty, merge, parsed};
+pub use messages::{HOLDERS, TOOLS, unify};

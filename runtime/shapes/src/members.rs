@@ -1,0 +1,73 @@
+//! The members of JSON objects.
+
+use serde_json::{Map, Value};
+
+/// Longest text that is read as JSON where it was written as JSON twice.
+const MAX_TWICE_BYTES: usize = 500_000;
+
+/// Whether a value says nothing: also an object whose members all say nothing.
+#[must_use]
+pub fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.values().all(is_empty),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    }
+}
+
+/// The object or list that a text holds as JSON, also where it was written as JSON twice.
+#[must_use]
+pub fn parsed(text: &str) -> Option<Value> {
+    let start = text.trim_start();
+    if start.starts_with('"') && text.len() <= MAX_TWICE_BYTES {
+        return structure(&serde_json::from_str::<String>(start).ok()?);
+    }
+    structure(start)
+}
+
+fn structure(text: &str) -> Option<Value> {
+    let start = text.trim_start();
+    start
+        .starts_with(['{', '['])
+        .then(|| serde_json::from_str(start).ok())
+        .flatten()
+}
+
+/// Adds members; one whose name is taken gets a mark behind it.
+pub fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
+    for (mut name, value) in from {
+        while into.contains_key(&name) {
+            name.push('\'');
+        }
+        into.insert(name, value);
+    }
+}
+
+/// Gives members other names, in their places.
+pub(crate) fn rename(members: &mut Map<String, Value>, names: &[(&str, &str)]) {
+    for (name, value) in std::mem::take(members) {
+        let new = names.iter().find(|(old, _)| *old == name);
+        let name = new.map_or(name, |(_, new)| (*new).to_owned());
+        merge(members, Map::from_iter([(name, value)]));
+    }
+}
+
+/// The text of a member; empty when it is none.
+pub(crate) fn text<'v>(members: &'v Map<String, Value>, name: &str) -> &'v str {
+    members
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// The first bytes of a text, at most so many, up to the end of a character.
+#[must_use]
+pub fn beginning(raw: &str, max: usize) -> &str {
+    let mut end = max.min(raw.len());
+    while !raw.is_char_boundary(end) {
+        end -= 1;
+    }
+    &raw[..end]
+}

@@ -1,0 +1,104 @@
+//! What libraries record besides the common shapes.
+
+use serde_json::json;
+
+use super::tests::outline;
+
+#[test]
+fn lists_of_messages_of_every_library_are_conversations() {
+    let message = json!({"role": "user", "content": "hi"});
+    let twice = json!(json!([message]).to_string()).to_string();
+    let shapes = [
+        json!({"messages": [{"role": "user", "blocks": [{"block_type": "text", "text": "hi"}], "additional_kwargs": {}}]}),
+        json!({"contents": [{"parts": [{"text": "hi"}]}]}),
+        json!({"messages": [["user", "hi"]]}),
+        json!([{"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "hi"}]}]),
+        json!([{"source": "user", "content": "hi", "type": "UserMessage"}]),
+        json!({"message": "hi", "chat_history": []}),
+        json!({"conversations": [{"from": "user", "value": "hi"}]}),
+        json!([{"_role": "user", "_content": [{"text": "hi"}], "_name": null, "_meta": {}}]),
+        json!({"messages": [{"role": "user", "items": [{"content_type": "text", "text": "hi"}]}]}),
+        json!({"messages": twice}),
+        json!(twice),
+    ];
+    for shape in shapes {
+        let lines = outline(shape.clone());
+        assert!(lines == ["user: hi"], "{shape}: {lines:?}");
+    }
+    let stream = json!([
+        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "he"}}]},
+        {"choices": [{"index": 0, "delta": {"content": "llo"}, "finish_reason": "stop"}]},
+    ]);
+    assert_eq!(outline(stream), ["assistant: hello"]);
+}
+
+#[test]
+fn calls_results_and_thoughts_of_every_library_are_parts() {
+    let llama = json!({"message": {"role": "assistant", "blocks": [
+        {"block_type": "thinking", "content": "hm"},
+        {"block_type": "tool_call", "tool_call_id": "c", "tool_name": "f", "tool_kwargs": {"a": 1}},
+        {"block_type": "text", "text": "yo"},
+    ]}, "raw": null});
+    assert_eq!(
+        outline(llama),
+        ["assistant: reasoning(hm), tool call f({\"a\":1}), yo"]
+    );
+    let pydantic = json!([
+        {"kind": "request", "parts": [{"part_kind": "system-prompt", "content": "s"}, {"part_kind": "user-prompt", "content": ["look", {"kind": "image-url", "url": "https://a.example/b"}]}]},
+        {"kind": "response", "parts": [{"part_kind": "tool-call", "tool_name": "f", "args": "{}", "tool_call_id": "c"}]},
+        {"kind": "request", "parts": [{"part_kind": "tool-return", "tool_name": "f", "content": "r", "tool_call_id": "c"}]},
+    ]);
+    assert_eq!(
+        outline(pydantic),
+        [
+            "system: s",
+            "user: look, image()",
+            "assistant: tool call f({} tool result f(r))",
+        ]
+    );
+    let autogen = json!([
+        {"source": "a", "content": [{"id": "c", "name": "f", "arguments": "{}"}], "type": "AssistantMessage"},
+        {"content": [{"call_id": "c", "content": "r", "name": "f"}], "type": "FunctionExecutionResultMessage"},
+    ]);
+    assert_eq!(
+        outline(autogen),
+        ["assistant: tool call f({} tool result f(r))"]
+    );
+    let cohere = json!({"message": "hi", "preamble": "s", "chat_history": [{"role": "CHATBOT", "message": "yo"}]});
+    assert_eq!(outline(cohere), ["system: s", "CHATBOT: yo", "user: hi"]);
+    let haystack = json!([
+        {"role": "assistant", "content": [{"tool_call": {"tool_name": "f", "arguments": {}, "id": "c"}}]},
+        {"role": "tool", "content": [{"tool_call_result": {"result": "r", "error": false}}]},
+    ]);
+    assert_eq!(
+        outline(haystack),
+        ["assistant: tool call f()", "tool: tool result(r +)"]
+    );
+}
+
+#[test]
+fn one_message_makes_a_list_a_conversation_and_the_rest_is_shown_beside_it() {
+    let user = json!({"role": "user", "content": "a"});
+    let lines = outline(json!([null, user, null, 7]));
+    let [first, said, ..] = &lines[..] else {
+        panic!("{lines:?}");
+    };
+    assert!(
+        first.starts_with("other: ") && said == "user: a",
+        "{lines:?}"
+    );
+    assert_eq!((lines.len(), lines[3].as_str()), (4, "other: part(7)"));
+    let lines = outline(json!([user, {"x": 1}, {"y": "z"}]));
+    let expected = [
+        "user: a",
+        "other: part({\"x\":1})",
+        "other: part({\"y\":\"z\"})",
+    ];
+    assert_eq!(lines, expected);
+    let lines = outline(json!({"input": [
+        {"type": "item_reference", "id": "m"},
+        {"type": "message", "role": "user", "content": "go"},
+        {"type": "compaction", "encrypted_content": "x"},
+    ]}));
+    assert!(lines.len() == 3 && lines[1] == "user: go", "{lines:?}");
+}
