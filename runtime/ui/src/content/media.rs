@@ -9,7 +9,7 @@ use crate::markup::Text;
 use perpend_words::size;
 
 /// What the common APIs call a part of a message that is a medium.
-pub(super) const MEDIUM_TYPES: [&str; 24] = [
+pub(super) const MEDIUM_TYPES: [&str; 25] = [
     "audio",
     "audio-url",
     "audio_url",
@@ -18,6 +18,7 @@ pub(super) const MEDIUM_TYPES: [&str; 24] = [
     "blob",
     "document",
     "document-url",
+    "document_url",
     "file",
     "image",
     "image-url",
@@ -178,6 +179,8 @@ pub(crate) enum Place {
     File(String),
     /// On another server, which is never asked: its name, and the address to open.
     Remote(Text, String),
+    /// In a store that no browser reads: its address.
+    Stored(Text),
 }
 
 impl Media {
@@ -204,9 +207,16 @@ impl Media {
         }
     }
 
-    /// A medium at an address of `http` or `https`.
+    /// A medium at an address of `http` or `https`, or of a store.
     pub(super) fn remote(url: &str, content_type: &str) -> Option<Self> {
-        let host = host_of(url)?;
+        let place = match host_of(url) {
+            Some(host) => Place::Remote(
+                Text::from(host),
+                utf8_percent_encode(url, UNSAFE).to_string(),
+            ),
+            None if is_stored(url) => Place::Stored(Text::from(url)),
+            None => return None,
+        };
         Some(Self {
             label: label(content_type),
             name: None,
@@ -214,10 +224,7 @@ impl Media {
             size: String::new(),
             // Its address is part of what is read.
             print: 0,
-            place: Place::Remote(
-                Text::from(host),
-                utf8_percent_encode(url, UNSAFE).to_string(),
-            ),
+            place,
         })
     }
 }
@@ -240,8 +247,20 @@ pub(super) fn family(value: &Value) -> &'static str {
     found.next().copied().unwrap_or("file")
 }
 
+/// Whether a text is the address of a file in a store.
+fn is_stored(url: &str) -> bool {
+    ["s3://", "gs://"]
+        .iter()
+        .any(|scheme| url.starts_with(scheme))
+}
+
+/// Whether a text is an address where a medium may be.
+pub(super) fn is_address(text: &str) -> bool {
+    host_of(text).is_some() || is_stored(text)
+}
+
 /// The server of an address of `http` or `https`, without name and password.
-pub(super) fn host_of(url: &str) -> Option<&str> {
+fn host_of(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     let is_web = ["http", "https"]
         .iter()

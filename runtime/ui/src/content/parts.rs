@@ -93,8 +93,10 @@ impl Part {
         hasher.write_u64(self.body.as_ref().map_or(0, |fold| fold.print));
         for medium in self.body.iter().flat_map(|fold| &fold.media) {
             hasher.write_u64(medium.print);
-            if let Place::Remote(_, address) = &medium.place {
-                hasher.write(address.as_bytes());
+            match &medium.place {
+                Place::Remote(_, address) => hasher.write(address.as_bytes()),
+                Place::Stored(address) => hasher.write(address.raw().as_bytes()),
+                _ => {}
             }
         }
         self.inner.iter().try_for_each(|part| part.read_by(hasher))
@@ -204,14 +206,56 @@ impl Part {
             }
             Kind::Call => Self::call(source, object, depth),
             Kind::Result => Self::result(source, object, depth),
-            Kind::Medium => {
-                Self::medium(source, value, true).unwrap_or_else(|| Self::unknown(source, value))
-            }
-            Kind::Unknown => {
-                let medium = Self::medium(source, value, false);
-                medium.unwrap_or_else(|| Self::unknown(source, value))
-            }
+            Kind::Medium => Self::document(source, object, depth)
+                .or_else(|| Self::medium(source, value, true))
+                .unwrap_or_else(|| Self::unknown(source, value)),
+            Kind::Unknown => Self::of_bedrock(source, value, depth)
+                .or_else(|| Self::medium(source, value, false))
+                .unwrap_or_else(|| Self::unknown(source, value)),
         }
+    }
+
+    /// A part of Bedrock, whose type is the name of its only member.
+    fn of_bedrock(source: &Source<'_>, value: &Value, depth: usize) -> Option<Self> {
+        let object = value.as_object().filter(|object| object.len() == 1)?;
+        let (name, inner) = object.iter().next()?;
+        match (name.as_str(), inner) {
+            ("json", inner) => Some(Self::labelled("JSON", Some(source.json(inner)))),
+            ("guardContent", Value::Object(guarded)) if guarded.len() == 1 && depth < MAX_DEPTH => {
+                let said = match guarded.get("text").and_then(Value::as_object) {
+                    Some(text) => Self::text(source, text),
+                    None => Self::of(source, inner, depth + 1),
+                };
+                Some(Self {
+                    inner: vec![said],
+                    ..Self::labelled("guarded", None)
+                })
+            }
+            ("audio" | "document" | "video", Value::Object(_)) => Self::medium(source, value, true),
+            _ => None,
+        }
+    }
+
+    /// A document of Anthropic that is written in the part itself.
+    fn document(source: &Source<'_>, object: &Map<String, Value>, depth: usize) -> Option<Self> {
+        let mut outer = Fields::of(object);
+        let mut inner = Fields::of(outer.object(&["source"])?);
+        let is_whole = outer.is_one_of("type", &["document"]);
+        if !is_whole || !inner.is_one_of("type", &["text", "content"]) {
+            return None;
+        }
+        let said = inner.any(&["data", "content"])?;
+        let name = outer.text(&["title"]);
+        let facts = inner.facts(&["media_type"]);
+        let mut rest = outer.rest();
+        merge(&mut rest, inner.rest());
+        Some(Self {
+            name: name.map(|name| source.line(name)),
+            facts: source.facts(facts),
+            inner: Self::contents(source, said, depth + 1),
+            further: source.further(rest),
+            ..Self::labelled("document", None)
+        })
     }
 
     fn unknown(source: &Source<'_>, value: &Value) -> Self {

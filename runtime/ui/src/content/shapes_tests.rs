@@ -1,8 +1,9 @@
-//! What libraries record besides the common shapes.
+//! What libraries record besides the common shapes: lists of messages, parts of them, and media.
 
 use serde_json::json;
 
-use super::tests::outline;
+use super::tests::{block, html, outline};
+use super::*;
 
 #[test]
 fn lists_of_messages_of_every_library_are_conversations() {
@@ -101,4 +102,56 @@ fn one_message_makes_a_list_a_conversation_and_the_rest_is_shown_beside_it() {
         {"type": "compaction", "encrypted_content": "x"},
     ]}));
     assert!(lines.len() == 3 && lines[1] == "user: go", "{lines:?}");
+}
+
+#[test]
+fn parts_of_bedrock_anthropic_and_mistral_are_read() {
+    let said = |parts: Value| outline(json!([{"role": "user", "content": parts}]));
+    for (part, line) in [
+        (
+            json!({"reasoningContent": {"reasoningText": {"text": "hm"}}}),
+            "reasoning(hm)",
+        ),
+        (
+            json!({"toolResult": {"toolUseId": "t", "content": [{"json": {"a": 1}}]}}),
+            "tool result(JSON({\"a\":1}))",
+        ),
+        (
+            json!({"guardContent": {"text": {"text": "words"}}}),
+            "guarded(words)",
+        ),
+        (
+            json!({"video": {"format": "mp4", "source": {"s3Location": {"uri": "s3://x/y"}}}}),
+            "video()",
+        ),
+        (
+            json!({"type": "document", "title": "d", "source": {"type": "text", "media_type": "text/plain", "data": "words"}, "context": "c"}),
+            "document d(words +)",
+        ),
+        (
+            json!({"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "words"}]}}),
+            "document(words)",
+        ),
+        (
+            json!({"type": "document_url", "document_url": "https://a.example/m.pdf"}),
+            "file()",
+        ),
+    ] {
+        let lines = said(json!([part]));
+        assert_eq!(lines, [format!("user: {line}")], "{part}");
+    }
+}
+
+#[test]
+fn a_medium_in_a_store_is_named_and_never_asked_for() {
+    let hostile = "s3://x/\"><script>alert(1)</script>\u{202e}";
+    for address in ["s3://bucket/film.mp4", "gs://bucket/film.mp4", hostile] {
+        let part = json!({"video": {"format": "mp4", "source": {"s3Location": {"uri": address}}}});
+        let page = html(&block(json!([{"role": "user", "content": [part]}])));
+        let shown = address.split('"').next().unwrap();
+        assert!(page.contains(&format!(" at <bdi>{shown}")), "{page}");
+        for inert in ["<video", "href=\"s3", "href=\"gs", "<script", "\u{202e}"] {
+            assert!(!page.contains(inert), "{inert}: {page}");
+        }
+    }
 }

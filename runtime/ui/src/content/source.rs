@@ -9,7 +9,7 @@ use super::fields::short;
 use super::fold::{Fold, Further, Style, Window};
 use super::form::Form;
 use super::inline::{self, Taken};
-use super::media::{Addresses, MEDIUM_TYPES, Media, family, host_of};
+use super::media::{Addresses, MEDIUM_TYPES, Media, family, is_address};
 use crate::markup::Text;
 use perpend_words::size;
 
@@ -227,7 +227,7 @@ impl<'a> Source<'a> {
             .position(|(_, leaf)| self.number(leaf).is_some());
         let at = own.or_else(|| {
             let mut list = leaves.list.iter();
-            list.position(|(_, leaf)| is_medium && host_of(leaf).is_some())
+            list.position(|(_, leaf)| is_medium && is_address(leaf))
         })?;
         let (_, leaf) = leaves.list.remove(at);
         let declared = leaves.find(&["media_type", "mime_type", "mediaType", "mimeType"]);
@@ -325,7 +325,7 @@ impl Leaves {
             }
             // A list is more than one line can say.
             Value::Array(items) => self.is_whole &= items.is_empty(),
-            Value::String(text) if host_of(text).is_some() => {
+            Value::String(text) if is_address(text) => {
                 self.list.push((name.to_owned(), text.clone()));
             }
             other => match short(other) {

@@ -252,7 +252,7 @@ fn gemini_and_bedrock() {
         lines,
         [
             "user: hi, image()",
-            "assistant: tool call f({\"a\":1} tool result!(part({\"json\":{\"r\":1}})))",
+            "assistant: tool call f({\"a\":1} tool result!(JSON({\"r\":1})))",
         ]
     );
 }
