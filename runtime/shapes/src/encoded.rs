@@ -1,4 +1,6 @@
-//! Base64 as it is recorded: either alphabet, with padding or without, perhaps cut off.
+//! Base64 as it is recorded: either alphabet, with padding or without, escaped for an address, perhaps cut off.
+
+use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -10,6 +12,11 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true)
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
+
+/// What base64 has escaped in addresses: `+`, `/` and `=`, and ends of lines.
+const ESCAPES: [&[u8]; 5] = [b"2B", b"2F", b"3D", b"0D", b"0A"];
+/// Lengths of the lines that encoders wrap base64 into.
+const WRAPPED: [usize; 2] = [64, 76];
 
 /// How far base64 of either alphabet goes, padding included.
 #[must_use]
@@ -23,6 +30,36 @@ pub fn run_length(text: &str) -> usize {
     n_data + padding.take_while(|byte| *byte == b'=').count()
 }
 
+/// How far base64 goes behind the head of an address: in lines, and with some of its characters escaped.
+pub(crate) fn length_in_address(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let (mut at, mut from) = (0, 0);
+    loop {
+        at += run_length(&text[at..]);
+        if let Some(b'%') = bytes.get(at)
+            && let Some(escape) = bytes.get(at + 1..at + 3)
+            && ESCAPES
+                .iter()
+                .any(|known| escape.eq_ignore_ascii_case(known))
+        {
+            at += 3;
+            continue;
+        }
+        let end = match bytes.get(at..) {
+            Some([b'\r', b'\n', ..]) => 2,
+            Some([b'\n', ..]) => 1,
+            _ => 0,
+        };
+        // Lines that were wrapped, rather than the data and a line of text.
+        let is_wrapped = 0 < end && WRAPPED.contains(&(at - from));
+        if !is_wrapped || run_length(&text[at + end..]) == 0 {
+            return at;
+        }
+        at += end;
+        from = at;
+    }
+}
+
 /// Whether all of it is base64, perhaps in lines.
 #[must_use]
 pub fn is_base64(data: &str) -> bool {
@@ -30,9 +67,18 @@ pub fn is_base64(data: &str) -> bool {
     run_length(data) > 0 && lines.all(|line| run_length(line) == line.len())
 }
 
+/// The data of an address without its escapes.
+fn unescaped(data: &str) -> Cow<'_, str> {
+    match data.contains('%') {
+        true => percent_encoding::percent_decode_str(data).decode_utf8_lossy(),
+        false => Cow::Borrowed(data),
+    }
+}
+
 /// Bytes that `data` decodes to.
 #[must_use]
 pub fn decoded_length(data: &str) -> u64 {
+    let data = unescaped(data);
     let is_data = |byte: &u8| *byte != b'=' && !byte.is_ascii_whitespace();
     let n_chars = data.bytes().filter(is_data).count() as u64;
     n_chars * 3 / 4
@@ -41,7 +87,7 @@ pub fn decoded_length(data: &str) -> u64 {
 /// The bytes of base64; as far as it goes, when it was cut off.
 #[must_use]
 pub fn decoded(data: &str) -> Vec<u8> {
-    let whole: String = data.split_ascii_whitespace().collect();
+    let whole: String = unescaped(data).split_ascii_whitespace().collect();
     let data = whole.trim_end_matches('=');
     // One character alone is less than a byte.
     let data = match data.len() % 4 {
@@ -56,11 +102,17 @@ pub fn decoded(data: &str) -> Vec<u8> {
 #[must_use]
 pub fn sniffed(data: &str) -> Option<&'static str> {
     let first: String = data.chars().take(24).collect();
-    let bytes = decoded(&first[..run_length(&first)]);
+    let first = unescaped(&first);
+    type_of(&decoded(&first[..run_length(&first)]))
+}
+
+/// The type that the first bytes tell.
+#[must_use]
+pub fn type_of(bytes: &[u8]) -> Option<&'static str> {
     let begins = |with: &[u8]| bytes.starts_with(with);
     let holds = |at: usize, what: &[u8]| bytes.get(at..at + what.len()) == Some(what);
     Some(match () {
-        () if begins(b"\x89PNG\r\n") => "image/png",
+        () if begins(b"\x89PNG") => "image/png",
         () if begins(b"\xff\xd8\xff") => "image/jpeg",
         () if begins(b"GIF8") => "image/gif",
         () if begins(b"RIFF") && holds(8, b"WEBP") => "image/webp",
@@ -87,6 +139,31 @@ mod tests {
         assert_eq!(decoded("A"), [0; 0]);
         for data in ["", "AP8=", "AP8", "AP8A", "AP8AAA", "AP8A\nAP8="] {
             assert_eq!(decoded_length(data), decoded(data).len() as u64, "{data}");
+        }
+    }
+
+    #[test]
+    fn data_in_an_address_is_read_with_its_escapes_and_its_lines_and_no_further() {
+        let escaped = "iVBORw0KGgo%2B%2f8AA%3D%3D";
+        assert_eq!(length_in_address(&format!("{escaped}%20x")), escaped.len());
+        assert_eq!(decoded(escaped), decoded("iVBORw0KGgo+/8AA=="));
+        assert_eq!(decoded_length(escaped), 12);
+        assert_eq!(sniffed("%2F9j%2F4AAQSkZJRg"), Some("image/jpeg"));
+        let wrapped = format!("{0}\n{0}\r\nAP8=", "A".repeat(76));
+        assert_eq!(
+            length_in_address(&format!("{wrapped}\nand text")),
+            wrapped.len()
+        );
+        assert_eq!(decoded(&wrapped).len(), 116);
+        for (text, length) in [
+            ("", 0),
+            ("%", 0),
+            ("AP8%", 3),
+            ("AP8%2", 3),
+            ("AP8%2é", 3),
+            ("AP8=\nword", 4),
+        ] {
+            assert_eq!(length_in_address(text), length, "{text}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use perpend_domain::dataset::media_id;
 
-use crate::encoded::{run_length, sniffed};
+use crate::encoded::{length_in_address, run_length, sniffed};
 use crate::members::beginning;
 
 /// Longest text that may be base64 and is still shown as text.
@@ -13,6 +13,9 @@ const LONGEST_RUN: usize = 256;
 const MAX_HEAD: usize = 256;
 const REFERENCE: &str = "@@@langfuseMedia:";
 const REFERENCE_END: &str = "@@@";
+
+/// Shortest base64 that may stand behind a space.
+const SHORTEST_APART: usize = 40;
 
 /// A MIME type without parameters, in lower case, when it is nothing but that.
 #[must_use]
@@ -106,9 +109,10 @@ fn data_uri(text: &str, run: usize, colon: usize) -> Option<Span> {
         .is_some_and(|end| end.eq_ignore_ascii_case(";base64"));
     let content_type = plain_type(head).or_else(|| is_base64.then(String::new))?;
     let from = colon + 1 + head.len() + 1;
+    let from = from + if is_base64 { apart(&text[from..]) } else { 0 };
     let rest = &text[from..];
     let length = match is_base64 {
-        true => run_length(rest),
+        true => length_in_address(rest),
         // The whole text is the URI, spaces and quotes included.
         false if start == 0 => rest.len(),
         false => {
@@ -127,6 +131,15 @@ fn data_uri(text: &str, run: usize, colon: usize) -> Option<Span> {
         is_base64,
         stored: None,
     })
+}
+
+/// Spaces before the data, which are not the words of a sentence.
+fn apart(rest: &str) -> usize {
+    let n = rest.bytes().take_while(|byte| *byte == b' ').count();
+    match n < MAX_HEAD && SHORTEST_APART <= run_length(&rest[n..]) {
+        true => n,
+        false => 0,
+    }
 }
 
 fn long_run(text: &str, run: Range<usize>) -> Option<Span> {

@@ -7,7 +7,7 @@
 use std::hash::{DefaultHasher, Hasher as _};
 
 use perpend_domain::payload::Payload;
-use perpend_shapes::encoded::{decoded, decoded_length, is_base64, sniffed};
+use perpend_shapes::encoded::{decoded, decoded_length, is_base64, sniffed, type_of};
 use perpend_shapes::parsed;
 use perpend_shapes::spans::{plain_type, spans};
 use serde_json::{Map, Value};
@@ -103,6 +103,18 @@ impl Taken {
 
     /// `hint` is the MIME type that the object around this one gives for `bytes`.
     fn walk(&mut self, value: &mut Value, hint: Option<&str>) {
+        if let Some(bytes) = bytes_of(value) {
+            let found = Found {
+                content_type: type_of(&bytes)
+                    .unwrap_or("application/octet-stream")
+                    .to_owned(),
+                size: Some(bytes.len() as u64),
+                stored: None,
+                print: print(&bytes),
+            };
+            *value = Value::String(self.push(found, || bytes));
+            return;
+        }
         match value {
             Value::String(text) => {
                 if let Some(replaced) = self.text(text) {
@@ -208,10 +220,29 @@ fn holds(value: &Value, mark: char) -> bool {
     }
 }
 
-fn print(data: &str) -> u64 {
+fn print(data: impl AsRef<[u8]>) -> u64 {
     let mut hasher = DefaultHasher::new();
-    hasher.write(data.as_bytes());
+    hasher.write(data.as_ref());
     hasher.finish()
+}
+
+/// The bytes of a buffer of JavaScript: in JSON a list of numbers, or an object of them.
+fn bytes_of(value: &Value) -> Option<Vec<u8>> {
+    let members = value.as_object()?;
+    let byte = |value: &Value| u8::try_from(value.as_u64()?).ok();
+    if members.len() == 2 && members.get("type").and_then(Value::as_str) == Some("Buffer") {
+        let bytes: Option<Vec<u8>> = members.get("data")?.as_array()?.iter().map(byte).collect();
+        return bytes.filter(|bytes| !bytes.is_empty());
+    }
+    let is_first = |(name, value): (&String, &Value)| name == "0" && value.is_u64();
+    members.iter().next().filter(|first| is_first(*first))?;
+    let is_numbered = |(at, name): (usize, &String)| *name == at.to_string();
+    if !members.keys().enumerate().all(is_numbered) {
+        return None;
+    }
+    let bytes: Option<Vec<u8>> = members.values().map(byte).collect();
+    // Any list of numbers may be written so: these begin as a medium does.
+    bytes.filter(|bytes| type_of(bytes).is_some())
 }
 
 fn percent_decoded(data: &str) -> Vec<u8> {
@@ -225,11 +256,20 @@ fn data_of(members: &Map<String, Value>, hint: Option<&str>) -> Option<(&'static
     if let Some(hint) = hint.filter(|_| is_data("bytes")) {
         return Some(("bytes", hint.to_owned()));
     }
-    let declared = ["media_type", "mime_type", "mediaType", "mimeType"]
+    let declared = [
+        "media_type",
+        "mime_type",
+        "mediaType",
+        "mimeType",
+        "image_mimetype",
+        "document_mimetype",
+    ];
+    let declared = declared
         .iter()
         .find_map(|key| text(key))
         .and_then(plain_type);
-    let kind = text("type").unwrap_or_default();
+    let kinds = ["type", "kind", "block_type"];
+    let kind = kinds.iter().find_map(|key| text(key)).unwrap_or_default();
     if let Some(declared) = declared {
         let is_file = [
             "base64",
@@ -243,13 +283,19 @@ fn data_of(members: &Map<String, Value>, hint: Option<&str>) -> Option<(&'static
         let is_medium = ["image/", "audio/", "video/"]
             .iter()
             .any(|prefix| declared.starts_with(prefix));
-        let keys = ["data", "content", "image", "bytes", "base64", "file_data"];
+        let keys = [
+            "data",
+            "content",
+            "image",
+            "bytes",
+            "base64",
+            "file_data",
+            "blob",
+            "imageBytes",
+        ];
         let key = keys.into_iter().find(|key| is_data(key))?;
         let is_taken = is_medium || is_file.contains(&kind) || declared == "application/pdf";
         return is_taken.then_some((key, declared));
-    }
-    if !is_data("data") {
-        return None;
     }
     // Audio of OpenAI: as sent with its format, as answered with what is said in it.
     let format = text("format").and_then(|format| plain_type(&format!("audio/{format}")));
@@ -257,7 +303,33 @@ fn data_of(members: &Map<String, Value>, hint: Option<&str>) -> Option<(&'static
     let spoken = || sniffed(text("data").unwrap_or_default()).unwrap_or("audio/wav");
     format
         .or_else(|| is_spoken.then(|| spoken().to_owned()))
+        .filter(|_| is_data("data"))
         .map(|content_type| ("data", content_type))
+        .or_else(|| untyped(members, kind))
+}
+
+/// The member that holds bytes in an object that does not say of which type: the first ones tell it.
+fn untyped(members: &Map<String, Value>, kind: &str) -> Option<(&'static str, String)> {
+    // No word is as long, and none has all of these.
+    const LONG: usize = 64;
+    let keys: &[&'static str] = match kind {
+        "image" => &["image", "base64", "data"],
+        "audio" => &["audio", "base64", "data"],
+        "input_audio" => &["input_audio", "audio"],
+        _ => &["b64_json"],
+    };
+    keys.iter().find_map(|key| {
+        let data = members.get(*key)?.as_str()?;
+        if !is_base64(data) || data.contains(' ') {
+            return None;
+        }
+        let has = |is: fn(&u8) -> bool| data.as_bytes().iter().any(is);
+        let is_mixed =
+            has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit);
+        let content_type = sniffed(data);
+        let is_medium = content_type.is_some() || LONG <= data.len() && is_mixed;
+        is_medium.then(|| (*key, content_type.unwrap_or_default().to_owned()))
+    })
 }
 
 /// Bedrock: `{"format": "png", "source": {"bytes": ..}}`.

@@ -2,8 +2,11 @@
 
 use serde_json::json;
 
-use super::tests::{block, html, outline};
+use super::corpus_tests::has_base64;
+use super::tests::{PNG, block, html, outline};
 use super::*;
+
+const WAV: &str = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAACAgICAgICAgA==";
 
 #[test]
 fn lists_of_messages_of_every_library_are_conversations() {
@@ -153,5 +156,102 @@ fn a_medium_in_a_store_is_named_and_never_asked_for() {
         for inert in ["<video", "href=\"s3", "href=\"gs", "<script", "\u{202e}"] {
             assert!(!page.contains(inert), "{inert}: {page}");
         }
+    }
+}
+
+/// The types of the media in a value, none of whose bytes are text on the page.
+fn media(value: &Value) -> Vec<String> {
+    let payload = Payload::from_value(value.clone());
+    let page = html(&block(value.clone()));
+    let has_bytes = [PNG, WAV].iter().any(|data| page.contains(&data[10..40]));
+    assert!(
+        !has_bytes && !has_base64(&page) && !page.contains("137,"),
+        "{page}"
+    );
+    let found = (0..).map_while(|number| {
+        let found = InlineMedium::of(&payload, number)?;
+        assert!(
+            page.contains(&format!("/raw/input/media/{number}\"")),
+            "{page}"
+        );
+        assert!(!found.bytes.is_empty());
+        Some(found.content_type)
+    });
+    found.collect()
+}
+
+#[test]
+fn media_are_found_however_they_are_written() {
+    let said = |part: Value| json!([{"role": "user", "content": [part]}]);
+    let escaped = PNG
+        .replace('+', "%2B")
+        .replace('/', "%2F")
+        .replace('=', "%3d");
+    let bytes = perpend_shapes::encoded::decoded(PNG);
+    let buffer = json!({"type": "Buffer", "data": bytes});
+    let numbered: Map<String, Value> = bytes
+        .iter()
+        .enumerate()
+        .map(|(at, byte)| (at.to_string(), json!(byte)))
+        .collect();
+    let numbered = Value::Object(numbered);
+    for (part, found) in [
+        (
+            json!(format!("data:image/png;base64,{escaped}")),
+            "image/png",
+        ),
+        (
+            json!(format!("x data:image/png;charset=utf-8;base64, {PNG}")),
+            "image/png",
+        ),
+        (json!({"type": "image", "image": PNG}), "image/png"),
+        (json!({"type": "image", "base64": PNG}), "image/png"),
+        (json!({"b64_json": PNG}), "image/png"),
+        (
+            json!({"type": "input_audio", "input_audio": WAV}),
+            "audio/wav",
+        ),
+        (
+            json!({"type": "file", "data": buffer, "mediaType": "image/png"}),
+            "image/png",
+        ),
+        (json!({"type": "image", "image": numbered}), "image/png"),
+        (
+            json!({"type": "image", "image": {"0": 137, "1": 80, "2": 78, "3": 71}}),
+            "image/png",
+        ),
+        (
+            json!({"type": "file", "data": {"type": "Buffer", "data": [1, 2, 3]}}),
+            "application/octet-stream",
+        ),
+    ] {
+        assert_eq!(media(&said(part.clone())), [found], "{part}");
+    }
+    for data in [escaped, format!(" {PNG}")] {
+        let uri = format!("data:image/png;base64,{data}");
+        let medium = InlineMedium::of(&Payload::Text(uri), 0).unwrap();
+        assert_eq!(medium.bytes, bytes);
+    }
+}
+
+#[test]
+fn words_and_numbers_that_are_no_media_stay() {
+    let said = |part: Value| json!([{"role": "user", "content": [part]}]);
+    for (part, shown) in [
+        (json!({"type": "image", "image": "cat"}), "cat"),
+        (json!({"type": "image", "data": "a".repeat(80)}), "aaaa"),
+        (
+            json!("see data:image/png;base64, which is a head"),
+            "which is a head",
+        ),
+        (json!({"0": 1, "1": 2, "2": 3}), "\"2\""),
+        (json!({"type": "Buffer", "data": [1, 256]}), "256"),
+        (json!({"type": "Buffer", "data": "words"}), "words"),
+        (json!({"0": 137, "1": 80, "2": 78, "4": 71}), "137"),
+    ] {
+        let value = said(part);
+        let page = html(&block(value.clone())).replace("&quot;", "\"");
+        assert!(page.contains(shown), "{shown}: {page}");
+        assert_eq!(InlineMedium::of(&Payload::from_value(value), 0), None);
     }
 }
