@@ -121,7 +121,7 @@ async fn shows_messages(visitor: &Visitor) -> Result<()> {
 
 const HOSTILE: &str = "<script>window.wasHere = 1</script><img src=x onerror=\"window.wasHere = 1\">\
     ![pixel](https://pixel.example/p.png) <iframe src=https://frame.example></iframe> \
-    <a href=\"javascript:window.wasHere=1\">press</a> file\u{202e}gpj.exe";
+    <a href=\"javascript:window.wasHere=1\">press</a> file\u{202e}gpj.exe\u{200b}\u{e0041}";
 
 async fn stays_inert(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
@@ -174,9 +174,9 @@ async fn stays_inert(visitor: &Visitor) -> Result<()> {
     ] {
         ensure!(pane.contains(seen), "{seen} is missing in {pane}");
     }
-    // A character that turns the direction of text has a mark in its place.
+    // Characters that turn the direction of text, or hide one, have a mark in their place.
     browser
-        .expect("!document.body.textContent.includes('\\u202e')")
+        .expect("!/[\\u200b\\u202e\\u{e0041}]/u.test(document.body.textContent) && document.getElementById('detail').textContent.includes('[U+200B][U+E0041]')")
         .await
 }
 
