@@ -17,7 +17,7 @@ use crate::answer::page;
 use crate::query::Query;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{cursor, lines, read, setup};
+use crate::{api, cursor, lines, read, setup};
 
 const PER_PAGE: u32 = 50;
 /// Sessions and traces on the page of a user.
@@ -113,7 +113,7 @@ async fn list(
     };
     let view = GroupsPage {
         setup,
-        shell: viewer.shell(section),
+        shell: viewer.shell(section).with_api(api::groups(viewer, &query)),
         focus: FocusView::new(
             &viewer.focus,
             (path.clone(), Vec::new()),
@@ -170,12 +170,14 @@ pub(super) async fn user(
     let by_user = Filter {
         conditions: vec![Condition {
             column: find(TRACES, "userId"),
-            test: Test::Text(TextOp::Equal, user),
+            test: Test::Text(TextOp::Equal, user.clone()),
         }],
     };
     let traces = read::newest(&app, &viewer.project, by_user, OF_USER).await?;
     let view = UserPage {
-        shell: viewer.shell(Section::Users),
+        shell: viewer
+            .shell(Section::Users)
+            .with_api([api::user(&viewer, &user, OF_USER)]),
         line: GroupLine::new(GroupedBy::User, group),
         has_more_sessions: sessions.has_more,
         sessions: lines_of(GroupedBy::Session, sessions.items),

@@ -10,6 +10,7 @@
 
 mod acted;
 mod answer;
+mod api;
 mod asked;
 mod charts;
 mod compare;

@@ -19,7 +19,7 @@ use crate::asked::Asked;
 use crate::conditions::Conditions;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{facets, lines, peek, read, setup};
+use crate::{api, facets, lines, peek, read, setup};
 
 /// Terms of which it is said how many traces they alone leave.
 const MAX_ALONE: usize = 10;
@@ -58,7 +58,6 @@ pub(super) async fn show(
             ("All time", true),
         ),
         columns: TRACES.iter().map(|column| column.id).collect(),
-        origin: setup::origin(&app, &headers),
         page: which,
         query,
         notices: notices.collect(),
@@ -69,7 +68,8 @@ pub(super) async fn show(
         let all = view.query.with(all.trim());
         view.with_own = Some(all.first(view.shell.base()));
     }
-    view.json = json(&conditions);
+    let request = api::traces(&viewer, (&view.query, &view.page), json(&conditions));
+    view.shell = view.shell.with_api([request]);
     let bounds = Bounds {
         max_tested: read::MAX_TESTED,
         max_counted: (!counts_all).then_some(MAX_COUNTED),
@@ -169,6 +169,7 @@ async fn count_alone(
     Ok(())
 }
 
+/// The filter as the API takes it.
 fn json(asked: &Conditions) -> String {
     let filter = asked.filter();
     let conditions = filter.conditions.iter();

@@ -12,6 +12,7 @@ use perpend_ui::{EvaluatorRow, RuleRow, RulesPage, Section, Text, Tone};
 use perpend_web::problem::Problem;
 
 use crate::answer::page;
+use crate::api;
 use crate::state::App;
 use crate::viewer::Viewer;
 
@@ -30,7 +31,7 @@ pub(super) async fn show(State(app): State<App>, viewer: Viewer) -> Result<Respo
         .map(|evaluator| (&evaluator.id, evaluator.name.as_str()))
         .collect();
     let view = RulesPage {
-        shell: viewer.shell(Section::Rules),
+        shell: viewer.shell(Section::Rules).with_api(api::rules(&viewer)),
         rules: rules.iter().map(|rule| rule_row(rule, &names)).collect(),
         evaluators: evaluators.iter().map(evaluator_row).collect(),
         has_more,

@@ -16,7 +16,7 @@ use crate::query::Query;
 use crate::state::App;
 use crate::trace::Names;
 use crate::viewer::Viewer;
-use crate::{cursor, read, setup};
+use crate::{api, cursor, read, setup};
 
 const PER_PAGE: u32 = 50;
 
@@ -135,7 +135,11 @@ pub(super) async fn show(
     };
     let view = ScoresPage {
         setup,
-        shell: viewer.shell(Section::Scores),
+        shell: viewer.shell(Section::Scores).with_api(api::scores(
+            &viewer,
+            &query,
+            (PER_PAGE, is_later),
+        )),
         focus: FocusView::new(
             &viewer.focus,
             (path.clone(), kept.clone()),

@@ -21,7 +21,7 @@ use crate::answer::{laid_out, page};
 use crate::query::Query;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{lines, read, trace};
+use crate::{api, lines, read, trace};
 
 /// Users named in the head.
 const USERS: u32 = 10;
@@ -213,7 +213,9 @@ pub(super) async fn show(
         is_there.then(|| (label, format!("{address}?turn={turn}")))
     };
     let view = SessionPage {
-        shell: viewer.shell(Section::Sessions),
+        shell: viewer
+            .shell(Section::Sessions)
+            .with_api(api::session(&viewer, &session)),
         line: GroupLine::new(GroupedBy::Session, group),
         users: users
             .items

@@ -22,7 +22,7 @@ use crate::look::{Look, Looked};
 use crate::read::unknown;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{explain, head, read, step_scores, views, within};
+use crate::{api, explain, head, read, step_scores, views, within};
 
 /// The trace in an address.
 #[derive(Debug, Deserialize)]
@@ -139,7 +139,9 @@ async fn whole(
     };
     let (trace, trace_selected, detail) = laid_out(make).await?;
     let view = TracePage::new(TraceInput {
-        shell: viewer.shell(Section::Traces),
+        shell: viewer
+            .shell(Section::Traces)
+            .with_api(api::trace(viewer, &id)),
         trace,
         trace_selected,
         detail,

@@ -12,7 +12,7 @@ use perpend_web::problem::Problem;
 
 use crate::acted::TOLD_COOKIE;
 use crate::state::App;
-use crate::{fragment, read, sent};
+use crate::{fragment, read, sent, setup};
 
 /// Who looks at a page, and the project that it shows.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub(super) struct Viewer {
     pub(super) focus: Focus,
     /// What of it cannot be read.
     pub(super) faults: Vec<Text>,
+    /// Scheme, host and port under which they reach this server.
+    pub(super) origin: String,
 }
 
 impl Viewer {
@@ -72,6 +74,7 @@ impl Viewer {
             preferences: self.preferences,
             forms: self.kit.clone(),
             focus: self.focus.clone(),
+            api: Vec::new(),
         }
     }
 }
@@ -122,6 +125,7 @@ pub(super) async fn viewer(
     Ok(found.map(|found| Viewer {
         focus,
         faults,
+        origin: setup::origin(app, headers),
         project: act.project,
         scope: act.scope,
         token,

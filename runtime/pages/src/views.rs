@@ -13,6 +13,7 @@ use perpend_ui::{
 use perpend_web::problem::Problem;
 
 use crate::answer::{laid_out, page};
+use crate::api;
 use crate::lines::beginning;
 use crate::look::Look;
 use crate::read::{self, unknown};
@@ -76,7 +77,9 @@ pub(super) async fn thread(
     let before = window.get(..at - first).unwrap_or_default();
     let n_before = calls.iter().filter(|(row, _)| before.contains(row)).count();
     let input = ThreadInput {
-        shell: viewer.shell(Section::Traces),
+        shell: viewer
+            .shell(Section::Traces)
+            .with_api(api::trace(viewer, &id)),
         calls: calls.into_iter().map(|(_, call)| call).collect(),
         n_before,
         at,
@@ -111,7 +114,9 @@ pub(super) async fn log(
         (step, begins.map(|value| value.as_ref().and_then(beginning)))
     });
     let view = LogPage::new(LogInput {
-        shell: viewer.shell(Section::Traces),
+        shell: viewer
+            .shell(Section::Traces)
+            .with_api(api::trace(viewer, &id)),
         steps: steps.await?,
         start: outline.period().unwrap_or_default().0,
         at,

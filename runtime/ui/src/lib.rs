@@ -14,6 +14,7 @@
 //!   made. Trees are walked without recursion.
 
 mod address;
+mod api;
 mod around;
 mod asked;
 mod aspect;
@@ -78,6 +79,7 @@ mod ways;
 pub use askama::{Error, Template};
 
 pub use address::{encode, of_segment, segment, with_query};
+pub use api::ApiRequest;
 pub use asked::{END, ListPage, MAX_LIST, ROWS, TracesQuery};
 pub use aspect::{Aspect, HeadInput, Kept, Looking, Neighbours};
 pub use charts::{Bar, Chart, Part};

@@ -49,8 +49,6 @@ fn hostile_text_is_inert_in_the_list() {
             without: typed(),
             alone: None,
         }],
-        json: typed(),
-        origin: typed(),
         lines: vec![line],
         pager: Pager {
             n_before: Some(0),

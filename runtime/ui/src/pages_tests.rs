@@ -63,6 +63,9 @@ pub(crate) fn shell() -> Shell {
         preferences: Preferences::of_cookie("off.dark.compact.browser"),
         forms: forms(),
         focus: Focus::default(),
+        api: vec![
+            ApiRequest::new("http://localhost:4717", &encode(HOSTILE)).with("filter", HOSTILE),
+        ],
     }
 }
 

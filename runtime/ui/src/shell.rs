@@ -2,11 +2,11 @@
 
 use perpend_domain::telemetry::GroupedBy;
 
-use crate::Text;
 use crate::address::{encode, segment};
 use crate::focus::Focus;
 use crate::forms::FormKit;
 use crate::preferences::Preferences;
+use crate::{ApiRequest, Text};
 
 /// The frame of a page.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,8 @@ pub struct Shell {
     pub forms: FormKit,
     /// What the sections of the rail show.
     pub focus: Focus,
+    /// The requests of the API that give the same rows as the page.
+    pub api: Vec<ApiRequest>,
 }
 
 /// The project that is looked at.
@@ -147,6 +149,15 @@ impl Shell {
     #[must_use]
     pub fn base(&self) -> &str {
         self.project.as_ref().map_or("", |project| &project.base)
+    }
+
+    /// Around a page whose rows these requests give too.
+    #[must_use]
+    pub fn with_api(self, api: impl IntoIterator<Item = ApiRequest>) -> Self {
+        Self {
+            api: api.into_iter().collect(),
+            ..self
+        }
     }
 
     pub(crate) fn groups(&self) -> &'static [Group] {

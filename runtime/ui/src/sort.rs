@@ -117,7 +117,8 @@ impl Sort {
     }
 
     /// The parameter of the API.
-    pub(crate) fn order_by(&self) -> String {
+    #[must_use]
+    pub fn order_by(&self) -> String {
         let direction = if self.ascending { "asc" } else { "desc" };
         match self.score() {
             Some(name) => format!("score.{name}.{direction}"),

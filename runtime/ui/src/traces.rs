@@ -32,12 +32,8 @@ pub struct TracesPage {
     pub query: TracesQuery,
     /// What the filter was read as, term by term.
     pub terms: Vec<TermChip>,
-    /// The filter as the API takes it.
-    pub json: String,
     /// What the columns of a filter are called.
     pub columns: Vec<&'static str>,
-    /// Scheme, host and port of this server, for the same question over the API.
-    pub origin: String,
     /// Which page this is.
     pub page: ListPage,
     /// The traces of this page.
@@ -234,23 +230,6 @@ impl TracesPage {
             ..self.query.clone()
         };
         Some((clock(first), clock(last), query.first(self.shell.base())))
-    }
-
-    /// The same question over the API.
-    fn as_api(&self) -> String {
-        let filter = match self.json.is_empty() {
-            true => String::new(),
-            false => format!(
-                " \\\n  --data-urlencode 'filter={}'",
-                self.json.replace('\'', r"'\''")
-            ),
-        };
-        format!(
-            "curl -u \"$PUBLIC_KEY:$SECRET_KEY\" -G \"{}/api/public/traces?limit={}&orderBy={}\"{filter}",
-            self.origin,
-            self.query.n,
-            self.query.sort.order_by()
-        )
     }
 }
 

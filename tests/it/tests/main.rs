@@ -40,6 +40,7 @@ mod older;
 mod organizations;
 mod otlp;
 mod pages;
+mod pages_api;
 mod pages_compare;
 mod pages_costs;
 mod pages_forms;

@@ -289,20 +289,24 @@ async fn as_api(visitor: &Visitor) -> Result<()> {
     let ids = "Array.from(document.querySelectorAll('.traces .name'), (a) => new URL(a.href).pathname.split('/').at(-1))";
     let ids = browser.eval(ids).await?;
     let shown = browser
-        .eval("document.querySelector('.filter pre.code').textContent")
+        .eval("document.querySelector('.as-api pre.code').textContent")
         .await?;
     let shown = shown.as_str().context("a command")?;
-    // The parts of the command that a shell would hand to curl.
-    let (_, url) = shown.split_once('"').context("keys")?;
-    let (_, url) = url.split_once("-G \"").context("an address")?;
-    let (url, rest) = url.split_once('"').context("the end of the address")?;
-    let (_, filter) = rest.split_once("'filter=").context("a filter")?;
-    let filter = filter
-        .trim_end()
-        .trim_end_matches('\'')
-        .replace(r"'\''", "'");
+    // The words of the command that a shell would hand to curl.
+    let words = shown.split(" \\\n  ").skip(1);
+    let words: Vec<(&str, String)> = words
+        .filter_map(|word| word.split_once('\''))
+        .map(|(option, word)| (option, word.trim_end_matches('\'').replace(r"'\''", "'")))
+        .collect();
+    let (_, url) = words.last().context("an address")?;
     let mut url = url::Url::parse(url)?;
-    url.query_pairs_mut().append_pair("filter", &filter);
+    for (option, word) in &words {
+        let (name, value) = match option.trim() {
+            "--data-urlencode" => word.split_once('=').context("a parameter")?,
+            _ => continue,
+        };
+        url.query_pairs_mut().append_pair(name, value);
+    }
     ensure!(url.as_str().starts_with(&server.origin), "{url}");
     let path = format!("{}?{}", url.path(), url.query().unwrap_or_default());
     let answer = server.get(&path).await?;

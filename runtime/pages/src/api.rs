@@ -1,0 +1,113 @@
+//! The requests of the API that give the same rows as a page. A page whose rows no operation gives has none.
+
+use perpend_domain::ids::TraceId;
+use perpend_domain::telemetry::{GroupQuery, GroupedBy, ScoreQuery};
+use perpend_ui::{ApiRequest, ListPage, TracesQuery, encode};
+
+use crate::viewer::Viewer;
+
+/// A read of one thing. Programs take the segments `.` and `..` for steps in the path, escaped too.
+fn one(viewer: &Viewer, path: &str, id: &str) -> Option<ApiRequest> {
+    let is_step = matches!(id, "." | "..");
+    (!is_step).then(|| ApiRequest::new(&viewer.origin, &format!("{path}/{}", encode(id))))
+}
+
+/// A page of the list of traces.
+pub(super) fn traces(
+    viewer: &Viewer,
+    (query, page): (&TracesQuery, &ListPage),
+    filter: String,
+) -> ApiRequest {
+    let mut request = ApiRequest::new(&viewer.origin, "/api/public/traces")
+        .with("limit", query.n.to_string())
+        .with("orderBy", query.sort.order_by());
+    if !filter.is_empty() {
+        request = request.with("filter", filter);
+    }
+    match page {
+        ListPage::First | ListPage::Number(1) => request,
+        ListPage::Number(number) => request.with("page", number.to_string()),
+        ListPage::After(_) | ListPage::Before(_) | ListPage::Last => {
+            request.noted("It gives the first page of this list; page=2 gives the second one.")
+        }
+    }
+}
+
+/// One trace, with its observations and scores.
+pub(super) fn trace(viewer: &Viewer, id: &TraceId) -> Option<ApiRequest> {
+    one(viewer, "/api/public/traces", id.as_str())
+}
+
+/// A page of the list of sessions. A time is that of any trace on the page, and of the first one in the API; there is no
+/// operation for users.
+pub(super) fn groups(viewer: &Viewer, query: &GroupQuery) -> Option<ApiRequest> {
+    if query.by == GroupedBy::User || query.started != (None, None) {
+        return None;
+    }
+    let mut request = ApiRequest::new(&viewer.origin, "/api/public/sessions")
+        .with("limit", query.limit.to_string());
+    for name in &query.environments {
+        request = request.with("environment", name);
+    }
+    Some(request.noted("The API orders sessions by their first trace, this page by their last."))
+}
+
+/// A session with its traces.
+pub(super) fn session(viewer: &Viewer, id: &str) -> Option<ApiRequest> {
+    let request = one(viewer, "/api/public/sessions", id)?;
+    Some(request.noted("It gives the first 1,000 traces of the session."))
+}
+
+/// The latest traces of a user.
+pub(super) fn user(viewer: &Viewer, id: &str, limit: u32) -> ApiRequest {
+    ApiRequest::new(&viewer.origin, "/api/public/traces")
+        .with("limit", limit.to_string())
+        .with("userId", id)
+        .noted("It gives the latest traces of the user.")
+}
+
+/// A page of the list of scores; none of those with a fingerprint, by which no operation finds them.
+pub(super) fn scores(
+    viewer: &Viewer,
+    query: &ScoreQuery,
+    (limit, is_later): (u32, bool),
+) -> Option<ApiRequest> {
+    if query.fingerprint.is_some() {
+        return None;
+    }
+    let several = |name, values: &[String]| {
+        let values = values.iter().cloned();
+        values.map(move |value| (name, value)).collect::<Vec<_>>()
+    };
+    let traces = query.trace_ids.iter().map(|id| id.as_str().to_owned());
+    let times = [("fromTimestamp", query.from), ("toTimestamp", query.to)];
+    let times = times.into_iter();
+    let times = times.filter_map(|(name, at)| Some((name, at?.to_iso_micros())));
+    let parameters = several("name", &query.names)
+        .into_iter()
+        .chain(traces.map(|id| ("traceId", id)))
+        .chain(several("environment", &query.environments))
+        .chain(times);
+    let mut request =
+        ApiRequest::new(&viewer.origin, "/api/public/v2/scores").with("limit", limit.to_string());
+    for (name, value) in parameters {
+        request = request.with(name, value);
+    }
+    Some(match is_later {
+        true => request.noted("It gives the first page of this list; page=2 gives the second one."),
+        false => request,
+    })
+}
+
+/// The rules and the evaluators.
+pub(super) fn rules(viewer: &Viewer) -> [ApiRequest; 2] {
+    let newest = |path, note| {
+        ApiRequest::new(&viewer.origin, path)
+            .with("limit", "100")
+            .noted(note)
+    };
+    [
+        newest("/api/public/v2/evaluation-rules", "The rules:"),
+        newest("/api/public/v2/evaluators", "The evaluators:"),
+    ]
+}
