@@ -21,7 +21,7 @@ pub struct OverviewPage {
     pub focus: FocusView,
     /// What in the address cannot be read.
     pub notices: Vec<Text>,
-    /// What was recorded in the range.
+    /// What was recorded in the range; without any, nothing was read, and the page has no section.
     pub figures: Vec<Figure>,
     /// The same over time.
     pub charts: Vec<Chart>,

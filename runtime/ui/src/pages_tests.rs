@@ -554,7 +554,7 @@ fn the_overview_and_datasets_are_inert() {
         own: Some(typed()),
         setup: None,
     });
-    assert!(overview.contains("+50 %"));
+    assert!(overview.contains("+50 %") && overview.contains("Needs attention"));
     assert_eq!(overview.matches("<rect").count(), 6, "{overview}");
     assert!(overview.contains("4, 1 with errors") && overview.contains("not over yet"));
     checked(&DatasetPage {

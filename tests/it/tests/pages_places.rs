@@ -138,6 +138,9 @@ async fn an_empty_time_says_when_matching_traces_began_and_an_odd_one_is_named()
     }
     let turned = visitor.page("?from=2026-04-02&to=2026-04-01").await;
     assert!(turned.contains("comes after its start"), "{turned}");
+    for said in ["Needs attention", "No rule", "No trace has an error"] {
+        assert!(!turned.contains(said), "nothing was read: {turned}");
+    }
     // However long a time is asked for, a chart has a bar for each of so many months; its last bar ends with the time.
     let ages = visitor.page("?from=0001-01-01&to=2999-01-01").await;
     assert!(
