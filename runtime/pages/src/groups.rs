@@ -31,16 +31,20 @@ pub(super) struct Asked {
     id: String,
 }
 
-/// A place in a list as an address has it: a time in microseconds, and an id.
-fn place(name: &'static str, raw: &str) -> Result<Option<Cursor>, Problem> {
-    if raw.is_empty() {
-        return Ok(None);
-    }
-    let wrong = || {
-        let message = "it is no place of this list: begin at the first page";
-        Problem::query(name, message)
+/// The cursor of an address, and whether the page is before it. A notice names the parameter that is not a cursor.
+fn place(asked: &Asked, notices: &mut Vec<Text>) -> (Option<Cursor>, bool) {
+    let (name, raw) = match asked.before.is_empty() {
+        true => ("after", &asked.after),
+        false => ("before", &asked.before),
     };
-    cursor::read(raw).map(Some).ok_or_else(wrong)
+    let cursor = cursor::read(raw);
+    if cursor.is_none() && !raw.is_empty() {
+        let fault =
+            format!("{name}: this is not a cursor of this list, so this is its first page.");
+        notices.push(Text::from(fault));
+    }
+    let is_backwards = cursor.is_some() && name == "before";
+    (cursor, is_backwards)
 }
 
 fn address(path: &str, focus: &Focus, (name, cursor): (&'static str, &Cursor)) -> String {
@@ -99,11 +103,8 @@ async fn list(
     let mut query = GroupQuery::new(by, PER_PAGE);
     query.started = viewer.focus.range(app.web.clock.now());
     query.environments.clone_from(&viewer.focus.environments);
-    query.is_backwards = !asked.before.is_empty();
-    query.after = match query.is_backwards {
-        true => place("before", &asked.before)?,
-        false => place("after", &asked.after)?,
-    };
+    let mut notices = viewer.faults.clone();
+    (query.after, query.is_backwards) = place(asked, &mut notices);
     let found = telemetry.trace_groups(&viewer.project, &query).await?;
     let is_later = query.after.is_some();
     let is_whole = viewer.focus == Focus::default() && !is_later;
@@ -119,7 +120,7 @@ async fn list(
             (path.clone(), Vec::new()),
             ("All time", true),
         ),
-        notices: viewer.faults.clone(),
+        notices,
         by,
         ways: ways(&path, &viewer.focus, &query, &found),
         lines: lines_of(by, found.items),
@@ -201,8 +202,24 @@ mod tests {
         let raw = percent_encoding::percent_decode_str(raw)
             .decode_utf8()
             .unwrap();
-        assert_eq!(place("after", &raw).unwrap(), Some(cursor));
-        assert!(place("after", "yesterday").is_err());
-        assert!(place("after", "").unwrap().is_none());
+        let mut notices = Vec::new();
+        let mut read = |after: &str, before: &str| {
+            let asked = Asked {
+                after: after.to_owned(),
+                before: before.to_owned(),
+                ..Asked::default()
+            };
+            place(&asked, &mut notices)
+        };
+        assert_eq!(read(&raw, ""), (Some(cursor.clone()), false));
+        assert_eq!(read("", &raw), (Some(cursor), true));
+        assert_eq!(read("", ""), (None, false));
+        assert_eq!(read("yesterday", ""), (None, false));
+        assert_eq!(read("", "yesterday"), (None, false));
+        let named = ["after: ", "before: "];
+        assert_eq!(notices.len(), named.len());
+        for (said, name) in notices.iter().zip(named) {
+            assert!(said.raw().starts_with(name), "{said}");
+        }
     }
 }
