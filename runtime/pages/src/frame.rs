@@ -11,7 +11,7 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
     REFERRER_POLICY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use perpend_domain::plugin::Digest;
@@ -19,7 +19,8 @@ use perpend_ui::{ErrorPage, FormKit, Shell, Text, assets, without_tokens};
 use perpend_web::problem::{Code, Problem};
 use perpend_web::request_id::REQUEST_ID;
 
-use crate::{fragment, sent};
+use crate::state::App;
+use crate::{fragment, sent, viewer};
 
 /// What stands around the page, once it is known who looks: an error is shown in it too.
 #[derive(Clone, Debug, Default)]
@@ -132,14 +133,15 @@ fn keep_inert(mut response: Response) -> Response {
     response
 }
 
-/// The 404 page.
-#[must_use]
-pub fn not_found(request_id: Option<&HeaderValue>) -> Response {
-    keep_inert(error_page(
+/// The 404 page of an address that has none.
+pub async fn not_found(app: &App, headers: &HeaderMap, address: &Uri) -> Response {
+    let shell = viewer::around_nothing(app, headers, address).await;
+    let page = error_page(
         &Problem::not_found("page"),
-        Shell::default(),
-        (request_id, true),
-    ))
+        shell,
+        (headers.get(REQUEST_ID), true),
+    );
+    keep_inert(page)
 }
 
 fn error_page(

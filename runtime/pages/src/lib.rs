@@ -172,6 +172,8 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, form.secret(), login::form);
     let submit = Page::post("/login", Needs::Nobody);
     routes.page(BySession, submit.secret(), login::submit);
+    let leave = Page::get("/logout", Needs::Nobody);
+    routes.page(BySession, leave.secret(), login::leave);
     let logout = Page::post("/logout", Needs::Nobody);
     routes.page(BySession, logout.secret(), login::logout);
     let overview = Page::get("/project/{project}", TraceRead);
@@ -215,8 +217,15 @@ pub fn routes() -> (Router<App>, Described) {
     ] {
         routes.page(BySession, Page::get(short, TraceRead), short::to_project);
     }
-    let rules = Page::get("/rules", EvaluatorRead);
-    routes.page(BySession, rules, short::to_project);
+    for (short, needs) in [
+        ("/rules", EvaluatorRead),
+        ("/scores", ScoreRead),
+        ("/datasets", DatasetRead),
+        ("/datasets/{dataset}", DatasetRead),
+        ("/datasets/{dataset}/runs/{run}", DatasetRead),
+    ] {
+        routes.page(BySession, Page::get(short, needs), short::to_project);
+    }
     let by_client = Page::get("/trace/{trace}", TraceRead);
     routes.page(BySession, by_client, short::by_client);
     let form = Page::get("/preferences", Needs::Nobody);
@@ -249,13 +258,7 @@ impl Way<App> for BySession {
         let address = parts.extensions.get::<OriginalUri>();
         let address = address.map_or(&parts.uri, |address| &address.0);
         let viewer = match session_of(&app.web, &parts.headers).await {
-            Ok(Some((act, token))) if any.iter().any(|one| act.scope.holds(*one)) => {
-                viewer(app, (act, token), &parts.headers, address).await
-            }
-            Ok(Some(_)) => {
-                let message = "the key pair of this session does not open this page";
-                Err(Problem::new(Code::AccessDenied, message))
-            }
+            Ok(Some(session)) => viewer(app, session, &parts.headers, address).await,
             Ok(None) => Ok(None),
             Err(problem) => Err(problem),
         };
@@ -263,6 +266,10 @@ impl Way<App> for BySession {
             Ok(Some(viewer)) => {
                 if let Some(frame) = parts.extensions.get::<Frame>() {
                     let _ = frame.0.set(viewer.shell(Section::Elsewhere));
+                }
+                if !any.iter().any(|one| viewer.may(*one)) {
+                    let message = "the key pair of this session does not open this page";
+                    return Err(Problem::new(Code::AccessDenied, message).into_response());
                 }
                 if !is_of(&viewer, address.path()) {
                     return Err(Problem::not_found("page").into_response());

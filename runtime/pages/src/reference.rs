@@ -1,6 +1,7 @@
 //! `GET /api/reference` and `GET /api/reference/{group}`: the API's own description, as pages. Anybody may read them, like
 //! the document.
 
+use axum::Extension;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -9,6 +10,7 @@ use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::frame::Frame;
 use crate::query::Query;
 use crate::state::App;
 use crate::viewer;
@@ -43,9 +45,11 @@ pub(super) async fn show(
 pub(super) async fn group(
     State(app): State<App>,
     headers: HeaderMap,
+    Extension(frame): Extension<Frame>,
     Path(group): Path<String>,
 ) -> Result<Response, Problem> {
     let shell = viewer::shell(&app, &headers, Section::Reference).await?;
+    let _ = frame.0.set(shell.clone());
     let view = app.reference(faults).group(&group, shell);
     page(
         StatusCode::OK,

@@ -152,6 +152,19 @@ pub(super) async fn of_session(app: &App, headers: &HeaderMap) -> Result<Option<
     }
 }
 
+/// The frame of an address that has no page, for whoever is signed in.
+pub(super) async fn around_nothing(app: &App, headers: &HeaderMap, address: &Uri) -> Shell {
+    let found = match session_of(&app.web, headers).await {
+        Ok(Some(session)) => viewer(app, session, headers, address).await,
+        Ok(None) => Ok(None),
+        Err(problem) => Err(problem),
+    };
+    match found {
+        Ok(Some(viewer)) => viewer.shell(Section::Elsewhere),
+        Ok(None) | Err(_) => sent::shell(headers),
+    }
+}
+
 /// The frame of a page that needs no session.
 pub(super) async fn shell(
     app: &App,

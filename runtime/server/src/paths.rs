@@ -13,7 +13,6 @@ use perpend_ingress as ingress;
 use perpend_pages as pages;
 use perpend_web::edge;
 use perpend_web::problem::{self, Code, Problem};
-use perpend_web::request_id::REQUEST_ID;
 use perpend_web::routes::{Described, Routes, Served};
 use perpend_web::{Web, admission, compression, limits};
 use serde_json::Value;
@@ -79,7 +78,10 @@ pub fn router(app: &App) -> Router {
         .merge(api.with_state(app.api.clone()))
         .merge(own.with_state(web.clone()))
         .merge(pages.with_state(app.pages.clone()))
-        .fallback(not_found)
+        .fallback({
+            let pages = app.pages.clone();
+            move |request: Request| not_found(pages.clone(), request)
+        })
         .layer(from_fn_with_state(web.clone(), admission::open_account));
     if limits::are_on(&web.config.limits) {
         paths = paths.layer(from_fn_with_state(web.clone(), limits::keep));
@@ -93,14 +95,15 @@ pub fn router(app: &App) -> Router {
 }
 
 /// An unknown path.
-async fn not_found(request: Request) -> Response {
-    let path = request.uri().path();
+async fn not_found(app: pages::App, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let path = parts.uri.path();
     if path.starts_with("/api/") {
         let problem = Problem::new(Code::NotFound, format!("there is no endpoint {path}"));
         return problem::in_the_form_of(path, problem);
     }
-    if pages::wants_page(request.headers()) {
-        return pages::not_found(request.headers().get(REQUEST_ID));
+    if pages::wants_page(&parts.headers) {
+        return pages::not_found(&app, &parts.headers, &parts.uri).await;
     }
     let text = "There is no such page. The traces are at /.\n";
     (StatusCode::NOT_FOUND, text).into_response()

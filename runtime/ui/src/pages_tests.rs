@@ -590,6 +590,8 @@ fn the_other_pages_are_inert() {
         ..LoginPage::default()
     };
     assert!(checked(&login).contains("role=\"alert\""));
+    let leave = checked(&LogoutPage { shell: shell() });
+    assert_eq!(leave.matches("action=\"/logout\"").count(), 2);
     let error = ErrorPage {
         shell: shell(),
         status: 500,

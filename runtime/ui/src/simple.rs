@@ -1,4 +1,4 @@
-//! Pages that show one thing: the login form and errors.
+//! Pages that show one thing: the forms to log in and out, and errors.
 
 use askama::Template;
 
@@ -16,6 +16,14 @@ pub struct LoginPage {
     pub next: String,
     /// The public key as typed.
     pub public_key: String,
+}
+
+/// Asks whether to log out: pages without forms lead to it.
+#[derive(Clone, Debug, Template)]
+#[template(path = "logout.html")]
+pub struct LogoutPage {
+    /// Around the page.
+    pub shell: Shell,
 }
 
 /// An error, with ways out.

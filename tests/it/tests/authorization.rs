@@ -257,7 +257,7 @@ async fn every_operation_lets_those_in_who_hold_its_permission_and_nobody_else()
 }
 
 /// What anybody may ask for. A new entry is a decision.
-const OF_NOBODY: [(&str, &str); 12] = [
+const OF_NOBODY: [(&str, &str); 13] = [
     ("/", "GET"),
     ("/api/openapi.json", "GET"),
     ("/api/public/health", "GET"),
@@ -267,6 +267,7 @@ const OF_NOBODY: [(&str, &str); 12] = [
     ("/assets/{file}", "GET"),
     ("/login", "GET"),
     ("/login", "POST"),
+    ("/logout", "GET"),
     ("/logout", "POST"),
     ("/preferences", "GET"),
     ("/preferences", "POST"),

@@ -89,6 +89,10 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
         "/sessions",
         "/users",
         "/rules",
+        "/scores?name=a",
+        "/datasets",
+        "/datasets/d1",
+        "/datasets/d1/runs/r1",
         "/traces/t1",
     ] {
         assert_eq!(visitor.leads_to(path).await, format!("{base}{path}"));
@@ -109,6 +113,49 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
     }
     let unknown = format!("{base}/traces/none");
     assert_eq!(visitor.client.get(&unknown).await.unwrap().status, 404);
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_error_page_stands_in_the_frame_of_who_is_signed_in_and_leads_out() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let base = &visitor.base;
+    let unknown = format!("{base}/traces/none");
+    let missing = visitor.client.get(&unknown).await.unwrap().text();
+    for part in [
+        "class=\"rail\"",
+        "class=\"seek\"",
+        "id=\"palette\"",
+        "href=\"/logout\"",
+    ] {
+        assert!(missing.contains(part), "{part}: {missing}");
+    }
+    // Whatever is missing, and whosever it is, the bytes are the same.
+    for path in [
+        "/nope",
+        &format!("{base}/nope"),
+        &format!("{base}/traces/"),
+        "/project/another/nope",
+        "/project/another/traces/t1",
+    ] {
+        let answer = visitor.client.get(path).await.unwrap();
+        assert_eq!(answer.status, 404, "{path}");
+        assert_eq!(answer.text(), missing, "{path}");
+    }
+    let narrowed = format!("{base}/nope?env=staging");
+    let narrowed = visitor.client.get(&narrowed).await.unwrap().text();
+    assert!(narrowed.contains("/sessions?env=staging\""), "{narrowed}");
+    let group = visitor.client.get("/api/reference/nope").await.unwrap();
+    assert!(group.status == 404 && group.text().contains("class=\"rail\""));
+    let anybody = app.anonymous().with_header("accept", "text/html");
+    let nothing = anybody.get("/nope").await.unwrap();
+    assert!(nothing.status == 404 && !nothing.text().contains("class=\"rail\""));
+    assert_eq!(anybody.get("/logout").await.unwrap().status, 303);
+    let token = visitor.token("/logout").await;
+    let out = visitor.send("/logout", format!("form={token}")).await;
+    assert_eq!(out.status, 303);
+    assert_eq!(out.headers["location"], "/login");
     app.stop().await.unwrap();
 }
 
