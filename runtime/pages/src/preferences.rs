@@ -1,6 +1,6 @@
 //! `/preferences`: how the reader wants the pages, kept in a cookie of their browser.
 
-use axum::extract::{Request, State};
+use axum::extract::{OriginalUri, Request, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -30,10 +30,11 @@ pub(super) struct Asked {
 pub(super) async fn show(
     State(app): State<App>,
     headers: HeaderMap,
+    OriginalUri(address): OriginalUri,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
     let view = PreferencesPage {
-        shell: viewer::shell(&app, &headers, Section::Elsewhere).await?,
+        shell: viewer::shell(&app, &headers, (&address, Section::Elsewhere)).await?,
         is_saved: asked.saved == "1",
         tried: Tried::default(),
     };
@@ -44,6 +45,7 @@ pub(super) async fn show(
 pub(super) async fn submit(
     State(app): State<App>,
     headers: HeaderMap,
+    OriginalUri(address): OriginalUri,
     request: Request,
 ) -> Result<Response, Problem> {
     let fields = forms::of_anybody(&app, request, MAX_FORM_BYTES).await?;
@@ -52,7 +54,7 @@ pub(super) async fn submit(
         Err((name, message)) => {
             let problem = Text::from(format!("{name} {message}"));
             let view = PreferencesPage {
-                shell: viewer::shell(&app, &headers, Section::Elsewhere).await?,
+                shell: viewer::shell(&app, &headers, (&address, Section::Elsewhere)).await?,
                 is_saved: false,
                 tried: Tried {
                     problems: vec![(name, problem)],

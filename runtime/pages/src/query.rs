@@ -35,7 +35,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
         if let Some(frame) = parts.extensions.get::<Frame>()
             && frame.0.get().is_none()
         {
-            let shell = viewer::shell(app, &parts.headers, Section::Elsewhere).await?;
+            let shell = viewer::shell(app, &parts.headers, (address, Section::Elsewhere)).await?;
             let _ = frame.0.set(shell);
         }
         Err(problem)

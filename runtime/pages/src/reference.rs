@@ -2,7 +2,7 @@
 //! the document.
 
 use axum::Extension;
-use axum::extract::{Path, State};
+use axum::extract::{OriginalUri, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_ui::{Fault, ReferencePage, Section, When};
@@ -28,13 +28,14 @@ pub(super) struct Asked {
 pub(super) async fn show(
     State(app): State<App>,
     headers: HeaderMap,
+    OriginalUri(address): OriginalUri,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
     if MAX_CHARS < asked.q.chars().count() {
         return Err(Problem::query("q", "has at most 200 characters"));
     }
     let view = ReferencePage {
-        shell: viewer::shell(&app, &headers, Section::Reference).await?,
+        shell: viewer::shell(&app, &headers, (&address, Section::Reference)).await?,
         reference: app.reference(faults),
         q: asked.q.trim().to_owned(),
     };
@@ -45,10 +46,11 @@ pub(super) async fn show(
 pub(super) async fn group(
     State(app): State<App>,
     headers: HeaderMap,
+    OriginalUri(address): OriginalUri,
     Extension(frame): Extension<Frame>,
     Path(group): Path<String>,
 ) -> Result<Response, Problem> {
-    let shell = viewer::shell(&app, &headers, Section::Reference).await?;
+    let shell = viewer::shell(&app, &headers, (&address, Section::Reference)).await?;
     let _ = frame.0.set(shell.clone());
     let view = app.reference(faults).group(&group, shell);
     page(

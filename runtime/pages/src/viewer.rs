@@ -165,14 +165,17 @@ pub(super) async fn around_nothing(app: &App, headers: &HeaderMap, address: &Uri
     }
 }
 
-/// The frame of a page that needs no session.
+/// The frame of a page that needs no session, at this address.
 pub(super) async fn shell(
     app: &App,
     headers: &HeaderMap,
-    section: Section,
+    (address, section): (&Uri, Section),
 ) -> Result<Shell, Problem> {
     Ok(match of_session(app, headers).await? {
-        Some(viewer) => viewer.shell(section),
+        Some(viewer) => Shell {
+            focus: focus_of(address.query().unwrap_or_default()).0,
+            ..viewer.shell(section)
+        },
         None => sent::shell(headers),
     })
 }

@@ -19,7 +19,7 @@ pub struct Shell {
     pub preferences: Preferences,
     /// What its forms carry.
     pub forms: FormKit,
-    /// What the sections of the rail show.
+    /// The time and the environments: links to sections keep them.
     pub focus: Focus,
     /// The requests of the API that give the same rows as the page.
     pub api: Vec<ApiRequest>,
@@ -165,15 +165,7 @@ impl Shell {
     }
 
     pub(crate) fn href(&self, entry: &Entry) -> String {
-        let focus = match entry.section {
-            Section::Overview
-            | Section::Traces
-            | Section::Sessions
-            | Section::Users
-            | Section::Scores => self.focus.query(),
-            _ => String::new(),
-        };
-        format!("{}{}{focus}", self.base(), entry.path)
+        format!("{}{}{}", self.base(), entry.path, self.focus.query())
     }
 
     pub(crate) fn marks(&self, entry: &Entry) -> bool {
@@ -193,7 +185,7 @@ impl Shell {
             ("API reference", "/api/reference"),
             ("Preferences", "/preferences"),
         ];
-        let others = others.map(|(label, href)| (label, href.to_owned()));
+        let others = others.map(|(label, href)| (label, format!("{href}{}", self.focus.query())));
         own.chain(others).collect()
     }
 }

@@ -72,12 +72,37 @@ async fn time_and_environments_stay_from_section_to_section_and_narrow_each() {
         .await;
         let base = &visitor.base;
         let kept = "from=2026-03-01T00%3A00%3A00Z&to=2026-03-04T00%3A00%3A00Z&env=staging";
-        for path in ["", "/traces", "/sessions", "/users"] {
+        for path in ["", "/traces", "/sessions", "/users", "/scores", "/rules"] {
             let link = format!("{base}{path}?{kept}");
             assert!(rail(&page).contains(&link), "{link}: {:?}", rail(&page));
         }
-        assert!(rail(&page).contains(&format!("{base}/rules")));
     }
+    // Pages that show the same in any time lead on with it.
+    let own = [
+        "/rules",
+        "/scores",
+        "/search?q=x",
+        "/users/u1",
+        "/sessions/s1",
+        "/nope",
+    ];
+    let own = own.map(|path| format!("{}{path}", visitor.base));
+    let others = ["/preferences", "/api/reference", "/api/reference/scores"].map(str::to_owned);
+    for path in own.iter().chain(&others) {
+        let sign = if path.contains('?') { '&' } else { '?' };
+        let page = visitor.client.get(&format!("{path}{sign}env=staging"));
+        let links = rail(&page.await.unwrap().text());
+        for section in ["/traces", "/rules"] {
+            let link = format!("{}{section}?env=staging", visitor.base);
+            assert!(links.contains(&link), "{path}: {links:?}");
+        }
+        assert!(
+            links.contains(&"/preferences?env=staging".to_owned()),
+            "{path}: {links:?}"
+        );
+    }
+    let users = visitor.page("/users?env=staging").await;
+    assert!(users.contains("/users/u2?env=staging\""), "{users}");
     let overview = visitor.page(&format!("?{focus}")).await;
     assert!(
         overview.contains("<dd><b>2</b>"),
