@@ -68,7 +68,7 @@ pub(super) async fn dataset(
     let view = DatasetPage {
         shell: viewer.shell(Section::Elsewhere),
         kind: "Dataset",
-        description: found.description.as_deref().map(Text::from),
+        description: found.description.as_deref().map(Text::lines),
         facts: vec![
             ("Items", Text::from(count(n_items.n_total))),
             ("Schema of inputs", schema(&found.input_schema)),
@@ -114,7 +114,7 @@ pub(super) async fn run(
     let view = DatasetPage {
         shell: viewer.shell(Section::Elsewhere),
         kind: "Run",
-        description: found.description.as_deref().map(Text::from),
+        description: found.description.as_deref().map(Text::lines),
         facts: vec![
             ("Dataset", Text::from(found.dataset_name)),
             times(found.created_at),

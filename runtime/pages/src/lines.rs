@@ -136,5 +136,5 @@ fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
 /// How a value begins, on one line.
 pub(super) fn beginning(value: &Payload) -> Option<Text> {
     let said = perpend_ui::beginning(value);
-    (!said.is_empty()).then(|| Text::from(said))
+    (!said.is_empty()).then(|| Text::lines(said))
 }

@@ -22,9 +22,9 @@ impl Around {
 impl From<Excerpt> for Around {
     fn from(excerpt: Excerpt) -> Self {
         Self {
-            before: Text::from(excerpt.before),
-            found: Text::from(excerpt.found),
-            behind: Text::from(excerpt.behind),
+            before: Text::lines(excerpt.before),
+            found: Text::lines(excerpt.found),
+            behind: Text::lines(excerpt.behind),
         }
     }
 }

@@ -258,6 +258,26 @@ fn sessions_and_users_are_inert() {
 }
 
 #[test]
+fn an_id_shows_its_line_break_and_its_tab_and_a_comment_keeps_them() {
+    let group = TraceGroup {
+        id: "a\tb\nc".to_owned(),
+        ..hostile_group(GroupedBy::User).group
+    };
+    let line = GroupLine::new(GroupedBy::User, group);
+    assert_eq!(line.id.to_string(), "a␉b␊c");
+    assert_eq!(line.href("/p"), "/p/users/a%09b%0Ac");
+    let score = ScoreView::new(
+        "a\nb",
+        &ScoreValue::Boolean(true),
+        ScoreSource::Api,
+        Timestamp::from_millis(0),
+    );
+    let score = score.comment(Some("first\nsecond"));
+    assert_eq!(score.name.to_string(), "a␊b");
+    assert_eq!(score.comment.unwrap().to_string(), "first\nsecond");
+}
+
+#[test]
 fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
     let written = perpend_domain::score::NewScore {
         id: perpend_domain::ids::ScoreId::new("s").unwrap(),

@@ -91,7 +91,7 @@ impl LogPage {
                     Level::Debug => Some(("debug", "plain")),
                     Level::Default => None,
                 },
-                message: step.status_message.as_deref().map(Text::from),
+                message: step.status_message.as_deref().map(Text::lines),
                 input: asked,
                 output: answered,
             }

@@ -8,38 +8,56 @@ use askama::filters::HtmlSafe;
 
 /// Text from outside. Shows control characters as signs, so that nothing can hide or reorder the
 /// page; templates escape it like any other value.
+///
+/// Names and ids stand in one line: line breaks and tabs, which a browser shows as spaces, are signs too, unless the text
+/// is one of [`lines`](Self::lines).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Text(String);
+pub struct Text {
+    raw: String,
+    keeps_lines: bool,
+}
 
 impl Text {
+    /// A text that may have several lines: a message, a comment, a part of a value.
+    #[must_use]
+    pub fn lines(raw: impl Into<String>) -> Self {
+        Self {
+            raw: raw.into(),
+            keeps_lines: true,
+        }
+    }
+
     /// The text as it came.
     #[must_use]
     pub fn raw(&self) -> &str {
-        &self.0
+        &self.raw
     }
 
     /// Nothing to show.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.raw.is_empty()
     }
 }
 
 impl From<String> for Text {
     fn from(raw: String) -> Self {
-        Self(raw)
+        Self {
+            raw,
+            keeps_lines: false,
+        }
     }
 }
 
 impl From<&str> for Text {
     fn from(raw: &str) -> Self {
-        Self(raw.to_owned())
+        Self::from(raw.to_owned())
     }
 }
 
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_visible(f, &self.0)
+        write_visible(f, &self.raw, self.keeps_lines)
     }
 }
 
@@ -89,9 +107,15 @@ pub(crate) fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{e0000}'..='\u{e007f}')
 }
 
-fn write_visible(out: &mut impl fmt::Write, raw: &str) -> fmt::Result {
+/// What begins another line, or a wider space.
+fn is_layout(c: char) -> bool {
+    matches!(c, '\n' | '\t' | '\u{2028}' | '\u{2029}')
+}
+
+fn write_visible(out: &mut impl fmt::Write, raw: &str, keeps_lines: bool) -> fmt::Result {
+    let is_sign = |c: char| is_hidden(c) || !keeps_lines && is_layout(c);
     let mut rest = raw;
-    while let Some(at) = rest.find(is_hidden) {
+    while let Some(at) = rest.find(is_sign) {
         out.write_str(&rest[..at])?;
         let Some(c) = rest[at..].chars().next() else {
             break;
@@ -133,7 +157,7 @@ impl fmt::Write for Escaping<'_> {
 
 fn push_text(out: &mut String, raw: &str) {
     // Writing into a `String` cannot fail.
-    let _ = write_visible(&mut Escaping(out), raw);
+    let _ = write_visible(&mut Escaping(out), raw, true);
 }
 
 /// Deeper levels stay at this indentation: otherwise a megabyte of `[` would become a terabyte.
@@ -252,8 +276,11 @@ mod tests {
 
     #[test]
     fn control_and_direction_characters_become_signs() {
-        let text = Text::from("a\u{1}b\u{202e}c\r\nd\re\u{7f}");
-        assert_eq!(text.to_string(), "a\u{2401}b[U+202E]c\nd\u{240d}e[U+007F]");
+        let text = Text::lines("a\u{1}b\u{202e}c\r\nd\re\u{7f}\t");
+        assert_eq!(
+            text.to_string(),
+            "a\u{2401}b[U+202E]c\nd\u{240d}e[U+007F]\t"
+        );
         assert_eq!(Text::from("שלום, 👋🏽").to_string(), "שלום, 👋🏽");
     }
 
@@ -293,6 +320,14 @@ mod tests {
         ] {
             assert_eq!(Text::from(kept).to_string(), kept);
         }
+    }
+
+    #[test]
+    fn a_name_shows_its_line_breaks_and_tabs() {
+        let text = Text::from("a\tb\r\nc\nd\u{2028}e");
+        assert_eq!(text.to_string(), "a\u{2409}b\u{240a}c\u{240a}d[U+2028]e");
+        assert_eq!(text.raw(), "a\tb\r\nc\nd\u{2028}e");
+        assert_eq!(Html::text("a\tb\nc").as_str(), "a\tb\nc");
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Preview {
         let Some((from, to)) = place(value, sought) else {
             let before = first_words(value);
             return (!before.is_empty()).then(|| Self {
-                before: Text::from(before),
+                before: Text::lines(before),
                 found: Text::default(),
                 behind: Text::default(),
             });
@@ -44,7 +44,7 @@ impl Preview {
         let is_cut = 0 < start || before.len() < from;
         let lead = if is_cut { "…" } else { "" };
         Some(Self {
-            before: Text::from(format!("{lead}{}", before.get(start..).unwrap_or_default())),
+            before: Text::lines(format!("{lead}{}", before.get(start..).unwrap_or_default())),
             found: around.found,
             behind: around.behind,
         })

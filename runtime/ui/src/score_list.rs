@@ -87,7 +87,7 @@ impl ScoreLine {
             value,
             tone,
             source: source_word(written.source),
-            comment: written.comment.as_deref().map(Text::from),
+            comment: written.comment.as_deref().map(Text::lines),
             at: clock(written.timestamp),
             at_iso: written.timestamp.to_iso_micros(),
             subject: subject(&written.subject, base),

@@ -40,14 +40,15 @@ pub(crate) fn shown(value: &ScoreValue, max: usize) -> (Text, Tone) {
         if out.len() < text.len() {
             out.push('…');
         }
-        Text::from(out)
+        out
     };
     match value {
         ScoreValue::Numeric(n) => (Text::from(number(*n)), Tone::Plain),
         ScoreValue::Boolean(true) => (Text::from("true"), Tone::Good),
         ScoreValue::Boolean(false) => (Text::from("false"), Tone::Bad),
-        ScoreValue::Categorical(text) | ScoreValue::Text(text) | ScoreValue::Correction(text) => {
-            (cut(text), Tone::Plain)
+        ScoreValue::Categorical(text) => (Text::from(cut(text)), Tone::Plain),
+        ScoreValue::Text(text) | ScoreValue::Correction(text) => {
+            (Text::lines(cut(text)), Tone::Plain)
         }
     }
 }
@@ -226,7 +227,7 @@ impl ScoreView {
     /// With its explanation.
     #[must_use]
     pub fn comment(mut self, comment: Option<&str>) -> Self {
-        self.comment = comment.filter(|text| !text.is_empty()).map(Text::from);
+        self.comment = comment.filter(|text| !text.is_empty()).map(Text::lines);
         self
     }
 

@@ -245,7 +245,7 @@ impl Entry {
             indent: call.depth.min(MAX_DEPTH),
             facts: facts.into_iter().filter(|fact| !fact.is_empty()).collect(),
             mark: mark(step),
-            message: step.status_message.as_deref().map(Text::from),
+            message: step.status_message.as_deref().map(Text::lines),
             same: None,
             is_large: false,
             new: Block::Absent,

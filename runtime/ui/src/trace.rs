@@ -314,7 +314,7 @@ impl Detail {
             id: Text::from(step.id.as_str()),
             level,
             level_class,
-            status_message: step.status_message.as_deref().map(Text::from),
+            status_message: step.status_message.as_deref().map(Text::lines),
             figures: figures(step),
             facts: observation_facts(step, input.own_us),
             happened,

@@ -96,7 +96,7 @@ impl Fold {
         let preview = is_long.then(|| {
             let start = raw.trim_start().chars().take(160);
             let line = start.map(|c| if c == '\n' { ' ' } else { c });
-            Text::from(line.collect::<String>())
+            Text::lines(line.collect::<String>())
         });
         let cut = (0 < from || to < raw.len()).then(|| {
             let (n, all) = (size(shown.len() as u64), size(raw.len() as u64));

@@ -233,7 +233,7 @@ impl Line {
             kind,
             size,
             is_parsed: node.is_parsed,
-            value: Text::from(value),
+            value: Text::lines(value),
             is_cut,
             class,
             page: None,

@@ -154,7 +154,7 @@ impl Room {
         }
         shown.push(Shown::Fold {
             n: count(folded.len() as u64),
-            text: is_short.then(|| Text::from(folded.join("\n"))),
+            text: is_short.then(|| Text::lines(folded.join("\n"))),
         });
         self.push_lines(shown, behind);
     }
@@ -164,7 +164,7 @@ impl Room {
             let (line, n_left_out) = cut(line, MAX_PIECE);
             self.left = self.left.saturating_sub(line.len());
             let end = if n_left_out == 0 { "" } else { "…" };
-            shown.push(Shown::Equal(Text::from(format!("{line}{end}"))));
+            shown.push(Shown::Equal(Text::lines(format!("{line}{end}"))));
         }
     }
 
@@ -217,8 +217,8 @@ fn bits(line: &Line<'_>) -> (Vec<Bit>, usize) {
         let mut text = |text: &str, is_marked: bool| {
             bytes += text.len();
             bits.push(match is_marked {
-                true => Bit::Marked(Text::from(text)),
-                false => Bit::Plain(Text::from(text)),
+                true => Bit::Marked(Text::lines(text)),
+                false => Bit::Plain(Text::lines(text)),
             });
         };
         if has_marks && !piece.is_marked && 3 * AROUND < n {
@@ -239,7 +239,7 @@ fn bits(line: &Line<'_>) -> (Vec<Bit>, usize) {
                 count(left_out as u64)
             )));
             bytes += last.len();
-            bits.push(Bit::Plain(Text::from(last)));
+            bits.push(Bit::Plain(Text::lines(last)));
             continue;
         }
         let (first, left_out) = cut(piece.text, MAX_PIECE);

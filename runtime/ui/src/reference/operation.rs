@@ -173,7 +173,7 @@ fn curl(path: &str, method: &str, described: &Value, document: &Value) -> Text {
             }
         }
     }
-    curl.into()
+    Text::lines(curl)
 }
 
 impl Operation {

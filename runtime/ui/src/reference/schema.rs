@@ -39,7 +39,7 @@ pub(super) struct Piece {
 }
 
 pub(super) fn text(value: &Value) -> Text {
-    Text::from(value.as_str().unwrap_or_default())
+    Text::lines(value.as_str().unwrap_or_default())
 }
 
 /// Letters, digits and dashes.
