@@ -73,11 +73,9 @@ function swapTimes() {
   for (const time of document.querySelectorAll("time[title]")) {
     [time.textContent, time.title] = [time.title, time.textContent];
   }
-  if (!isUtc) {
-    for (const head of document.querySelectorAll("th a, th bdi")) head.textContent = head.textContent.replace("local time", "UTC");
-  }
-  // Headings, and times that came meanwhile.
+  // Headings too, and times that came meanwhile.
   if (isUtc) localTimes(document.body);
+  else nameZone(document.body, "local", "UTC");
   hint(isUtc ? "Times in your zone" : "Times in UTC");
 }
 
@@ -92,7 +90,8 @@ function chooseTime(button) {
   input.addEventListener("change", () => {
     // What is typed is UTC; a calendar is in the zone of the times around it.
     const isLocal = root.dataset.zone === "browser" && root.dataset.times !== "utc";
-    field.value = isLocal ? new Date(input.value).toISOString() : input.value.replace("T", " ");
+    const at = isLocal && input.value ? new Date(input.value).toISOString() : input.value;
+    field.value = at.slice(0, 16).replace("T", " ");
     field.focus();
   });
   button.parentElement.querySelector("input[type=datetime-local]")?.remove();

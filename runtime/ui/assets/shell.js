@@ -321,24 +321,40 @@ const two = (n) => String(n).padStart(2, "0");
 
 function localTime(time) {
   const at = new Date(time.dateTime);
-  if (Number.isNaN(at.getTime()) || time.title || preferred.times === "utc") return;
+  if (Number.isNaN(at.getTime()) || time.title) return;
   const said = time.textContent.trim();
   time.title = said.endsWith("UTC") ? said : `${said} UTC`;
   const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
   const clock = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
-  const parts = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(at);
-  const zone = parts.find((part) => part.type === "timeZoneName")?.value ?? "";
-  time.textContent = said.endsWith("UTC") ? `${day} ${clock} ${zone}` : `${day} ${clock}`;
+  time.textContent = said.endsWith("UTC") ? `${day} ${clock} ${zoneOf(at)}` : `${day} ${clock}`;
 }
 
-function localTimes(root) {
-  if (!(root instanceof Element)) return;
-  for (const time of root.querySelectorAll("time[datetime]")) localTime(time);
+let zones;
+
+/** The name of the zone then: summer time has another one. */
+function zoneOf(at) {
+  zones ??= new Intl.DateTimeFormat("en", { timeZoneName: "short" });
+  return zones.formatToParts(at).find((part) => part.type === "timeZoneName")?.value ?? "";
+}
+
+/** Headings say in which zone the times below them are. */
+function nameZone(root, from, to) {
   for (const head of root.querySelectorAll("th")) {
     // The text alone: what is around it may be a link that orders the list.
     const text = (head.querySelector("a, bdi") ?? head).firstChild;
-    if (text instanceof Text && text.data.endsWith(", UTC")) text.data = text.data.replace("UTC", "local time");
+    if (text instanceof Text && text.data.endsWith(`, ${from}`)) text.data = text.data.slice(0, -from.length) + to;
   }
+  // Where rows are cards, each cell has its heading.
+  for (const cell of root.querySelectorAll(`[data-label$=", ${from}"]`)) {
+    cell.dataset.label = cell.dataset.label.slice(0, -from.length) + to;
+  }
+}
+
+function localTimes(root) {
+  if (!(root instanceof Element) || preferred.times === "utc") return;
+  for (const time of root.querySelectorAll("time[datetime]")) localTime(time);
+  // No wider than a time, so that no column moves.
+  nameZone(root, "UTC", "local");
 }
 
 /** Whether parts of the page may ask for themselves. */

@@ -60,7 +60,7 @@ pub(crate) fn shell() -> Shell {
     Shell {
         project: Some(Opened::new(HOSTILE, HOSTILE)),
         section: Section::Traces,
-        preferences: Preferences::of_cookie("off.dark.compact.browser"),
+        preferences: Preferences::of_cookie("off.dark.compact.utc"),
         forms: forms(),
         focus: Focus::default(),
         api: vec![

@@ -14,8 +14,8 @@ pub struct Preferences {
     pub theme: Theme,
     /// Rows are closer together.
     pub is_compact: bool,
-    /// Times are those of the browser's zone; UTC otherwise.
-    pub is_local: bool,
+    /// Times are in UTC; otherwise in the zone of the browser, where it runs scripts.
+    pub is_utc: bool,
     /// The rail shows a letter for each section.
     pub is_folded: bool,
 }
@@ -53,7 +53,7 @@ const CHOICES: [Choice; 5] = [
     },
     Choice {
         name: "zone",
-        values: &["utc", "browser"],
+        values: &["browser", "utc"],
     },
     Choice {
         name: "rail",
@@ -113,7 +113,7 @@ impl Preferences {
             "light" => self.theme = Theme::Light,
             "dark" => self.theme = Theme::Dark,
             "compact" => self.is_compact = true,
-            "browser" => self.is_local = true,
+            "utc" => self.is_utc = true,
             "letters" => self.is_folded = true,
             _ => {}
         }
@@ -128,8 +128,8 @@ impl Preferences {
             ("theme", Theme::Dark) => "dark",
             ("density", _) if self.is_compact => "compact",
             ("density", _) => "comfortable",
-            ("zone", _) if self.is_local => "browser",
-            ("zone", _) => "utc",
+            ("zone", _) if self.is_utc => "utc",
+            ("zone", _) => "browser",
             _ if self.is_folded => "letters",
             _ => "names",
         }

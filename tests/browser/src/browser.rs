@@ -142,6 +142,17 @@ impl Browser {
             .map(drop)
     }
 
+    /// The time zone of the reader.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub async fn set_zone(&self, zone: &str) -> Result<()> {
+        let command = "Emulation.setTimezoneOverride";
+        self.protocol(command, json!({ "timezoneId": zone }))
+            .await
+            .map(drop)
+    }
+
     /// How long each request takes at least, in milliseconds.
     ///
     /// # Errors
@@ -156,7 +167,7 @@ impl Browser {
             .map(drop)
     }
 
-    /// As a fresh window: nobody is logged in, nothing is emulated, the console is empty.
+    /// As a fresh window: nobody is logged in, nothing is emulated but the zone UTC, the console is empty.
     ///
     /// # Errors
     /// When the driver does not answer.
@@ -167,6 +178,7 @@ impl Browser {
         self.slow_down(0).await?;
         self.allow_scripts(true).await?;
         self.prefer("light").await?;
+        self.set_zone("UTC").await?;
         self.resize(1440, 1000).await?;
         self.console().await.map(drop)
     }

@@ -303,8 +303,11 @@ async fn preferences_are_set_by_a_form_and_hold_for_one_browser() {
             .await
     };
     let usual = visitor.page("/traces").await;
-    assert!(usual.contains("<html lang=\"en\">"), "{usual}");
-    let chosen = "keys=off&theme=dark&density=compact&zone=browser&rail=letters";
+    assert!(
+        usual.contains("<html lang=\"en\" data-zone=\"browser\">"),
+        "{usual}"
+    );
+    let chosen = "keys=off&theme=dark&density=compact&zone=utc&rail=letters";
     let saved = send(chosen).await;
     assert_eq!(saved.status, 303);
     assert_eq!(header(&saved, "location"), "/preferences?saved=1");
@@ -333,11 +336,11 @@ async fn preferences_are_set_by_a_form_and_hold_for_one_browser() {
             "data-theme=\"dark\"",
             "-dark.css\"",
             "data-density=\"compact\"",
-            "data-zone=\"browser\"",
             "data-rail=\"letters\"",
         ] {
             assert!(page.contains(part), "{part} in {path}: {page}");
         }
+        assert!(!page.contains("data-zone"), "{path}: {page}");
     }
     let form = browser.get("/preferences").await.unwrap().text();
     assert!(form.contains("value=\"dark\" checked"), "{form}");

@@ -415,13 +415,8 @@ async fn looks_by_keys(visitor: &Visitor) -> Result<()> {
     browser.expect(&format!("!({is_live})")).await?;
     browser.press("l").await?;
     browser.expect(is_live).await?;
-    // Times.
-    visitor.open("/preferences").await?;
-    browser.click("[name=zone][value=browser]").await?;
-    browser.click("form.card [type=submit]").await?;
-    browser
-        .wait_for("document.querySelector('[role=status].notice') !== null")
-        .await?;
+    // Times: those of the reader's zone, nine hours ahead here.
+    browser.set_zone("Asia/Tokyo").await?;
     visitor.open("/traces").await?;
     let both = "(() => { const at = document.querySelector('tbody time'); return [at.textContent, at.title]; })()";
     let local = browser.eval(both).await?;
@@ -429,11 +424,31 @@ async fn looks_by_keys(visitor: &Visitor) -> Result<()> {
         local[1].as_str().is_some_and(|utc| utc.ends_with("UTC")),
         "{local}"
     );
+    let ahead = "(() => { const at = document.querySelector('tbody time'); return (Date.parse(`${at.textContent.replace(' ', 'T')}Z`) - Date.parse(at.title.replace(' UTC', 'Z').replace(' ', 'T'))) / 3600000; })()";
+    browser.expect(&format!("{ahead} === 9")).await?;
+    let head = |zone| {
+        format!(
+            "[...document.querySelectorAll('th')].some((head) => head.textContent.endsWith(', {zone}'))"
+        )
+    };
+    browser.expect(&head("local")).await?;
     browser.press("T").await?;
     let utc = browser.eval(both).await?;
     ensure!(utc[0] == local[1] && utc[1] == local[0], "{utc}");
+    browser.expect(&head("UTC")).await?;
     browser.press("T").await?;
     ensure!(browser.eval(both).await? == local);
+    visitor.open("/preferences").await?;
+    browser.click("[name=zone][value=utc]").await?;
+    browser.click("form.card [type=submit]").await?;
+    browser
+        .wait_for("document.querySelector('[role=status].notice') !== null")
+        .await?;
+    visitor.open("/traces").await?;
+    browser
+        .expect("document.querySelector('tbody time').title === ''")
+        .await?;
+    browser.set_zone("UTC").await?;
     // The pane of a trace, by a key, by the divider, and in the next page.
     visitor
         .open("/traces?q=name%3A%22support+ticket%22")
