@@ -188,6 +188,32 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
 }
 
 #[test]
+fn a_fault_in_a_filter_ends_in_one_stop_and_says_what_is_left() {
+    let chip = |text: &str, problem: Option<&str>| TermChip {
+        text: Text::from(text),
+        problem: problem.map(Text::from),
+        without: String::new(),
+        alone: None,
+    };
+    let page = |terms| {
+        checked(&TracesPage {
+            shell: shell(),
+            terms,
+            ..TracesPage::default()
+        })
+    };
+    let question = chip("latncy:>2", Some("did you mean `latency`?"));
+    let html = page(vec![question.clone(), chip("level:ERROR", None)]);
+    assert!(html.contains("did you mean `latency`? The rest of the filter holds.</p>"));
+    let html = page(vec![question]);
+    assert!(html.contains("`latency`? It is left out.</p>"), "{html}");
+    let html = page(vec![chip("", Some("a filter has at most 8192 bytes"))]);
+    let said = "The filter is too long: a filter has at most 8192 bytes. It is left out.</p>";
+    assert!(html.contains(said), "{html}");
+    assert!(!html.contains("aria-label=\"Without "), "{html}");
+}
+
+#[test]
 fn sessions_and_users_are_inert() {
     for by in [GroupedBy::Session, GroupedBy::User] {
         let html = checked(&GroupsPage {

@@ -108,6 +108,20 @@ impl TracesPage {
         self.query.with(&chip.without).first(self.shell.base())
     }
 
+    /// What is wrong with a term, and what that leaves of the filter.
+    fn fault(&self, chip: &TermChip) -> Option<String> {
+        let problem = chip.problem.as_ref()?;
+        let stop = match problem.raw().ends_with(['?', '.']) {
+            true => "",
+            false => ".",
+        };
+        let rest = match self.terms.iter().any(|other| other.problem.is_none()) {
+            true => "The rest of the filter holds.",
+            false => "It is left out.",
+        };
+        Some(format!("{problem}{stop} {rest}"))
+    }
+
     fn first_page(&self) -> String {
         self.query.first(self.shell.base())
     }
