@@ -8,9 +8,9 @@ use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_query::Parsed;
-use perpend_telemetry::{Bounds, TestedTraces, TracesFrom};
+use perpend_telemetry::{Bounds, Places, TestedTraces, TraceCursor, TracesFrom};
 use perpend_ui::{
-    FocusView, ListPage, Pager, Section, TermChip, Text, TracesPage, TracesQuery, Ways,
+    FocusView, ListPage, Pager, Section, Stopped, TermChip, Text, TracesPage, TracesQuery, Ways,
 };
 use perpend_web::problem::Problem;
 
@@ -82,7 +82,7 @@ pub(super) async fn show(
         &mut view,
     )
     .await?;
-    if view.lines.is_empty() && view.pager.is_first() {
+    if view.lines.is_empty() && view.pager.is_first() && view.stopped.is_none() {
         count_alone(&app, &viewer, &conditions, &mut view).await?;
         view.elsewhere = elsewhere(&app, &viewer, &view.query).await?;
     }
@@ -194,6 +194,33 @@ fn sought(filter: &Filter) -> Vec<String> {
     filter.conditions.iter().filter_map(text).collect()
 }
 
+/// The pages before and behind, and where a search that stopped goes on.
+fn ways(query: &TracesQuery, base: &str, places: &Places) -> (Ways, Option<String>) {
+    let address = |page| query.address(base, &page);
+    let before = |place: &TraceCursor| address(ListPage::Before(place.to_string()));
+    let after = |place: &TraceCursor| address(ListPage::After(place.to_string()));
+    let (on_before, on_behind) = match &places.stopped {
+        Some(TracesFrom::Before(place)) => (Some(before(place)), None),
+        Some(TracesFrom::After(place)) => (None, Some(after(place))),
+        Some(TracesFrom::End) | None => (None, None),
+    };
+    let on = on_before.clone().or_else(|| on_behind.clone());
+    let go_on = |address: Option<String>| address.map(|address| ("Go on", address));
+    let previous = places.first.as_ref();
+    let next = places.last.as_ref();
+    let ways = Ways {
+        first: (places.n_before != Some(0)).then(|| address(ListPage::First)),
+        before: previous
+            .map(|place| ("Previous", before(place)))
+            .or_else(|| go_on(on_before)),
+        behind: next
+            .map(|place| ("Next", after(place)))
+            .or_else(|| go_on(on_behind)),
+        last: next.map(|_| address(ListPage::Last)),
+    };
+    (ways, on)
+}
+
 async fn fill(
     app: &App,
     viewer: &Viewer,
@@ -220,12 +247,17 @@ async fn fill(
     let TestedTraces {
         traces,
         total,
+        n_tested,
         n_left,
         places,
     } = tested.await?;
-    view.n_left = n_left;
     let n = traces.len() as u64;
-    let to = |label, page: ListPage| Some((label, view.query.address(&viewer.base(), &page)));
+    let (ways, on) = ways(&view.query, &viewer.base(), &places);
+    view.stopped = (0 < n_left).then(|| Stopped {
+        n_tested,
+        n_found: total.map_or(n, |total| total.n),
+        on,
+    });
     let is_counted = total.is_some_and(|total| !total.is_more);
     view.pager = Pager {
         n_before: places.n_before,
@@ -233,18 +265,7 @@ async fn fill(
         total,
         exact: (!is_counted && from.is_none() && bounds.max_counted.is_some())
             .then(|| view.query.counted(&viewer.base())),
-        ways: Ways {
-            first: (places.n_before != Some(0)).then(|| view.query.first(&viewer.base())),
-            before: places
-                .first
-                .and_then(|place| to("Previous", ListPage::Before(place.to_string()))),
-            behind: places
-                .last
-                .as_ref()
-                .and_then(|place| to("Next", ListPage::After(place.to_string()))),
-            last: (places.last.is_some())
-                .then(|| view.query.address(&viewer.base(), &ListPage::Last)),
-        },
+        ways,
     };
     let traces: Vec<_> = traces.into_iter().map(|stored| stored.trace).collect();
     let wanted = lines::Wanted {

@@ -14,7 +14,9 @@ pub struct TestedTraces {
     pub traces: Vec<StoredTrace>,
     /// How many fit, among the tested ones; absent where the list was read only as far as the page.
     pub total: Option<Counted>,
-    /// How many were not tested: the last in the order of the list.
+    /// How many were tested, where not all of them were.
+    pub n_tested: u64,
+    /// How many were not tested: the last in the order of the reading.
     pub n_left: u64,
     /// The position of this page, when it was asked for by [`traces_from`](crate::Telemetry::traces_from).
     pub places: Places,
@@ -29,6 +31,9 @@ pub struct Places {
     pub first: Option<TraceCursor>,
     /// The cursor of its last trace, where others follow.
     pub last: Option<TraceCursor>,
+    /// The place from which the reading goes on, where it stopped before the page was full: beyond the last trace that was
+    /// tested, in its direction.
+    pub stopped: Option<TracesFrom>,
 }
 
 /// A cursor: the values that order one trace. New traces do not move others across it.

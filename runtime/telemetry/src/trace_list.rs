@@ -61,7 +61,10 @@ pub(super) fn ordered(
 pub(super) struct Scanned {
     /// Numbers of traces, in the order of the reading.
     pub(super) passing: Vec<i64>,
+    n_tested: u64,
     n_left: u64,
+    /// The last one that was tested.
+    last: Option<i64>,
 }
 
 /// The traces of a page, and what there is around it.
@@ -71,7 +74,10 @@ struct Found {
     numbers: Vec<i64>,
     /// Those that match; absent where the list was read only as far as the page.
     total: Option<Counted>,
+    n_tested: u64,
     n_left: u64,
+    /// The last one that was tested, where the reading stopped before the page was full, and whether it was read backwards.
+    stopped: Option<(i64, bool)>,
     has_before: bool,
     has_behind: bool,
     n_before: Option<u64>,
@@ -172,7 +178,8 @@ impl Telemetry {
             }
         };
         let found = find(query, from).await?;
-        if matches!(from, Some(TracesFrom::Before(_))) && !found.has_before {
+        let is_short = found.stopped.is_none() && !found.has_before;
+        if matches!(from, Some(TracesFrom::Before(_))) && is_short {
             let first = TraceQuery {
                 page: 1,
                 ..query.clone()
@@ -198,6 +205,7 @@ impl Telemetry {
         Ok(TestedTraces {
             traces: traces.into_iter().map(|(_, stored)| stored).collect(),
             total: found.total,
+            n_tested: found.n_tested,
             n_left: found.n_left,
             places,
         })
@@ -215,10 +223,16 @@ impl Telemetry {
         };
         let first = found.numbers.first().filter(|_| found.has_before);
         let last = found.numbers.last().filter(|_| found.has_behind);
+        let stopped = match found.stopped {
+            Some((number, true)) => of(Some(&number)).await?.map(TracesFrom::Before),
+            Some((number, false)) => of(Some(&number)).await?.map(TracesFrom::After),
+            None => None,
+        };
         Ok(Places {
             n_before: found.n_before,
             first: of(first).await?,
             last: of(last).await?,
+            stopped,
         })
     }
 
@@ -397,9 +411,11 @@ impl Telemetry {
         };
         let mut passing = scanned.passing;
         let mut found = Found {
+            n_tested: scanned.n_tested,
             n_left: scanned.n_left,
             ..Found::default()
         };
+        let last = scanned.last.filter(|_| 0 < scanned.n_left);
         let Some(from) = from else {
             if wanted.is_none_or(|wanted| passing.len() < wanted) {
                 found.total = Some(Counted {
@@ -409,11 +425,15 @@ impl Telemetry {
             }
             found.has_before = 0 < skip;
             found.has_behind = skip + limit < passing.len();
+            found.stopped = last.filter(|_| !found.has_behind).map(|last| (last, false));
             found.n_before = Some(skip as u64);
             found.numbers = passing.into_iter().skip(skip).take(limit).collect();
             return Ok(found);
         };
         let has_more = limit < passing.len();
+        found.stopped = last
+            .filter(|_| !has_more)
+            .map(|last| (last, from.is_backwards()));
         passing.truncate(limit);
         (found.has_before, found.has_behind) = (true, has_more);
         if from.is_backwards() {
@@ -502,6 +522,8 @@ impl Telemetry {
             let n = numbers.len() as u64;
             n_read += n.min(left);
             let max = usize::try_from(left).unwrap_or(usize::MAX);
+            scanned.n_tested = n_read;
+            scanned.last = numbers.iter().take(max).next_back().copied();
             let missing = wanted.map(|wanted| wanted - scanned.passing.len());
             let (some, n_left) = self
                 .passing_traces(project, shape, numbers, (max, missing))

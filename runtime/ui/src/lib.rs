@@ -125,7 +125,7 @@ pub use step_scores::{ScoreOfStep, ScoresOfSteps};
 pub use suggest::{SuggestPage, Suggestion};
 pub use thread::{CALLS, Call, ThreadInput, ThreadPage, Within};
 pub use trace::{DetailInput, DetailPage, TraceInput, TracePage};
-pub use traces::{Pager, TermChip, TracesPage};
+pub use traces::{Pager, Stopped, TermChip, TracesPage};
 pub use trends::{Later, ModelLine, ScoreTrend, Together, Trend, TrendPage};
 pub use value::{ValueInput, ValuePage, ValueView};
 pub use ways::Ways;

@@ -188,6 +188,46 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
 }
 
 #[test]
+fn a_search_that_stopped_says_how_far_it_came_and_not_that_none_fits() {
+    let page = |lines: Vec<TraceLine>| {
+        let n = lines.len() as u64;
+        let on = "/project/p/traces?q=a&after=_5_a".to_owned();
+        checked(&TracesPage {
+            shell: shell(),
+            query: TracesQuery::of("a"),
+            lines,
+            stopped: Some(Stopped {
+                n_tested: 20_000,
+                n_found: n,
+                on: Some(on.clone()),
+            }),
+            pager: Pager {
+                n_before: Some(0),
+                n,
+                total: Some(Counted { n, is_more: true }),
+                ways: Ways {
+                    behind: Some(("Go on", on)),
+                    ..Ways::default()
+                },
+                ..Pager::default()
+            },
+            ..TracesPage::default()
+        })
+    };
+    for (n, lines) in [(0, Vec::new()), (1, vec![hostile_line()])] {
+        let html = page(lines);
+        let said = format!("The search stopped: 20,000 traces looked at, {n} found.");
+        assert!(html.contains(&said), "{html}");
+        assert_eq!(html.matches("&after=_5_a\"").count(), 2, "{html}");
+        assert!(html.contains("rel=\"next\""), "{html}");
+        assert!(
+            !html.contains("No trace fits") && !html.contains(">none<"),
+            "{html}"
+        );
+    }
+}
+
+#[test]
 fn a_fault_in_a_filter_ends_in_one_stop_and_says_what_is_left() {
     let chip = |text: &str, problem: Option<&str>| TermChip {
         text: Text::from(text),

@@ -42,8 +42,8 @@ pub struct TracesPage {
     pub may_mark: bool,
     /// Where in the list this page is.
     pub pager: Pager,
-    /// How many traces were not looked through, because what is asked takes long to find.
-    pub n_left: u64,
+    /// Where the search stopped, because what is asked takes long to find.
+    pub stopped: Option<Stopped>,
     /// What evaluations record of themselves is left out: the address of the list with it.
     pub with_own: Option<String>,
     /// What the address asks for and cannot have.
@@ -54,6 +54,27 @@ pub struct TracesPage {
     pub peek: Option<Peek>,
     /// Nothing was recorded yet: how to change that.
     pub setup: Option<Setup>,
+}
+
+/// A search that did not come to its end.
+#[derive(Clone, Debug, Default)]
+pub struct Stopped {
+    /// Traces that were looked at for this page.
+    pub n_tested: u64,
+    /// Those of them that fit.
+    pub n_found: u64,
+    /// The page behind the last of them; none where there is a next one anyway.
+    pub on: Option<String>,
+}
+
+impl Stopped {
+    fn said(&self) -> String {
+        format!(
+            "{} looked at, {} found",
+            many(self.n_tested, "trace"),
+            count(self.n_found)
+        )
+    }
 }
 
 /// One term of the filter.
@@ -133,10 +154,6 @@ impl TracesPage {
     /// The page with values counted on it, and the part of it that counts them.
     fn counting(&self) -> [String; 2] {
         self.query.counting(self.shell.base())
-    }
-
-    fn left(&self) -> String {
-        count(self.n_left)
     }
 
     /// Filters to begin with.

@@ -356,6 +356,64 @@ async fn a_list_is_counted_and_read_as_far_as_its_bounds_and_says_so() {
 }
 
 #[tokio::test]
+async fn a_search_that_stops_goes_on_behind_the_last_trace_that_it_tested() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let steps = (1..=9).map(|n| span(n, n, None)).collect();
+        let write = store.telemetry.write_batch(&p, batch(steps), at(0));
+        write.await.unwrap();
+        let few = Bounds {
+            max_tested: 4,
+            ..FEW_COUNTED
+        };
+        let walk = async |value: &str| {
+            let text = json!([{"type": "string", "column": "text", "operator": "matches", "value": value}]);
+            let query = TraceQuery {
+                filter: filter(text),
+                limit: 2,
+                ..TraceQuery::default()
+            };
+            let (mut found, mut tested) = (Vec::new(), Vec::new());
+            let mut from: Option<TracesFrom> = None;
+            loop {
+                let page = store.telemetry.traces_from(&p, &query, from.as_ref(), few);
+                let page = page.await.unwrap();
+                found.extend(page.traces.into_iter().map(|stored| stored.trace.id));
+                tested.push((page.n_tested, page.n_left));
+                match page.places.stopped {
+                    Some(next) if tested.len() < 5 => from = Some(next),
+                    _ => return (found, tested),
+                }
+            }
+        };
+        let two = vec![trace_id(2)];
+        let (found, tested) = walk("step 2").await;
+        assert_eq!((found, tested), (two, vec![(4, 5), (4, 1), (1, 0)]));
+        // From the end to the beginning the same, one page at a time.
+        let query = TraceQuery {
+            filter: filter(json!([{"type": "string", "column": "text", "operator": "matches", "value": "step 2"}])),
+            limit: 2,
+            ..TraceQuery::default()
+        };
+        let end = TracesFrom::End;
+        let end = store.telemetry.traces_from(&p, &query, Some(&end), few).await.unwrap();
+        assert_eq!(end.traces.len(), 1);
+        let Some(TracesFrom::Before(cursor)) = &end.places.stopped else {
+            panic!("{:?}", end.places);
+        };
+        assert_eq!(cursor.at, at(4));
+        let before = TracesFrom::Before(cursor.clone());
+        let before = store.telemetry.traces_from(&p, &query, Some(&before), few);
+        let before = before.await.unwrap();
+        assert_eq!((before.traces.len(), before.n_left), (0, 1), "not the first page");
+        // A page that is full has a next one, and nothing stopped.
+        let (found, tested) = walk("step").await;
+        assert_eq!((found, tested.len()), ([9, 8].map(trace_id).to_vec(), 1));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_filter_on_a_score_holds_for_the_mean_of_its_numbers_as_memory_adds_them() {
     on_each_database(|store| async move {
         let p = project("p");
