@@ -1,10 +1,11 @@
-//! `GET P/_/news?since=`: the number of traces newer than the newest one on a page. Pages poll it, so it reads one bounded
-//! range of an index. The other parameters are those of the list, which the answer links to.
+//! `GET P/_/news?since=`: the number of traces newer than the newest one on a page, in its time and its environments. Pages
+//! poll it, so it reads one bounded range of an index. The other parameters are those of the list, which the answer links to.
 
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::time::Timestamp;
+use perpend_telemetry::Among;
 use perpend_ui::NewsFragment;
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -34,7 +35,12 @@ pub(super) async fn show(
     let since = Timestamp::parse(&asked.since)
         .map_err(|error| Problem::query("since", error.to_string()))?;
     let telemetry = &app.store.telemetry;
-    let counted = telemetry.traces_since(&viewer.project, since, &read::OWN, AT_MOST);
+    let (_, until) = viewer.focus.range(app.web.clock.now());
+    let among = match viewer.focus.environments.as_slice() {
+        [] => Among::Without(&read::OWN),
+        chosen => Among::Only(chosen),
+    };
+    let counted = telemetry.traces_since(&viewer.project, (since, until), among, AT_MOST);
     let (n, is_cut) = counted.await?;
     let view = NewsFragment {
         n,

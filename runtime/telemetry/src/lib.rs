@@ -64,6 +64,7 @@ use perpend_sql::{Error, Pool};
 
 use cells::{ObservationCells, TraceCells, is_about};
 pub use find::FindQuery;
+pub use news::Among;
 pub use places::{Bounds, Figure, Places, TestedTraces, TraceCursor, TracesFrom};
 pub use prepare::{Prepared, Preparing, Serialised};
 use queue::Writer;

@@ -11,6 +11,7 @@ mod groups;
 mod logs;
 mod long;
 mod marking;
+mod news;
 mod orders;
 mod outline;
 mod parts;

@@ -220,7 +220,7 @@ impl ToolCall {
             name: Text::from(step.name.as_str()),
             took: took(step),
             mark: mark(step),
-            message: step.status_message.as_deref().map(Text::from),
+            message: step.status_message.as_deref().map(Text::lines),
             arguments: begins(input),
             result: begins(output),
             is_large: step.has_content && input.is_none() && output.is_none(),

@@ -196,7 +196,7 @@ fn spoken(call: &Call, base: &str, href: String) -> Spoken {
         href,
         took: took(step),
         mark: mark(step),
-        message: step.status_message.as_deref().map(Text::from),
+        message: step.status_message.as_deref().map(Text::lines),
     };
     Spoken::ran((call_id(step), &step.name), input, output, link)
 }

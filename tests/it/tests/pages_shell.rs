@@ -443,6 +443,31 @@ async fn what_came_since_is_counted_and_evaluations_do_not_count() {
         news.contains("2 new traces") && news.contains("<a href="),
         "{news}"
     );
+    // A list with a time or environments counts within them.
+    let narrowed = |within: &str| format!("{since}&{within}");
+    for (within, said) in [
+        ("env=staging", "1 new trace ·"),
+        ("env=production,sdk-experiment", "2 new traces"),
+        ("from=2020-01-01", "2 new traces"),
+        ("to=2020-01-01", ""),
+    ] {
+        let news = asked(&visitor, &narrowed(within), &[]).await.text();
+        assert!(
+            news.contains(said) && (!said.is_empty() || news.trim().is_empty()),
+            "{within}: {news}"
+        );
+        assert_eq!(
+            news.contains("href=\""),
+            !said.is_empty(),
+            "{within}: {news}"
+        );
+    }
+    let own = visitor.page("/traces?env=staging&from=2020-01-01").await;
+    let own = address(&own);
+    assert!(
+        own.contains("&env=staging") || own.contains("&#38;env=staging"),
+        "{own}"
+    );
     for page in [
         "/traces?q=level%3AERROR",
         "/traces?sort=timestamp",
