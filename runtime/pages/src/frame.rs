@@ -166,6 +166,7 @@ fn error_page(
         // Without forms: what is not found has the same bytes whatever it is.
         shell: Shell {
             forms: FormKit::default(),
+            here: String::new(),
             ..shell
         },
         status: status.as_u16(),

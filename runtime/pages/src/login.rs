@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::ids::ProjectId;
-use perpend_ui::{LoginPage, LogoutPage, Section};
+use perpend_ui::{LoginPage, LogoutPage, Section, Shell};
 use perpend_web::admission;
 use perpend_web::auth::{self, Begun};
 use perpend_web::client_address::ClientAddress;
@@ -153,7 +153,10 @@ pub(super) async fn submit(
 pub(super) async fn leave(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
     match of_session(&app, &headers).await? {
         Some(viewer) => {
-            let shell = viewer.shell(Section::Elsewhere);
+            let shell = Shell {
+                here: "/logout".to_owned(),
+                ..viewer.shell(Section::Elsewhere)
+            };
             page(StatusCode::OK, &LogoutPage { shell })
         }
         None => Ok(Redirect::to("/login").into_response()),

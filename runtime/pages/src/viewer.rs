@@ -74,6 +74,7 @@ impl Viewer {
             preferences: self.preferences,
             forms: self.kit.clone(),
             focus: self.focus.clone(),
+            here: self.kit.back.clone(),
             api: Vec::new(),
         }
     }
@@ -108,6 +109,11 @@ fn focus_of(query: &str) -> (Focus, Vec<Text>) {
     }
 }
 
+fn path_of(address: &Uri) -> &str {
+    let address = address.path_and_query();
+    address.map_or("", |address| address.as_str())
+}
+
 /// The viewer whose session it is, while the project exists.
 pub(super) async fn viewer(
     app: &App,
@@ -118,9 +124,7 @@ pub(super) async fn viewer(
     let found = app.store.catalog.project(&act.project).await?;
     let (acted, now) = (app.acted(), app.web.clock.now());
     let told = sent::cookie(headers, TOLD_COOKIE).and_then(|id| acted.told(token, id, now));
-    let here = address
-        .path_and_query()
-        .map_or("", |address| address.as_str());
+    let here = path_of(address);
     let (focus, faults) = focus_of(address.query().unwrap_or_default());
     Ok(found.map(|found| Viewer {
         focus,
@@ -174,6 +178,7 @@ pub(super) async fn shell(
     Ok(match of_session(app, headers).await? {
         Some(viewer) => Shell {
             focus: focus_of(address.query().unwrap_or_default()).0,
+            here: path_of(address).to_owned(),
             ..viewer.shell(section)
         },
         None => sent::shell(headers),

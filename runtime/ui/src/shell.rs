@@ -21,6 +21,8 @@ pub struct Shell {
     pub forms: FormKit,
     /// The time and the environments: links to sections keep them.
     pub focus: Focus,
+    /// The address of the page; empty where it stands for another one, as an error does.
+    pub here: String,
     /// The requests of the API that give the same rows as the page.
     pub api: Vec<ApiRequest>,
 }
@@ -151,6 +153,22 @@ impl Shell {
         self.project.as_ref().map_or("", |project| &project.base)
     }
 
+    /// The address of the page without what says how the reader came to it: places in a list, and the list itself.
+    pub(crate) fn canonical(&self) -> Option<String> {
+        const LEFT_OUT: [&str; 6] = ["in", "view", "after", "before", "page", "saved"];
+        let (path, query) = self.here.split_once('?').unwrap_or((&self.here, ""));
+        let pairs = query.split('&').filter(|pair| {
+            let name = pair.split('=').next().unwrap_or_default();
+            !pair.is_empty() && !LEFT_OUT.contains(&name)
+        });
+        let pairs: Vec<&str> = pairs.collect();
+        let address = match pairs.is_empty() {
+            true => path.to_owned(),
+            false => format!("{path}?{}", pairs.join("&")),
+        };
+        (!address.is_empty()).then_some(address)
+    }
+
     /// Around a page whose rows these requests give too.
     #[must_use]
     pub fn with_api(self, api: impl IntoIterator<Item = ApiRequest>) -> Self {
@@ -205,6 +223,37 @@ mod tests {
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), n);
+    }
+
+    #[test]
+    fn a_page_has_one_address_wherever_its_reader_came_from() {
+        let canonical = |here: &str| {
+            let here = here.to_owned();
+            let shell = Shell {
+                here,
+                ..Shell::default()
+            };
+            shell.canonical()
+        };
+        for (here, own) in [
+            ("/project/p", "/project/p"),
+            (
+                "/project/p/traces?after=_5_a&q=in%3Aa&n=25",
+                "/project/p/traces?q=in%3Aa&n=25",
+            ),
+            ("/project/p/traces?page=2&before=end", "/project/p/traces"),
+            (
+                "/project/p/traces/t?in=%2Ftraces&observation=o&view=x",
+                "/project/p/traces/t?observation=o",
+            ),
+            (
+                "/project/p/traces/t?trace&min=ERROR",
+                "/project/p/traces/t?trace&min=ERROR",
+            ),
+        ] {
+            assert_eq!(canonical(here).as_deref(), Some(own));
+        }
+        assert_eq!(canonical(""), None);
     }
 
     #[test]

@@ -267,6 +267,48 @@ async fn every_page_answers_head_with_the_headers_of_the_page() {
 }
 
 #[tokio::test]
+async fn a_page_is_titled_by_thing_section_and_project_and_has_one_address() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(1, "ticket").attribute("langfuse.session.id", "s");
+    let trace = trace.attribute("langfuse.user.id", "ada");
+    app.ingest(&trace).await.unwrap();
+    let of_trace = format!("/traces/{}", trace.id);
+    let between = |page: &str, (before, behind): (&str, &str)| {
+        let (_, rest) = page.split_once(before).unwrap();
+        rest.split(behind).next().unwrap().replace("&#38;", "&")
+    };
+    for (path, title, own) in [
+        ("", "Overview", ""),
+        ("/traces?n=25&after=_5_a", "Traces", "/traces?n=25"),
+        (
+            &format!("{of_trace}?in=%2Ftraces&min=ERROR"),
+            "ticket · Traces",
+            &format!("{of_trace}?min=ERROR"),
+        ),
+        (
+            &format!("{of_trace}?v=thread"),
+            "ticket · Thread · Traces",
+            &format!("{of_trace}?v=thread"),
+        ),
+        ("/sessions?before=1.a&view=v", "Sessions", "/sessions"),
+        ("/sessions/s", "s · Sessions", "/sessions/s"),
+        ("/users/ada", "ada · Users", "/users/ada"),
+        ("/scores?name=a&after=1.a", "Scores", "/scores?name=a"),
+        ("/rules", "Rules", "/rules"),
+        ("/search?q=x", "x · Search", "/search?q=x"),
+    ] {
+        let page = visitor.page(path).await;
+        let project = between(&page, ("title=\"Project\">", "</bdi>"));
+        let wanted = format!("{title} · {project} · Perpend");
+        assert_eq!(between(&page, ("<title>", "</title>")), wanted, "{path}");
+        let address = between(&page, ("rel=\"canonical\" href=\"", "\""));
+        assert_eq!(address, format!("{}{own}", visitor.base), "{path}");
+    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn whoever_opens_a_part_of_a_page_is_led_to_the_page() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
