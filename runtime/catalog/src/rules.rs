@@ -268,6 +268,8 @@ const ENABLED_ASSIGNMENTS_OF: &str = "
     SELECT a.* FROM assignments a JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
      WHERE r.project_id = $1 AND r.enabled = 1 ORDER BY a.rule_id, a.place";
 const COUNT_ENABLED: &str = "SELECT COUNT(*) FROM rules WHERE project_id = $1 AND enabled = 1";
+const COUNT_PAUSED: &str =
+    "SELECT COUNT(*) FROM rules WHERE project_id = $1 AND enabled = 1 AND paused_at IS NOT NULL";
 /// Never the pause, which has statements of its own.
 const PUT: &str = "
     INSERT INTO rules
@@ -506,6 +508,18 @@ impl Catalog {
             at: rule.created_at,
             id: rule.id.to_string(),
         }))
+    }
+
+    /// How many enabled rules of a project are paused.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn n_paused_rules(&self, project: &ProjectId) -> Result<u64, Error> {
+        let n: i64 = query_scalar(COUNT_PAUSED)
+            .bind(project.as_str())
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(n.unsigned_abs())
     }
 
     /// Which rules of a project wait for which.

@@ -3,7 +3,7 @@
 use perpend_domain::evaluation::EndReason;
 use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
-use perpend_sql::checked;
+use perpend_sql::{checked, query_scalar};
 
 use crate::{Error, Ledger};
 
@@ -20,6 +20,10 @@ const DEAD: &str = "
     SELECT id FROM executions
      WHERE project_id = $1 AND state = 6 AND ($2 = '' OR error_class = $2) AND ($3 = '' OR rule_id = $3)
      ORDER BY finished_at DESC, id DESC LIMIT $4";
+
+const FAILED_SINCE: &str = "
+    SELECT COUNT(*) FROM (SELECT 1 AS one FROM executions
+     WHERE project_id = $1 AND state = 6 AND finished_at >= $2 LIMIT $3) f";
 
 /// Executions of a rule and evaluator that wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +80,25 @@ impl Ledger {
         let args = [project.as_str().into(), before.as_micros().into()];
         let rows: Vec<Row> = self.pool.select(OVERDUE, &args).await?;
         rows.into_iter().map(waiting).collect()
+    }
+
+    /// How many executions failed at this time or later, counted as far as `limit`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn n_failed_since(
+        &self,
+        project: &ProjectId,
+        since: Timestamp,
+        limit: u32,
+    ) -> Result<u64, Error> {
+        let n: i64 = query_scalar(FAILED_SINCE)
+            .bind(project.as_str())
+            .bind(since.as_micros())
+            .bind(i64::from(limit))
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(n.unsigned_abs())
     }
 
     /// Puts failed executions back into the queue, the last first and at most `limit`; how many.

@@ -62,6 +62,7 @@ mod trends;
 mod values;
 mod viewer;
 mod views;
+mod waits;
 mod within;
 
 use axum::Router;

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::acted::Acted;
 use crate::known_values::KnownValues;
 use crate::outlines::Outlines;
+use crate::waits::KnownWaits;
 
 /// The parts of this room, cheap to clone.
 #[derive(Clone, Debug)]
@@ -26,6 +27,7 @@ struct Parts {
     outlines: Outlines,
     acted: Acted,
     known_values: KnownValues,
+    known_waits: KnownWaits,
 }
 
 /// What an [`App`] is made of.
@@ -53,6 +55,7 @@ impl App {
             outlines: Outlines::new(),
             acted: Acted::default(),
             known_values: KnownValues::default(),
+            known_waits: KnownWaits::default(),
         }))
     }
 
@@ -74,6 +77,11 @@ impl App {
     /// Values that traces had a moment ago.
     pub(crate) fn known_values(&self) -> &KnownValues {
         &self.0.known_values
+    }
+
+    /// What waited for somebody a moment ago.
+    pub(crate) fn known_waits(&self) -> &KnownWaits {
+        &self.0.known_waits
     }
 
     /// Outlines of the traces that were looked at lately.

@@ -6,13 +6,13 @@ use axum::http::{HeaderMap, Uri};
 use perpend_domain::access::{Permission, Scope};
 use perpend_domain::filter::{Column, Condition, Test, find};
 use perpend_domain::ids::ProjectId;
-use perpend_ui::{Focus, FormKit, Opened, Preferences, Section, Shell, Text};
+use perpend_ui::{Focus, FormKit, Opened, Preferences, Section, Shell, Text, Waits};
 use perpend_web::auth::{Act, FormToken, session_of};
 use perpend_web::problem::Problem;
 
 use crate::acted::TOLD_COOKIE;
 use crate::state::App;
-use crate::{fragment, read, sent, setup};
+use crate::{fragment, read, sent, setup, waits};
 
 /// Who looks at a page, and the project that it shows.
 #[derive(Clone, Debug)]
@@ -24,6 +24,7 @@ pub(super) struct Viewer {
     pub(super) token: FormToken,
     name: String,
     preferences: Preferences,
+    waits: Waits,
     kit: FormKit,
     /// The time and the environments of the page, or of the list that it was opened from.
     pub(super) focus: Focus,
@@ -75,6 +76,7 @@ impl Viewer {
             forms: self.kit.clone(),
             focus: self.focus.clone(),
             here: self.kit.back.clone(),
+            waits: self.waits,
             api: Vec::new(),
         }
     }
@@ -121,12 +123,19 @@ pub(super) async fn viewer(
     headers: &HeaderMap,
     address: &Uri,
 ) -> Result<Option<Viewer>, Problem> {
-    let found = app.store.catalog.project(&act.project).await?;
+    let Some(found) = app.store.catalog.project(&act.project).await? else {
+        return Ok(None);
+    };
+    let waits = match act.scope.holds(Permission::EvaluatorRead) {
+        true => waits::of(app, &act.project).await?,
+        false => Waits::default(),
+    };
     let (acted, now) = (app.acted(), app.web.clock.now());
     let told = sent::cookie(headers, TOLD_COOKIE).and_then(|id| acted.told(token, id, now));
     let here = path_of(address);
     let (focus, faults) = focus_of(address.query().unwrap_or_default());
-    Ok(found.map(|found| Viewer {
+    Ok(Some(Viewer {
+        waits,
         focus,
         faults,
         origin: setup::origin(app, headers),

@@ -30,7 +30,7 @@ use perpend_domain::evaluation::{
 use perpend_domain::observation::ObservationKind;
 use perpend_domain::plugin::{FailureClass, ScoreDomain, ScoreSpec};
 use perpend_domain::score::{ScoreSource, ScoreValue, Subject};
-use perpend_domain::time::Clock;
+use perpend_domain::time::{Clock, Timestamp};
 use perpend_scheduler::{Breakpoint, Error, Options, Refusal, Step};
 use perpend_store::testing::on_each_database;
 use serde_json::json;
@@ -418,6 +418,12 @@ async fn a_trace_is_scored_exactly_once_however_its_spans_arrive() {
     .await;
 }
 
+async fn n_failed(world: &World, since: Timestamp) -> u64 {
+    let ledger = &world.store.ledger;
+    let counted = ledger.n_failed_since(&world.project, since, 9);
+    counted.await.unwrap()
+}
+
 #[tokio::test]
 async fn failures_are_retried_given_up_or_held_by_their_class() {
     on_each_database(|store| async move {
@@ -488,6 +494,9 @@ async fn failures_are_retried_given_up_or_held_by_their_class() {
             .unwrap()
             .items;
         assert_eq!(dead.len(), 1);
+        let ended = dead[0].finished_at.unwrap();
+        let failed = [ended, ended.plus_millis(1)].map(|since| n_failed(&world, since));
+        assert_eq!(futures_util::future::join_all(failed).await, [1, 0]);
         assert_eq!(world.counts(&rule).await["failed"], 1);
         world
             .store

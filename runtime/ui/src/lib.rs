@@ -118,7 +118,7 @@ pub use scores::{Named, Origin, RulesAsked, ScoreView, Tone, Verdict, anchor, to
 pub use search::{Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage};
 pub use session::{FoundTurns, SessionPage, TURNS, Turn, TurnInput};
 pub use setup::{Refused, Setup};
-pub use shell::{Opened, Section, Shell, base, href, list_href};
+pub use shell::{Opened, Section, Shell, Waits, base, href, list_href};
 pub use simple::{ErrorPage, LoginPage, LogoutPage};
 pub use sort::Sort;
 pub use step_scores::{ScoreOfStep, ScoresOfSteps};

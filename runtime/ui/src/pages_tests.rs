@@ -63,6 +63,10 @@ pub(crate) fn shell() -> Shell {
         preferences: Preferences::of_cookie("off.dark.compact.utc"),
         forms: forms(),
         focus: Focus::default(),
+        waits: Waits {
+            paused: 2,
+            failed: 100,
+        },
         here: format!("/project/p?q={}&in={}", encode(HOSTILE), encode(HOSTILE)),
         api: vec![
             ApiRequest::new("http://localhost:4717", &encode(HOSTILE)).with("filter", HOSTILE),

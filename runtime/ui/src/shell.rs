@@ -23,8 +23,24 @@ pub struct Shell {
     pub focus: Focus,
     /// The address of the page; empty where it stands for another one, as an error does.
     pub here: String,
+    /// What waits for somebody.
+    pub waits: Waits,
     /// The requests of the API that give the same rows as the page.
     pub api: Vec<ApiRequest>,
+}
+
+/// What waits for somebody, as the rail counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Rules that are paused.
+    pub paused: u64,
+    /// Executions that failed in the last 24 hours.
+    pub failed: u64,
+}
+
+impl Waits {
+    /// As far as they are counted.
+    pub const LIMIT: u32 = 100;
 }
 
 /// The project that is looked at.
@@ -186,6 +202,25 @@ impl Shell {
         format!("{}{}{}", self.base(), entry.path, self.focus.query())
     }
 
+    /// What an entry of the rail counts: the number, what it is of, and its class.
+    pub(crate) fn counters(&self, entry: &Entry) -> Vec<(String, &'static str, &'static str)> {
+        let all = match entry.section {
+            Section::Rules => [
+                (self.waits.paused, "paused", "waiting"),
+                (self.waits.failed, "failed in 24 hours", "bad"),
+            ],
+            _ => return Vec::new(),
+        };
+        let limit = u64::from(Waits::LIMIT);
+        let shown = |n: u64| match n < limit {
+            true => n.to_string(),
+            false => format!("{}+", limit - 1),
+        };
+        let some = all.into_iter().filter(|(n, ..)| 0 < *n);
+        some.map(|(n, what, class)| (shown(n), what, class))
+            .collect()
+    }
+
     pub(crate) fn marks(&self, entry: &Entry) -> bool {
         self.section == entry.section
     }
@@ -223,6 +258,25 @@ mod tests {
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), n);
+    }
+
+    #[test]
+    fn only_the_rules_count_and_only_what_there_is() {
+        let counted = |paused, failed| {
+            let waits = Waits { paused, failed };
+            let shell = Shell {
+                waits,
+                ..Shell::default()
+            };
+            let entries = GROUPS.iter().flat_map(|group| group.entries);
+            let all = entries.flat_map(|entry| shell.counters(entry));
+            all.map(|(n, what, _)| format!("{n} {what}"))
+                .collect::<Vec<_>>()
+        };
+        assert!(counted(0, 0).is_empty());
+        assert_eq!(counted(2, 0), ["2 paused"]);
+        assert_eq!(counted(0, 99), ["99 failed in 24 hours"]);
+        assert_eq!(counted(1, 100), ["1 paused", "99+ failed in 24 hours"]);
     }
 
     #[test]

@@ -342,6 +342,7 @@ async fn a_failed_execution_is_shown_with_its_reason_and_put_back_by_the_form_be
         action.as_str(),
         failed["errorClass"].as_str().unwrap(),
         "<dt>Attempts</dt><dd><bdi>1</bdi>",
+        "title=\"1 failed in 24 hours\">1<",
         ">Requeue</button>",
     ] {
         assert!(page.contains(part), "{part}: {page}");

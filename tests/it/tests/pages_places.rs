@@ -77,7 +77,40 @@ async fn time_and_environments_stay_from_section_to_section_and_narrow_each() {
             assert!(rail(&page).contains(&link), "{link}: {:?}", rail(&page));
         }
     }
-    // Pages that show the same in any time lead on with it.
+    let overview = visitor.page(&format!("?{focus}")).await;
+    assert!(
+        overview.contains("<dd><b>2</b>"),
+        "own environments are left out: {overview}"
+    );
+    let overview = visitor.page(&format!("?{focus}&env=staging")).await;
+    assert!(overview.contains("<dd><b>1</b>"), "{overview}");
+    // A trace that was opened from a list keeps what the list showed.
+    let list = visitor.page("/traces?env=staging").await;
+    let (_, link) = list.split_once("class=\"name\" href=\"").unwrap();
+    let trace = visitor
+        .client
+        .get(link.split('"').next().unwrap())
+        .await
+        .unwrap();
+    let sessions = format!("{}/sessions?env=staging", visitor.base);
+    assert!(
+        rail(&trace.text()).contains(&sessions),
+        "{:?}",
+        rail(&trace.text())
+    );
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn pages_that_show_the_same_in_any_time_lead_on_with_it() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let body = json!({ "id": "t1", "environment": "staging", "sessionId": "s1", "userId": "u1" });
+    let made = app
+        .client
+        .json(Method::POST, "/api/public/traces", &body)
+        .await;
+    assert!(made.unwrap().status.is_success());
     let own = [
         "/rules",
         "/scores",
@@ -102,28 +135,7 @@ async fn time_and_environments_stay_from_section_to_section_and_narrow_each() {
         );
     }
     let users = visitor.page("/users?env=staging").await;
-    assert!(users.contains("/users/u2?env=staging\""), "{users}");
-    let overview = visitor.page(&format!("?{focus}")).await;
-    assert!(
-        overview.contains("<dd><b>2</b>"),
-        "own environments are left out: {overview}"
-    );
-    let overview = visitor.page(&format!("?{focus}&env=staging")).await;
-    assert!(overview.contains("<dd><b>1</b>"), "{overview}");
-    // A trace that was opened from a list keeps what the list showed.
-    let list = visitor.page("/traces?env=staging").await;
-    let (_, link) = list.split_once("class=\"name\" href=\"").unwrap();
-    let trace = visitor
-        .client
-        .get(link.split('"').next().unwrap())
-        .await
-        .unwrap();
-    let sessions = format!("{}/sessions?env=staging", visitor.base);
-    assert!(
-        rail(&trace.text()).contains(&sessions),
-        "{:?}",
-        rail(&trace.text())
-    );
+    assert!(users.contains("/users/u1?env=staging\""), "{users}");
     app.stop().await.unwrap();
 }
 

@@ -512,6 +512,32 @@ async fn every_change_of_rules_and_evaluators_raises_the_revision() {
 }
 
 #[tokio::test]
+async fn a_paused_rule_is_counted_until_it_is_switched_off() {
+    on_each_database(|store| async move {
+        let (home, catalog) = (project("home"), &store.catalog);
+        evaluator(&store, &home, "e1", at(0)).await;
+        for id in ["a", "b"] {
+            let rule = rule(id, &["e1"], at(1));
+            catalog.create_rule(&home, &rule).await.unwrap();
+        }
+        let n = async || catalog.n_paused_rules(&home).await.unwrap();
+        assert_eq!(n().await, 0);
+        let id = rule("a", &["e1"], at(1)).id;
+        let paused = catalog.pause_rule(&home, &id, &pause("X"), None);
+        paused.await.unwrap();
+        assert_eq!(n().await, 1);
+        assert_eq!(catalog.n_paused_rules(&project("other")).await.unwrap(), 0);
+        let off = RulePatch {
+            enabled: Some(false),
+            ..RulePatch::default()
+        };
+        catalog.patch_rule(&home, &id, &off, at(2)).await.unwrap();
+        assert_eq!(n().await, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn what_belongs_to_another_project_is_not_found() {
     on_each_database(|store| async move {
         let catalog = &store.catalog;

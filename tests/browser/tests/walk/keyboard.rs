@@ -388,34 +388,9 @@ async fn leads_by_keys(visitor: &Visitor) -> Result<()> {
     visitor.assert_quiet().await
 }
 
-async fn looks_by_keys(visitor: &Visitor) -> Result<()> {
+/// Times are those of the reader's zone, nine hours ahead here; a key and the preferences make them UTC.
+async fn shows_times_of_zones(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
-    visitor.log_in().await?;
-    // The rail, in this page and in the next one.
-    let is_folded = "document.documentElement.dataset.rail === 'letters'";
-    let keeps = |what| format!("document.getElementById('fold-rail').dataset.kept === '{what}'");
-    browser.press("[").await?;
-    browser.expect(is_folded).await?;
-    browser.wait_for(&keeps("letters")).await?;
-    visitor.open("/traces").await?;
-    browser.expect(is_folded).await?;
-    browser
-        .expect("document.querySelector('.rail').offsetWidth < 60")
-        .await?;
-    browser.press("[").await?;
-    browser.expect(&format!("!({is_folded})")).await?;
-    browser.wait_for(&keeps("names")).await?;
-    visitor.open("/traces").await?;
-    browser.expect(&format!("!({is_folded})")).await?;
-    // What is live, until it is asked for again.
-    let is_live = "document.getElementById('live').ariaPressed === 'true'";
-    browser.expect(is_live).await?;
-    browser.press("l").await?;
-    visitor.open("/sessions").await?;
-    browser.expect(&format!("!({is_live})")).await?;
-    browser.press("l").await?;
-    browser.expect(is_live).await?;
-    // Times: those of the reader's zone, nine hours ahead here.
     browser.set_zone("Asia/Tokyo").await?;
     visitor.open("/traces").await?;
     let both = "(() => { const at = document.querySelector('tbody time'); return [at.textContent, at.title]; })()";
@@ -448,7 +423,37 @@ async fn looks_by_keys(visitor: &Visitor) -> Result<()> {
     browser
         .expect("document.querySelector('tbody time').title === ''")
         .await?;
-    browser.set_zone("UTC").await?;
+    browser.set_zone("UTC").await
+}
+
+async fn looks_by_keys(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    // The rail, in this page and in the next one.
+    let is_folded = "document.documentElement.dataset.rail === 'letters'";
+    let keeps = |what| format!("document.getElementById('fold-rail').dataset.kept === '{what}'");
+    browser.press("[").await?;
+    browser.expect(is_folded).await?;
+    browser.wait_for(&keeps("letters")).await?;
+    visitor.open("/traces").await?;
+    browser.expect(is_folded).await?;
+    browser
+        .expect("document.querySelector('.rail').offsetWidth < 60")
+        .await?;
+    browser.press("[").await?;
+    browser.expect(&format!("!({is_folded})")).await?;
+    browser.wait_for(&keeps("names")).await?;
+    visitor.open("/traces").await?;
+    browser.expect(&format!("!({is_folded})")).await?;
+    // What is live, until it is asked for again.
+    let is_live = "document.getElementById('live').ariaPressed === 'true'";
+    browser.expect(is_live).await?;
+    browser.press("l").await?;
+    visitor.open("/sessions").await?;
+    browser.expect(&format!("!({is_live})")).await?;
+    browser.press("l").await?;
+    browser.expect(is_live).await?;
+    shows_times_of_zones(visitor).await?;
     // The pane of a trace, by a key, by the divider, and in the next page.
     visitor
         .open("/traces?q=name%3A%22support+ticket%22")
