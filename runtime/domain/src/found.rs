@@ -262,7 +262,9 @@ impl Sought {
         places.into_iter().flatten().collect()
     }
 
-    fn in_payload(&self, part: FoundIn, value: Option<&Payload>) -> Option<Place> {
+    /// Where the text occurs in a value, as it is written or as it is read.
+    #[must_use]
+    pub fn in_payload(&self, part: FoundIn, value: Option<&Payload>) -> Option<Place> {
         // As deep inside strings as it occurs, which is how it is read.
         let readings = value?.readings(usize::MAX);
         readings.filter_map(|whole| self.place(part, &whole)).last()

@@ -2,8 +2,8 @@
 
 mod by_id;
 mod changed;
-mod counts;
 mod costs;
+mod counts;
 mod facets;
 mod filters;
 mod find;

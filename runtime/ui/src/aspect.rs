@@ -15,9 +15,7 @@ use crate::content::Forms;
 use crate::facts::{Fact, fact, total_tokens};
 use crate::forms::Tried;
 use crate::shell::href;
-use perpend_words::{
-    TraceState, clock, cost, count, duration, kind_word, many, tokens_by_bucket,
-};
+use perpend_words::{TraceState, clock, cost, count, duration, kind_word, many, tokens_by_bucket};
 
 /// A way of looking at a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -358,14 +356,7 @@ impl Head {
         });
         let traces = format!("{base}/traces");
         let find = format!("{traces}/{}/find", segment(trace.id.as_str()));
-        let sought = looking.find.as_deref().map(|text| Search {
-            text: Text::from(text),
-            all: format!("{find}?q={}", encode(text)),
-            end: at(&Looking {
-                find: None,
-                ..looking.clone()
-            }),
-        });
+        let sought = search(looking, kept, &find);
         let within = looking.within.clone();
         let kept_list = within
             .iter()
@@ -419,6 +410,19 @@ impl Head {
             tried: input.tried,
         }
     }
+}
+
+/// The search in the trace; `find`: where all hits are.
+fn search(looking: &Looking, kept: &Kept, find: &str) -> Option<Search> {
+    let text = looking.find.as_deref()?;
+    Some(Search {
+        text: Text::from(text),
+        all: format!("{find}?q={}", encode(text)),
+        end: kept.address(&Looking {
+            find: None,
+            ..looking.clone()
+        }),
+    })
 }
 
 fn figures(trace: &Trace, input: &HeadInput) -> Vec<(Fact, Option<String>)> {

@@ -53,21 +53,24 @@ struct Row {
     name: Option<Text>,
     at: Option<String>,
     /// Each with its part, and how often the text occurs there again.
-    places: Vec<(&'static str, Around, String)>,
+    places: Vec<Told>,
+}
+
+/// A part that contains a text, what is around its first occurrence, and how often it occurs there again.
+pub(crate) type Told = (&'static str, Around, String);
+
+pub(crate) fn told(place: Place) -> Told {
+    let more = match place.n {
+        0 | 1 => String::new(),
+        n => format!("and {} more", count(n - 1)),
+    };
+    (place.part.as_str(), Around::from(place.excerpt), more)
 }
 
 impl Row {
     fn new(hit: Hit, trace: &str, text: &str) -> Self {
         let find = encode(text);
-        let places = hit.places.into_iter();
-        let shown = |place: Place| {
-            let more = match place.n {
-                0 | 1 => String::new(),
-                n => format!("and {} more", count(n - 1)),
-            };
-            (place.part.as_str(), Around::from(place.excerpt), more)
-        };
-        let places = places.map(shown).collect();
+        let places = hit.places.into_iter().map(told).collect();
         match hit.step {
             Some(step) => {
                 let id = encode(step.id.as_str());

@@ -128,6 +128,7 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
         focus: FocusView::default(),
         narrowed: Vec::new(),
         name: text(""),
+        kept: Vec::new(),
         notices: Vec::new(),
         lines: Vec::new(),
         ways: Ways::default(),

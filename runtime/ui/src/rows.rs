@@ -309,7 +309,8 @@ fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
 /// `24,000 tokens, $0.24`
 fn of_all(run: &Run) -> Option<String> {
     let tokens = run.tokens.filter(|n| 0 < *n).map(|n| many(n, "token"));
-    let cost = run.cost.filter(|cost| 0.0 < *cost).map(dollars);
+    let cost = cost_cell(run.cost);
+    let cost = (!cost.is_empty()).then_some(cost);
     let all: Vec<String> = tokens.into_iter().chain(cost).collect();
     (!all.is_empty()).then(|| all.join(", "))
 }

@@ -1,6 +1,7 @@
 //! One session: its turns in order, each as what was asked and what was answered.
 
 use askama::Template;
+use perpend_domain::found::{FoundIn, Sought};
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Level, Observation};
 use perpend_domain::payload::Payload;
@@ -10,7 +11,7 @@ use perpend_domain::trace::Trace;
 use crate::address::encode;
 use crate::asked::containing;
 use crate::content::{Addresses, Block, Spoken, repeated};
-use crate::find::Place;
+use crate::find::{Told, told};
 use crate::groups::GroupLine;
 use crate::line::TraceLine;
 use crate::preview::beginning;
@@ -67,7 +68,7 @@ pub struct SessionPage {
 pub struct FoundTurns {
     text: Text,
     /// Their numbers, and where the text stands in input or output; it may also stand in a step below.
-    turns: Vec<(u64, Option<Place>)>,
+    turns: Vec<(u64, Option<Told>)>,
     has_more: bool,
     /// Turns at the end of the session that were not searched.
     n_left: u64,
@@ -84,10 +85,12 @@ impl FoundTurns {
         turns: Vec<(u64, Trace)>,
         (has_more, n_left): (bool, u64),
     ) -> Self {
+        let sought = Sought::new(text);
         let place = |trace: &Trace| {
-            let parts = [("input", &trace.input), ("output", &trace.output)];
-            let mut parts = parts.into_iter();
-            parts.find_map(|(part, value)| Place::of(part, value.as_ref()?.as_str(), text))
+            let sought = sought.as_ref()?;
+            let input = sought.in_payload(FoundIn::Input, trace.input.as_ref());
+            let found = input.or_else(|| sought.in_payload(FoundIn::Output, trace.output.as_ref()));
+            found.map(told)
         };
         let turns = turns.iter();
         Self {

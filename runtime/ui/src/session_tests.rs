@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::lists_tests::hostile_group;
 use crate::pages_tests::{HOSTILE, checked, hostile_line, shell, trace};
-use crate::timeline::tests::observation;
+use crate::steps_tests::observation;
 use crate::*;
 
 const HOSTILE_ID: &str = "a<b>\"'&";
@@ -21,6 +21,7 @@ fn page(turns: Vec<Turn>) -> String {
         users: Vec::new(),
         scores: Vec::new(),
         verdicts: Vec::new(),
+        rules: RulesAsked::default(),
         turns,
         n_turns: 30,
         wanted: 1,

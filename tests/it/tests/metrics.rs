@@ -264,6 +264,12 @@ async fn sums_by_day_come_newest_first() {
     assert_eq!(answer["data"][0]["usage"].as_array().unwrap().len(), 2);
 }
 
+fn has_figure(part: &str, label: &str, value: &str) -> bool {
+    let mut figures = part.split("<dt>");
+    let value = format!("<b>{value}</b>");
+    figures.any(|figure| figure.contains(label) && figure.contains(&value))
+}
+
 /// The overview adds up what the metrics add up: each figure of its slower part is the answer to a question.
 #[tokio::test]
 async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
@@ -307,9 +313,7 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
     ] {
         let ms = asked[0][measure].as_f64().unwrap();
         let took = perpend_ui::duration((ms * 1e3) as i64);
-        let mut figures = part.split("<dt>").filter(|figure| figure.contains(label));
-        let took = format!("<b>{took}</b>");
-        assert!(figures.any(|figure| figure.contains(&took)), "{label}");
+        assert!(has_figure(&part, label, &took), "{label}: {took}: {part}");
     }
     shows("<dt><a href=");
     shows(&format!("<b>{}</b>", asked[0]["uniq_uniqueUserIds"]));

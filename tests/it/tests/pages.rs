@@ -313,8 +313,8 @@ async fn comments_of_scores_are_found_in_a_trace_at_what_they_are_about() {
         let answer = answer.await.unwrap();
         assert!(answer.status.is_success(), "{}", answer.text());
     }
-    let page = visitor.page(&format!("/traces/{}/find?q=refund", trace.id));
-    let page = page.await;
+    let page = format!("/traces/{}/find?q=refund", trace.id);
+    let page = visitor.page(&page).await;
     assert!(page.contains("1 step and the trace"), "{page}");
     let part = "<span class=\"muted\">comment</span>";
     assert_eq!(page.matches(part).count(), 2, "{page}");

@@ -123,8 +123,8 @@ async fn pages_that_show_the_same_in_any_time_lead_on_with_it() {
     let others = ["/preferences", "/api/reference", "/api/reference/scores"].map(str::to_owned);
     for path in own.iter().chain(&others) {
         let sign = if path.contains('?') { '&' } else { '?' };
-        let page = visitor.client.get(&format!("{path}{sign}env=staging"));
-        let links = rail(&page.await.unwrap().text());
+        let path = format!("{path}{sign}env=staging");
+        let links = rail(&visitor.client.get(&path).await.unwrap().text());
         for section in ["/traces", "/rules"] {
             let link = format!("{}{section}?env=staging", visitor.base);
             assert!(links.contains(&link), "{path}: {links:?}");

@@ -523,7 +523,8 @@ async fn a_paused_rule_is_counted_until_it_is_switched_off() {
         let n = async || catalog.n_paused_rules(&home).await.unwrap();
         assert_eq!(n().await, 0);
         let id = rule("a", &["e1"], at(1)).id;
-        let paused = catalog.pause_rule(&home, &id, &pause("X"), None);
+        let why = pause("X");
+        let paused = catalog.pause_rule(&home, &id, &why, None);
         paused.await.unwrap();
         assert_eq!(n().await, 1);
         assert_eq!(catalog.n_paused_rules(&project("other")).await.unwrap(), 0);

@@ -26,7 +26,8 @@ async fn found(
             limit,
             time,
         };
-        let found = store.telemetry.find_in_trace(project, &trace_id(1), &query);
+        let trace = trace_id(1);
+        let found = store.telemetry.find_in_trace(project, &trace, &query);
         let part = found.await.unwrap().unwrap();
         assert!(part.hits.len() <= limit);
         hits.extend(part.hits);
@@ -99,7 +100,8 @@ async fn the_parts_of_a_search_together_find_what_a_full_scan_finds() {
                 whole.observations.push(step);
             }
             store.telemetry.write_batch(&p, whole, at(1)).await.unwrap();
-            let all = store.telemetry.trace_observations(&p, &trace_id(1), true);
+            let trace = trace_id(1);
+            let all = store.telemetry.trace_observations(&p, &trace, true);
             let all = all.await.unwrap();
             assert_eq!(all.len(), masks.len());
             let with_parts = all.iter().filter_map(|stored| {

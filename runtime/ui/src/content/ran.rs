@@ -6,7 +6,6 @@ use std::collections::HashSet;
 use perpend_domain::payload::Payload;
 use serde_json::Value;
 
-use super::fields::parsed;
 use super::fold::{Fold, Window};
 use super::messages::Message;
 use super::parts::{Part, Role};
@@ -14,6 +13,7 @@ use super::source::Source;
 use super::spoken::LONG_PART;
 use super::{Addresses, inline};
 use crate::markup::Text;
+use perpend_shapes::parsed;
 
 /// A tool call that ran as a step.
 #[derive(Debug)]
