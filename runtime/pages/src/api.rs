@@ -41,7 +41,7 @@ pub(super) fn trace(viewer: &Viewer, id: &TraceId) -> Option<ApiRequest> {
 /// A page of the list of sessions. A time is that of any trace on the page, and of the first one in the API; there is no
 /// operation for users.
 pub(super) fn groups(viewer: &Viewer, query: &GroupQuery) -> Option<ApiRequest> {
-    if query.by == GroupedBy::User || query.started != (None, None) {
+    if query.by == GroupedBy::User || query.started != (None, None) || query.after.is_some() {
         return None;
     }
     let mut request = ApiRequest::new(&viewer.origin, "/api/public/sessions")

@@ -44,6 +44,7 @@ pub(super) struct OfSession {
 pub(super) struct Asked {
     turn: String,
     at: String,
+    end: String,
     find: String,
     rules: String,
 }
@@ -194,7 +195,13 @@ pub(super) async fn show(
     let turn = turn.unwrap_or(1).clamp(1, n_turns.max(1));
     // The last window is a full one.
     let last = n_turns.saturating_sub(u64::from(TURNS));
-    let skip = turn.saturating_sub(1).min(last);
+    // A page that is walked to from behind ends with the turn before.
+    let before = if asked.end.is_empty() {
+        1
+    } else {
+        u64::from(TURNS)
+    };
+    let skip = turn.saturating_sub(before).min(last);
     let turns = turns(&app, &viewer, &session, skip).await?;
     let found = found(&app, &viewer, &session, &asked.find).await?;
     let mut query = GroupQuery::new(GroupedBy::User, USERS);
@@ -209,9 +216,7 @@ pub(super) async fn show(
         Err(_) => perpend_ui::DetailInput::default(),
     };
     let address = href(&viewer.base(), GroupedBy::Session, &session);
-    let window = |is_there: bool, label, turn: u64| {
-        is_there.then(|| (label, format!("{address}?turn={turn}")))
-    };
+    let at = |turn: u64| format!("{address}?turn={turn}");
     let view = SessionPage {
         shell: viewer
             .shell(Section::Sessions)
@@ -233,12 +238,8 @@ pub(super) async fn show(
         fault: fault.or(rules.err()),
         found,
         ways: Ways {
-            before: window(
-                0 < skip,
-                "Earlier turns",
-                skip.saturating_sub(u64::from(TURNS)) + 1,
-            ),
-            behind: window(skip < last, "Later turns", skip + u64::from(TURNS) + 1),
+            before: (0 < skip).then(|| ("Earlier turns", format!("{}&end=1", at(skip)))),
+            behind: (skip < last).then(|| ("Later turns", at(skip + u64::from(TURNS) + 1))),
             ..Ways::default()
         },
     };

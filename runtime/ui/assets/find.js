@@ -54,10 +54,6 @@ function more() {
 }
 
 async function step(by) {
-  if (!strip) {
-    say("Nothing is searched for: f opens the field");
-    return;
-  }
   if (reading) await reading;
   let to = at + by;
   if (at < 0) to = by > 0 ? 0 : hits.length - 1;
@@ -103,11 +99,17 @@ form?.addEventListener("submit", (event) => {
   query.set("find", text);
   location.search = query.toString();
 });
+const shownStep = () => document.querySelector(".grid [aria-selected=true]")?.dataset.step;
+let shown = shownStep();
+// The pane is scrolled to the text when another step is selected, and stays where it is when the same one is put anew.
 new MutationObserver((changes) => {
-  const isNew = changes.some((change) => change.target === pane);
-  mark(isNew);
-  if (isNew) tell();
+  const isSwapped = changes.some((change) => change.target === pane);
+  const now = shownStep();
+  mark(isSwapped && now !== shown);
+  if (!isSwapped) return;
+  shown = now;
+  tell();
 }).observe(pane, { childList: true, subtree: true });
-if (document.documentElement.dataset.keys !== "off") document.addEventListener("keydown", onKey);
+if (strip && document.documentElement.dataset.keys !== "off") document.addEventListener("keydown", onKey);
 mark(true);
 if (strip) more();

@@ -126,7 +126,13 @@ async function follow() {
 }
 
 async function ask() {
-  const html = await askPart(slot, `${grid.dataset.from}/state`, false);
+  const answer = await fetch(`${grid.dataset.from}/state`, { headers: { accept: "text/html" } }).catch(() => null);
+  // The session has ended or the trace is gone: nothing is asked any more, and the next link shows why.
+  if (answer && (answer.redirected || (answer.status >= 400 && answer.status < 500 && answer.status !== 429))) {
+    delete grid.dataset.version;
+    return;
+  }
+  const html = answer?.ok ? await answer.text().catch(() => null) : null;
   const state = html ? pageOf(html).querySelector("[data-version]") : null;
   const isNew = state && state.dataset.version !== grid.dataset.version;
   pause = isNew && (await follow()) ? SOON : Math.min(LATER, 1.5 * pause);

@@ -367,7 +367,7 @@ function encode(id) {
 
 /** How the trace is looked at, apart from what is selected and folded: another way is another page. */
 function looking(query) {
-  return ["v", "min", "kinds", "t0", "t1", "find"].map((name) => query.get(name) ?? "").join("&");
+  return ["v", "min", "kinds", "t0", "t1", "find"].map((name) => query.getAll(name).join(",")).join("&");
 }
 
 const looksAt = looking(new URLSearchParams(location.search));

@@ -343,6 +343,9 @@ function nameZone(root, from, to) {
     // The text alone: what is around it may be a link that orders the list.
     const text = (head.querySelector("a, bdi") ?? head).firstChild;
     if (text instanceof Text && text.data.endsWith(`, ${from}`)) text.data = text.data.slice(0, -from.length) + to;
+    for (const named of [head, head.querySelector(".grip")]) {
+      if (named?.ariaLabel?.endsWith(`, ${from}`)) named.ariaLabel = named.ariaLabel.slice(0, -from.length) + to;
+    }
   }
   // Where rows are cards, each cell has its heading.
   for (const cell of root.querySelectorAll(`[data-label$=", ${from}"]`)) {

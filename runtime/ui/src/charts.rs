@@ -65,8 +65,6 @@ pub struct Chart {
     /// How long a bar is: `hour`.
     pub(crate) bucket: &'static str,
     pub(crate) most: String,
-    pub(crate) first: String,
-    pub(crate) last: String,
     pub(crate) bars: Vec<Drawn>,
     pub(crate) has_part: bool,
     /// How many steps have no cost although they should, in words.
@@ -89,6 +87,11 @@ pub(crate) struct Drawn {
 }
 
 impl Chart {
+    /// Its first and its last bar.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = &Drawn> {
+        self.bars.first().into_iter().chain(self.bars.last())
+    }
+
     /// Of bars in the order of time; `shown` writes a value with its unit.
     #[must_use]
     pub fn new(
@@ -102,7 +105,6 @@ impl Chart {
             true => (value / most * HEIGHT * 10.0).round() / 10.0,
             false => 0.0,
         };
-        let time = |bar: Option<&Bar>| bar.map_or_else(String::new, |bar| clock(bar.at));
         let drawn = bars.iter().enumerate().map(|(x, bar)| {
             let (all, part) = (height(bar.value), height(bar.part));
             Drawn {
@@ -124,8 +126,6 @@ impl Chart {
             part,
             bucket: granularity.as_str(),
             most: shown(most),
-            first: time(bars.first()),
-            last: time(bars.last()),
             bars: drawn.collect(),
             has_part: bars.iter().any(|bar| 0.0 < bar.part),
             unpriced: None,

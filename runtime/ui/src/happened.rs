@@ -150,9 +150,9 @@ fn text(value: &Value) -> Text {
         Some((end, _)) => {
             let n = count(whole.chars().count() as u64);
             let begins = whole.get(..end).unwrap_or_default();
-            Text::from(format!("{begins}… ({CHARACTERS} of {n} characters)"))
+            Text::lines(format!("{begins}… ({CHARACTERS} of {n} characters)"))
         }
-        None => Text::from(whole),
+        None => Text::lines(whole),
     }
 }
 

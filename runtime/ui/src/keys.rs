@@ -138,7 +138,11 @@ static KEYS: [Key; 40] = [
     leads(&["6"], "[data-aspect='6']", "Log"),
     heard(&["←", "→"], "[role=treegrid]", "Fold and unfold the row"),
     heard(&["e", "E"], "[role=treegrid]", "Next and previous error"),
-    heard(&["n", "N"], "#sought", "Next and previous step found"),
+    heard(
+        &["n", "N"],
+        "main:has([role=treegrid]) #sought",
+        "Next and previous step found",
+    ),
     leads(
         &["w"],
         "[data-hot=w]",
@@ -155,7 +159,7 @@ static KEYS: [Key; 40] = [
         "[data-compare]",
         "Compare with another trace",
     ),
-    leads(&["f"], "[data-find]", "Find in this trace"),
+    leads(&["f"], "[data-find]", "Find in this trace or session"),
     heard(
         &["Ctrl", "Enter"],
         "form",

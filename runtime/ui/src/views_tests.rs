@@ -412,7 +412,9 @@ fn a_column_that_no_row_fills_takes_no_room() {
     for (tokens, cost, classes) in [
         (None, None, " no-tok no-cost"),
         (Some(0), Some(0.5), " no-tok"),
-        (Some(1), Some(0.0), " no-cost"),
+        // A cost of nothing is a cost, and one that is not known is said too.
+        (Some(0), Some(0.0), " no-tok"),
+        (Some(1), None, ""),
         (Some(1), Some(0.5), ""),
     ] {
         assert_eq!(empty_columns(&bare(tokens, cost), "", ""), classes);

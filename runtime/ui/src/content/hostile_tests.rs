@@ -378,7 +378,7 @@ proptest! {
         leaves(&value, &mut all);
         for leaf in all.into_iter().filter(|leaf| !STRUCTURE.contains(leaf)) {
             let has = |leaf: &str| {
-                let shown = squeezed(&crate::Text::from(leaf).to_string());
+                let shown = squeezed(&crate::Text::lines(leaf).to_string());
                 let json = Value::from(leaf).to_string();
                 let escaped = squeezed(&crate::Text::from(json).to_string());
                 text.contains(&shown) || text.contains(&escaped)
