@@ -236,20 +236,30 @@ impl Sought {
     pub fn places(&self, step: &Observation) -> Vec<Place> {
         let content = &step.content;
         let status = step.status_message.as_deref();
-        let events = content.metadata.get(EVENTS).map(Value::to_string);
-        let places = [
+        let own = [
             self.place(FoundIn::Id, step.id.as_str()),
             self.place(FoundIn::Name, &step.name),
             status.and_then(|status| self.place(FoundIn::Status, status)),
             self.in_payload(FoundIn::Input, content.input.as_ref()),
             self.in_payload(FoundIn::Output, content.output.as_ref()),
             self.in_metadata(&content.metadata),
-            events.and_then(|events| self.place(FoundIn::Events, &events)),
+            self.in_events(&content.metadata),
         ];
-        places.into_iter().flatten().collect()
+        let mut places: Vec<Place> = own.into_iter().flatten().collect();
+        // What a span says about its trace stands with what it says about itself.
+        let of_trace = step
+            .trace
+            .iter()
+            .flat_map(|facts| self.places_of_trace(facts));
+        for place in of_trace {
+            if places.iter().all(|own| own.part != place.part) {
+                places.push(place);
+            }
+        }
+        places
     }
 
-    /// The parts of what the record of a trace says that contain the text.
+    /// The parts of what is said about a trace that contain the text.
     #[must_use]
     pub fn places_of_trace(&self, facts: &TraceFacts) -> Vec<Place> {
         let name = facts.name.as_deref();
@@ -258,6 +268,7 @@ impl Sought {
             self.in_payload(FoundIn::Input, facts.input.as_ref()),
             self.in_payload(FoundIn::Output, facts.output.as_ref()),
             self.in_metadata(&facts.metadata),
+            self.in_events(&facts.metadata),
         ];
         places.into_iter().flatten().collect()
     }
@@ -275,7 +286,12 @@ impl Sought {
             return None;
         }
         let json = serde_json::to_string(&WithoutEvents(metadata)).unwrap_or_default();
-        self.place(FoundIn::Metadata, &json)
+        self.in_payload(FoundIn::Metadata, Some(&Payload::Json(json)))
+    }
+
+    fn in_events(&self, metadata: &Map<String, Value>) -> Option<Place> {
+        let events = metadata.get(EVENTS)?.to_string();
+        self.in_payload(FoundIn::Events, Some(&Payload::Json(events)))
     }
 }
 

@@ -21,13 +21,15 @@ const MAX_TAG_PARTS: usize = 1_000;
 pub(crate) fn name<'s>(source: &Source<'s>, kind: Kind) -> Cow<'s, str> {
     let attributes = source.attributes;
     let is_tool = kind == Kind::Tool;
+    let is_blank = |name: &str| name.trim().is_empty();
+    let said = |name: &&'s str| !is_blank(name);
     let tool = |keys: &[&str]| attributes.first_text(keys).filter(|_| is_tool);
     let found = tool(&["gen_ai.tool.name"])
-        .or_else(|| attributes.text("genkit:name"))
-        .or_else(|| tool(&["ai.toolCall.name", "tool.name"]))
-        .or_else(|| attributes.text("logfire.msg"));
-    let is_blank = |name: &str| name.trim().is_empty();
-    if let Some(name) = found.filter(|name| !is_blank(name)) {
+        .filter(said)
+        .or_else(|| attributes.text("genkit:name").filter(said))
+        .or_else(|| tool(&["ai.toolCall.name", "tool.name"]).filter(said))
+        .or_else(|| attributes.text("logfire.msg").filter(said));
+    if let Some(name) = found {
         return Cow::Borrowed(name);
     }
     if let Some(operation) = attributes.text("ai.operationId") {

@@ -66,13 +66,13 @@ pub(super) fn user(viewer: &Viewer, id: &str, limit: u32) -> ApiRequest {
         .noted("It gives the latest traces of the user.")
 }
 
-/// A page of the list of scores; none of those with a fingerprint, by which no operation finds them.
+/// A page of the list of scores; none where no operation finds the same: by a fingerprint, and without some environments.
 pub(super) fn scores(
     viewer: &Viewer,
     query: &ScoreQuery,
     (limit, is_later): (u32, bool),
 ) -> Option<ApiRequest> {
-    if query.fingerprint.is_some() {
+    if query.fingerprint.is_some() || !query.other_than_environments.is_empty() {
         return None;
     }
     let several = |name, values: &[String]| {

@@ -68,7 +68,10 @@ pub(super) async fn show(
         return page(StatusCode::OK, &view);
     }
     let Some(range) = overview_range::of(&viewer, app.web.clock.now()) else {
-        let fault = "to: the end of a range comes after its start, so there is nothing to show.";
+        let fault = match overview_range::is_beyond(&viewer, app.web.clock.now()) {
+            true => "from: the overview shows no time that begins more than a year ahead.",
+            false => "to: the end of a range comes after its start, so there is nothing to show.",
+        };
         view.notices.push(Text::from(fault));
         return page(StatusCode::OK, &view);
     };

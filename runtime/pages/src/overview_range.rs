@@ -23,6 +23,12 @@ pub(super) fn of(viewer: &Viewer, now: Timestamp) -> Option<(Timestamp, Timestam
     (from < to).then_some((from, to))
 }
 
+/// The whole time that is asked for is further ahead than the page shows.
+pub(super) fn is_beyond(viewer: &Viewer, now: Timestamp) -> bool {
+    let (from, to) = asked(viewer, now);
+    from < to && now.plus_millis(MOST_AHEAD) <= from
+}
+
 /// More is asked for than the page is about.
 pub(super) fn is_cut(viewer: &Viewer, now: Timestamp) -> bool {
     of(viewer, now).is_some_and(|shown| shown != asked(viewer, now))

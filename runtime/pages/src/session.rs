@@ -160,12 +160,11 @@ async fn found(
     let turns = traces
         .into_iter()
         .filter_map(|trace| Some((*numbers.get(&trace.id)?, trace)));
-    Ok(Some(FoundTurns::new(
-        (viewer.base().as_str(), session),
-        &text,
-        turns.collect(),
-        (tested.places.last.is_some(), tested.n_left),
-    )))
+    let turns: Vec<(u64, Trace)> = turns.collect();
+    let (base, session) = (viewer.base(), session.to_owned());
+    let rest = (tested.places.last.is_some(), tested.n_left);
+    let make = move || FoundTurns::new((&base, &session), &text, turns, rest);
+    laid_out(make).await.map(Some)
 }
 
 /// How many rules stand before those that are asked why there is no score.

@@ -127,7 +127,16 @@ pub(super) async fn viewer(
         return Ok(None);
     };
     let waits = match act.scope.holds(Permission::EvaluatorRead) {
-        true => waits::of(app, &act.project).await?,
+        // A page does not fail for a number at its side.
+        true => waits::of(app, &act.project)
+            .await
+            .unwrap_or_else(|problem| {
+                tracing::warn!(
+                    problem = problem.message(),
+                    "nothing is counted on the rail"
+                );
+                Waits::default()
+            }),
         false => Waits::default(),
     };
     let (acted, now) = (app.acted(), app.web.clock.now());
@@ -174,7 +183,11 @@ pub(super) async fn around_nothing(app: &App, headers: &HeaderMap, address: &Uri
     };
     match found {
         Ok(Some(viewer)) => viewer.shell(Section::Elsewhere),
-        Ok(None) | Err(_) => sent::shell(headers),
+        Ok(None) => sent::shell(headers),
+        Err(problem) => {
+            tracing::warn!(problem = problem.message(), "an error page has no sections");
+            sent::shell(headers)
+        }
     }
 }
 

@@ -50,7 +50,9 @@ pub(super) async fn thread(
     let window = all
         .get(first..all.len().min(at + CALLS))
         .unwrap_or_default();
-    let mut n_left = MAX_BYTES;
+    let before = window.get(..at - first).unwrap_or_default();
+    // What is only compared with takes nothing away from what is shown.
+    let mut left = [MAX_BYTES / 4, MAX_BYTES];
     let calls = steps(app, viewer, (outline, &id), window, |row, mut step| {
         let content = [&step.content.input, &step.content.output];
         let lengths = content
@@ -58,10 +60,11 @@ pub(super) async fn thread(
             .flatten()
             .map(|value| value.as_str().len());
         let n_bytes = lengths.sum();
-        let is_large = n_left < n_bytes;
+        let n_left = &mut left[usize::from(!before.contains(&row))];
+        let is_large = *n_left < n_bytes;
         match is_large {
             true => step.content = Content::default(),
-            false => n_left -= n_bytes,
+            false => *n_left -= n_bytes,
         }
         let (depth, within) = agents_around(outline, row);
         let call = Call {
@@ -74,7 +77,6 @@ pub(super) async fn thread(
         (row, call)
     });
     let calls = calls.await?;
-    let before = window.get(..at - first).unwrap_or_default();
     let n_before = calls.iter().filter(|(row, _)| before.contains(row)).count();
     let input = ThreadInput {
         shell: viewer

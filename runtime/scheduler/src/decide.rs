@@ -107,10 +107,16 @@ impl Refusal {
     }
 }
 
-/// A share in percent, to four digits: however small, it is not zero.
+/// A share in percent, to four digits or as many as tell it from none and from all.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    let digits = (3.0 - percent.abs().log10().floor()).clamp(0.0, 17.0);
+    let to_all = 100.0 - percent;
+    let of = |part: f64| 3.0 - part.abs().log10().floor();
+    let digits = match 0.0 < to_all && to_all < 0.1 {
+        true => of(to_all),
+        false => of(percent),
+    };
+    let digits = digits.clamp(0.0, 17.0);
     let text = format!("{percent:.*}", digits as usize);
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -366,6 +372,7 @@ mod tests {
             (0.001_25, "0.125"),
             (1e-7, "0.00001"),
             (0.999_9, "99.99"),
+            (0.999_96, "99.996"),
         ] {
             assert_eq!(percent(share), said);
         }

@@ -1,6 +1,8 @@
 //! One shape out of the many in which libraries record messages: objects with `role` and `content` or `parts`. A member
 //! that has no place in it keeps its name, so that nothing is left out.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::members::{is_empty, merge, parsed, rename, text};
@@ -214,6 +216,8 @@ fn turns(mut members: Map<String, Value>) -> Vec<Value> {
         return vec![Value::Object(members)];
     };
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    // What parts say beside their texts. Merged one by one, names that all of them have would grow with each.
+    let mut rest: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for part in parts {
         let Value::Object(mut part) = part else {
             continue;
@@ -247,13 +251,22 @@ fn turns(mut members: Map<String, Value>) -> Vec<Value> {
         } else {
             part.remove("content");
             said.iter_mut().for_each(of_kind);
-            merge(&mut members, part);
+            for (name, value) in part {
+                rest.entry(name).or_default().push(value);
+            }
         }
         match turns.last_mut().filter(|(last, _)| *last == role) {
             Some((_, parts)) => parts.extend(said),
             None => turns.push((role, said)),
         }
     }
+    let said = rest
+        .into_iter()
+        .map(|(name, mut values)| match values.len() {
+            1 => (name, values.remove(0)),
+            _ => (name, Value::Array(values)),
+        });
+    merge(&mut members, said.collect());
     let turns = turns.into_iter();
     let mut turns: Vec<Value> = turns
         .map(|(role, parts)| json!({ "role": role, "parts": parts }))

@@ -83,7 +83,7 @@ fn join(into: &mut Value, from: Value, key: &str, others: &mut Map<String, Value
             }
         }
         (Value::String(into), Value::String(from)) if SPOKEN.contains(&key) => into.push_str(&from),
-        (own, from) if own.is_null() => *own = from,
+        (own, from) if is_empty(own) => *own = from,
         (own, from) if *own == from => {}
         (_, from) => {
             let list = others

@@ -147,7 +147,11 @@ impl Telemetry {
         bounds: Bounds,
     ) -> Result<TestedTraces, Error> {
         let found = self.find_traces(project, query, from, bounds).await?;
-        let places = self.places_of(project, query, &found).await?;
+        let mut places = self.places_of(project, query, &found).await?;
+        // A search backwards that stopped before it found anything leads forward to where it began.
+        if let (true, Some(TracesFrom::Before(cursor))) = (found.numbers.is_empty(), from) {
+            places.last = Some(cursor.clone());
+        }
         self.filled(query, found, places).await
     }
 

@@ -17,11 +17,12 @@ pub(super) struct File {
 }
 
 /// Tables of observations, traces, scores and what is derived from them.
-const TELEMETRY_TABLES: [&str; 12] = [
+const TELEMETRY_TABLES: [&str; 13] = [
     "observations",
     "payloads",
     "span_logs",
     "traces",
+    "trace_counts",
     "trace_marks",
     "tenants",
     "touched",
