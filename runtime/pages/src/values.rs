@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::ids::{ObservationId, TraceId};
-use perpend_ui::{Asked, Form, Section, Text, ValueInput, ValuePage, ValueView};
+use perpend_ui::{Asked, Form, Picked, Section, Text, ValueInput, ValuePage, ValueView};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -83,7 +83,7 @@ async fn view(app: &App, viewer: &Viewer, which: Which) -> Result<ValueView, Pro
     let asked = Asked {
         form: parameter("as", &which.form, Form::named, Form::NAMES)?,
         from: number("from", &which.from)?.unwrap_or_default(),
-        n: number("n", &which.n)?,
+        n: parameter("n", &which.n, Picked::parse, Picked::FORM)?,
         depth: number("depth", &which.depth)?,
         ..Asked::default()
     };

@@ -1,6 +1,8 @@
 //! `GET P/traces/{trace}?v=thread` and `?v=log`: a trace as a conversation, and as a log.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::iter::successors;
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -23,6 +25,14 @@ use crate::viewer::Viewer;
 /// Generations before a window that are read to know what was said before it, and steps among which they are looked for.
 const BEFORE: usize = 4;
 const AMONG: usize = 24;
+/// Generations farther back that messages are compared with: among how many they are looked for, how many are read, and
+/// bytes of their contents. Which of them a call repeats is not known before they are read, so the newest of each agent
+/// come first: it repeats what those before it said.
+const LOOKED_AT: usize = 2_000;
+const COMPARED: usize = 400;
+const COMPARED_BYTES: usize = 4 << 20;
+/// Steps around a generation that tell its agent from others.
+const LEVELS: usize = 32;
 /// Steps whose contents are read together.
 const AT_ONCE: usize = 8;
 /// Contents that a thread takes apart; the calls behind them are led to.
@@ -54,12 +64,7 @@ pub(super) async fn thread(
     // What is only compared with takes nothing away from what is shown.
     let mut left = [MAX_BYTES / 4, MAX_BYTES];
     let calls = steps(app, viewer, (outline, &id), window, |row, mut step| {
-        let content = [&step.content.input, &step.content.output];
-        let lengths = content
-            .into_iter()
-            .flatten()
-            .map(|value| value.as_str().len());
-        let n_bytes = lengths.sum();
+        let n_bytes = n_bytes(&step.content);
         let n_left = &mut left[usize::from(!before.contains(&row))];
         let is_large = *n_left < n_bytes;
         match is_large {
@@ -77,11 +82,16 @@ pub(super) async fn thread(
         (row, call)
     });
     let calls = calls.await?;
+    let earlier = all.get(..first).unwrap_or_default().iter().copied();
+    let earlier: Vec<usize> = earlier.filter(|row| is_generation(*row)).collect();
+    let history = history(app, viewer, (outline, &id), &earlier).await?;
     let n_before = calls.iter().filter(|(row, _)| before.contains(row)).count();
     let input = ThreadInput {
         shell: viewer
             .shell(Section::Traces)
             .with_api(api::trace(viewer, &id)),
+        n_unread: earlier.len().saturating_sub(history.len()),
+        history,
         calls: calls.into_iter().map(|(_, call)| call).collect(),
         n_before,
         at,
@@ -96,6 +106,60 @@ pub(super) async fn thread(
     };
     let view = laid_out(move || ThreadPage::new(input)).await?;
     page(StatusCode::OK, &view)
+}
+
+/// Generations that stand before a window and say what was said before it, as many as are read, by their start.
+async fn history(
+    app: &App,
+    viewer: &Viewer,
+    (outline, id): (&Outline, &TraceId),
+    earlier: &[usize],
+) -> Result<Vec<Observation>, Problem> {
+    let mut read: Vec<(usize, Observation)> = Vec::new();
+    let mut n_read = 0;
+    for some in newest_of_each(outline, earlier).chunks(AT_ONCE) {
+        if COMPARED_BYTES <= n_read {
+            break;
+        }
+        let found = steps(app, viewer, (outline, id), some, |row, step| (row, step)).await?;
+        let lengths = found.iter().map(|(_, step)| n_bytes(&step.content));
+        n_read += lengths.sum::<usize>();
+        read.extend(found);
+    }
+    read.sort_by_key(|(row, _)| (outline.rows()[*row].start, *row));
+    Ok(read.into_iter().map(|(_, step)| step).collect())
+}
+
+/// The newest generation of each agent, then the second newest, and so on.
+fn newest_of_each(outline: &Outline, earlier: &[usize]) -> Vec<usize> {
+    let mut n_of: HashMap<u64, usize> = HashMap::new();
+    let newest = earlier.iter().rev().take(LOOKED_AT);
+    let numbered = newest.map(|row| {
+        let number = n_of.entry(agent(outline, *row)).or_default();
+        *number += 1;
+        (*number, *row)
+    });
+    let mut numbered: Vec<(usize, usize)> = numbered.collect();
+    numbered.sort_by_key(|(number, _)| *number);
+    numbered.truncate(COMPARED);
+    numbered.into_iter().map(|(_, row)| row).collect()
+}
+
+/// Equal for the generations of one agent: their names and those of the steps around them are the same. Instrumentations
+/// that start an agent anew for each of its calls give it another id, and the same name.
+fn agent(outline: &Outline, row: usize) -> u64 {
+    let rows = outline.rows();
+    let above = successors(Some(row), |row| rows[*row].parent.map(|row| row as usize));
+    let mut hasher = DefaultHasher::new();
+    above
+        .take(LEVELS)
+        .for_each(|row| outline.name(&rows[row]).hash(&mut hasher));
+    hasher.finish()
+}
+
+fn n_bytes(content: &Content) -> usize {
+    let values = [&content.input, &content.output].into_iter().flatten();
+    values.map(|value| value.as_str().len()).sum()
 }
 
 /// All steps by their start.

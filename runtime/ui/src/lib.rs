@@ -90,7 +90,7 @@ pub use compare::{
     Scored,
 };
 pub use content::{
-    Addresses, Asked, Block, Form, Forms, InlineMedium, MAX_PATH, inline_type, node,
+    Addresses, Asked, Block, Form, Forms, InlineMedium, MAX_PATH, Picked, inline_type, node,
 };
 pub use datasets::DatasetPage;
 pub use diff::{Diff, DiffChoice};

@@ -10,7 +10,7 @@ use perpend_domain::trace::Trace;
 
 use crate::address::encode;
 use crate::asked::containing;
-use crate::content::{Addresses, Block, Spoken, repeated};
+use crate::content::{Addresses, Block, Repeated, Spoken, repeated};
 use crate::find::{Told, told};
 use crate::groups::GroupLine;
 use crate::line::TraceLine;
@@ -232,11 +232,11 @@ impl ToolCall {
     }
 }
 
-/// Messages at the beginning of an input that an earlier turn had or gave.
+/// Messages of an input that earlier turns had or gave.
 #[derive(Clone, Debug)]
 struct Same {
     n: usize,
-    /// The number of that turn.
+    /// The number of the turn that has most of them.
     turn: u64,
     /// Where that turn is.
     href: String,
@@ -288,23 +288,26 @@ impl Turn {
         let n_before = usize::from(before.is_some());
         let traces = before.into_iter();
         let traces = traces.chain(turns.iter().map(|turn| &turn.trace));
-        let spoken: Vec<Spoken> = traces.map(spoken).collect();
-        let same = repeated(&spoken).into_iter().skip(n_before);
+        let spoken =
+            traces.map(|trace| Spoken::compared(trace.input.as_ref(), trace.output.as_ref()));
+        let spoken: Vec<Spoken> = spoken.collect();
+        let same = repeated(spoken.iter()).into_iter().skip(n_before);
         let turns = turns.into_iter().zip(same).zip(first..);
         let turns = turns.map(|((turn, same), number)| {
             let TurnInput { line, trace, tools } = turn;
             let at = |part: &str| Addresses::new(base, &line.id, None, part);
-            let (n_same, input) = (same.map_or(0, |(n, _)| n), at("input"));
-            let same = same.map(|(n, place)| {
-                let turn = (first + place as u64).saturating_sub(n_before as u64);
+            let input = at("input");
+            let left_out = same.as_ref().map(|same| same.which.clone());
+            let same = same.map(|Repeated { which, call }| {
+                let turn = (first + call as u64).saturating_sub(n_before as u64);
                 Same {
-                    n,
+                    n: which.n(),
                     turn,
                     href: match turn < first {
                         true => format!("?turn={turn}"),
                         false => format!("#turn-{turn}"),
                     },
-                    those: input.page(&format!("&as=conversation&n={n}")),
+                    those: input.page(&format!("&as=conversation&n={which}")),
                 }
             });
             let n_steps = u64::from(line.n_observations);
@@ -315,20 +318,11 @@ impl Turn {
                 same,
                 tools: Tools::of(tools, trace.root.as_ref(), &line.href(base)),
                 too_many_steps,
-                input: Block::behind(trace.input.as_ref(), &input, n_same),
+                input: Block::without(trace.input.as_ref(), &input, left_out.unwrap_or_default()),
                 output: Block::of(trace.output.as_ref(), &at("output")),
                 trace: line,
             }
         });
         turns.collect()
     }
-}
-
-/// What a turn says, to be compared with others; nothing of it is shown.
-fn spoken(trace: &Trace) -> Spoken {
-    let nowhere = Addresses::default();
-    Spoken::new(
-        (trace.input.as_ref(), &nowhere),
-        (trace.output.as_ref(), &nowhere),
-    )
 }

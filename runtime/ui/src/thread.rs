@@ -6,7 +6,7 @@ use perpend_domain::trace::Trace;
 
 use crate::address::{encode, segment};
 use crate::aspect::{Head, HeadInput, Kept, Looking};
-use crate::content::{Addresses, Block, Spoken, StepLink, Told, told};
+use crate::content::{Addresses, Block, Repeated, Spoken, StepLink, Told, told};
 use crate::facts::total_tokens;
 use crate::rows::{cost_cell, nonzero};
 use crate::ways::Ways;
@@ -54,6 +54,10 @@ pub struct ThreadInput {
     pub shell: Shell,
     /// The trace, without content.
     pub trace: Trace,
+    /// Generations before all these calls whose messages are not shown again.
+    pub history: Vec<Observation>,
+    /// Earlier generations that are not among them.
+    pub n_unread: usize,
     /// The calls of the window, after some that only say what was said before it.
     pub calls: Vec<Call>,
     /// How many of them stand before the window.
@@ -80,6 +84,8 @@ pub struct ThreadPage {
     head: Head,
     entries: Vec<Entry>,
     shown: String,
+    /// What was not compared with these calls.
+    unread: Option<String>,
     hidden: Option<String>,
     ways: Ways,
 }
@@ -115,7 +121,10 @@ impl ThreadPage {
         let spoken = calls.map(|call| spoken(call, base, address(&call.step)));
         let spoken: Vec<Spoken> = spoken.collect();
         let is_large: Vec<bool> = spoken.iter().map(|spoken| spoken.is_large).collect();
-        let told = told(spoken, input.n_before);
+        let history: Vec<Spoken> = input.history.iter().map(compared).collect();
+        let told = told(&history, spoken, input.n_before);
+        let steps = input.calls.iter().map(|call| &call.step);
+        let steps: Vec<&Observation> = input.history.iter().chain(steps).collect();
         let window = input.calls.iter().zip(is_large).skip(input.n_before);
         let n_window = told.len();
         let mut before: Option<&Within> = None;
@@ -131,14 +140,11 @@ impl ThreadPage {
                 (kind_word(within.kind), name, of_id(&within.id))
             });
             before = within;
-            let same = same.and_then(|(n, other)| {
-                let other = &input.calls.get(other)?.step;
-                let step = &call.step;
-                let id = Some(step.id.as_str());
-                let at = Addresses::new(base, step.trace_id.as_str(), id, "input");
-                let those = at.page(&format!("&as=conversation&n={n}"));
-                let n = format!("same {}", many(n as u64, "message"));
-                Some((n, Text::from(other.name.as_str()), [those, address(other)]))
+            let same = same.and_then(|same| {
+                let other = *steps.get(same.call)?;
+                let name = Text::from(other.name.as_str());
+                let (n, those) = same_messages(&same, &call.step, base);
+                Some((n, name, [those, address(other)]))
             });
             Entry {
                 heading,
@@ -172,9 +178,30 @@ impl ThreadPage {
                 ..Ways::default()
             },
             entries,
+            unread: unread(input.n_unread),
             shell: input.shell,
         }
     }
+}
+
+fn unread(n: usize) -> Option<String> {
+    let n_unread = many(n as u64, "earlier generation");
+    let said = format!("Messages of {n_unread} were not compared and may be repeated here.");
+    (0 < n).then_some(said)
+}
+
+fn compared(step: &Observation) -> Spoken {
+    let content = &step.content;
+    Spoken::compared(content.input.as_ref(), content.output.as_ref())
+}
+
+/// How many messages of a step were shown before, and where they are.
+fn same_messages(same: &Repeated, step: &Observation, base: &str) -> (String, String) {
+    let id = Some(step.id.as_str());
+    let at = Addresses::new(base, step.trace_id.as_str(), id, "input");
+    let n = many(same.which.n() as u64, "message");
+    let those = at.page(&format!("&as=conversation&n={}", same.which));
+    (format!("same {n}"), those)
 }
 
 fn spoken(call: &Call, base: &str, href: String) -> Spoken {

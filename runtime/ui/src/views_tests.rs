@@ -35,7 +35,18 @@ fn generation(id: &str, start_ms: i64, said: &[&str], answer: &str) -> Observati
 }
 
 fn thread(calls: Vec<Call>, n_before: usize, n_calls: usize) -> ThreadPage {
+    thread_after(Vec::new(), calls, (n_before, n_calls))
+}
+
+/// The thread of these calls, after generations that are only compared with them.
+fn thread_after(
+    history: Vec<Observation>,
+    calls: Vec<Call>,
+    (n_before, n_calls): (usize, usize),
+) -> ThreadPage {
     ThreadPage::new(ThreadInput {
+        n_unread: 7 * history.len(),
+        history,
         shell: shell(),
         trace: trace(HOSTILE),
         at: n_before,
@@ -83,6 +94,30 @@ fn a_thread_tells_each_message_once_and_says_which_call_told_the_others() {
     assert!(html.contains("Calls 1–3 of 30") && html.contains("&v=thread&at=3\""));
     assert!(html.contains("class=\"turn in1\""));
     checked(&thread(Vec::new(), 0, 0));
+}
+
+#[test]
+fn a_thread_does_not_tell_again_what_was_said_long_before_the_window() {
+    let history = vec![generation("far", 0, &["rules", "task"], HOSTILE)];
+    let calls = vec![
+        call(generation("near", 10, &["other"], "done")),
+        call(generation("back", 20, &["now", "rules", "more"], "end")),
+    ];
+    let html = checked(&thread_after(history, calls, (1, 30)));
+    assert!(!html.contains(">rules</pre>"), "{html}");
+    for new in [">now</pre>", ">more</pre>"] {
+        assert_eq!(html.matches(new).count(), 1, "{new}: {html}");
+    }
+    assert!(
+        html.contains("same 1 message as <bdi>step far</bdi></summary>")
+            && html.contains("observation=back&part=input&as=conversation&n=2-2\"")
+            && html.contains("?observation=far"),
+        "{html}"
+    );
+    assert!(
+        html.contains("Messages of 7 earlier generations were not compared"),
+        "{html}"
+    );
 }
 
 /// A tool call that ran as a step.

@@ -238,3 +238,88 @@ async fn the_thread_has_tool_calls_and_other_agents_of_a_trace_that_was_instrume
     assert!(inside.contains("<bdi>booker</bdi>") && inside.matches("turn in1").count() == 2);
     app.stop().await.unwrap();
 }
+
+/// The numbers of messages that a thread leaves out, one for each line.
+fn left_out(thread: &str) -> Vec<usize> {
+    let lines = thread.split("<summary>same ").skip(1);
+    let number = |line: &str| line.split(' ').next()?.parse().ok();
+    lines.map(|line| number(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn the_windows_of_a_thread_show_each_message_once_however_far_back_it_was_said() {
+    const SUBS: u64 = 22;
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let said = |role: &str, text: &str| json!({ "role": role, "content": text });
+    let call = |id: u64, name: &str, asked: &[Value], answer: &str| {
+        let asked = Value::from(asked.to_vec()).to_string();
+        let attributes = [
+            ("perpend.observation.type", "generation"),
+            ("perpend.observation.input", asked.as_str()),
+            ("perpend.observation.output", answer),
+        ];
+        span((1, id, Some(1)), name, id, &attributes)
+    };
+    let mut history = vec![said("system", "the rules"), said("user", "the task")];
+    let mut spans = vec![
+        span((1, 1, None), "team", 1, &[]),
+        call(2, "supervise", &history, "the plan"),
+    ];
+    history.push(said("assistant", "the plan"));
+    let mut all: Vec<String> = ["the rules", "the task", "the plan", "work well", "go on"]
+        .map(ToOwned::to_owned)
+        .into();
+    all.push("the end".to_owned());
+    for n in 1..=SUBS {
+        let (job, done) = (format!("job {n}"), format!("done {n}"));
+        let asked = [said("system", "work well"), said("user", &job)];
+        spans.push(call(n + 2, "work", &asked, &done));
+        history.push(said("assistant", &done));
+        all.extend([job, done]);
+    }
+    history.push(said("user", "go on"));
+    spans.push(call(SUBS + 3, "supervise", &history, "the end"));
+    send(&app, spans).await;
+    let path = format!("/traces/{}?v=thread", trace_id(1));
+    let windows = [
+        visitor.page(&path).await,
+        visitor.page(&format!("{path}&at=20")).await,
+    ];
+    assert!(windows[1].contains("Calls 21–24 of 24"), "{}", windows[1]);
+    for text in &all {
+        let place = format!(">{text}</pre>");
+        let n: usize = windows
+            .iter()
+            .map(|page| page.matches(&place).count())
+            .sum();
+        assert_eq!(n, 1, "{text}");
+    }
+    // All messages of all inputs and outputs are shown or counted.
+    let n_shown = windows
+        .each_ref()
+        .map(|page| page.matches("<article class=\"message").count());
+    let n_left_out = windows
+        .each_ref()
+        .map(|page| left_out(page).iter().sum::<usize>());
+    let n: usize = n_shown.into_iter().chain(n_left_out).sum();
+    let n_subs = usize::try_from(SUBS).unwrap();
+    assert_eq!(n, 2 + 1 + 3 * n_subs + history.len() + 1);
+    let same = format!(
+        "same {} messages as <bdi>supervise</bdi>",
+        history.len() - 1
+    );
+    assert!(windows[1].contains(&same), "{}", windows[1]);
+    assert!(!windows[1].contains("were not compared"));
+    let those = format!(
+        "/value?trace={}&observation={}&part=input&as=conversation&n=",
+        trace_id(1),
+        Trace::span_id(SUBS + 3)
+    );
+    let opened = visitor.page(&format!("{those}25")).await;
+    assert_eq!(opened.matches("<article class=\"message").count(), 25);
+    let opened = visitor.page(&format!("{those}2-2,26-26")).await;
+    assert_eq!(opened.matches("<article class=\"message").count(), 2);
+    assert!(opened.contains(">the task</pre>") && opened.contains(">go on</pre>"));
+    app.stop().await.unwrap();
+}

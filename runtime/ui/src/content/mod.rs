@@ -7,8 +7,8 @@
 //! - `locate`: where in a value the messages are; `messages`, `parts`, `kinds`: their shapes; `pairs`:
 //!   results of tools beside their calls; `tools`: what was offered.
 //! - `inline`: media inside a value; `media`: how they are shown.
-//! - `spoken`: what is new in each of several conversations that continue each other; `ran`: steps that ran tools, at the
-//!   calls that asked for them.
+//! - `spoken`: what is new in each of several conversations that continue each other; `repeats`: which of their messages
+//!   are not; `ran`: steps that ran tools, at the calls that asked for them.
 //! - `json`, `node`: nodes of a value, found in its text; `tree`: a window of them; `found`: where a text stands in it.
 //! - `fields`: what of an object was shown, and what is left; `fold`: long values; `form`: the forms of a value.
 
@@ -29,6 +29,7 @@ mod node;
 mod pairs;
 mod parts;
 mod ran;
+mod repeats;
 #[cfg(test)]
 mod shapes_tests;
 mod source;
@@ -59,6 +60,8 @@ pub(crate) use self::tree::Twig;
 use crate::ways::Ways;
 
 pub(crate) use self::ran::StepLink;
+pub use self::repeats::Picked;
+pub(crate) use self::repeats::Repeated;
 pub(crate) use self::spoken::{Spoken, Told, repeated, told};
 
 pub use self::form::{Form, Forms};
@@ -114,14 +117,14 @@ impl Block {
     /// A recorded value among others, in its usual form and with little of it.
     #[must_use]
     pub fn of(payload: Option<&Payload>, at: &Addresses) -> Self {
-        Self::behind(payload, at, 0)
+        Self::without(payload, at, Picked::default())
     }
 
-    /// The same without the first `n_repeated` messages of a conversation.
-    pub(crate) fn behind(payload: Option<&Payload>, at: &Addresses, n_repeated: usize) -> Self {
+    /// The same without these messages of a conversation.
+    pub(crate) fn without(payload: Option<&Payload>, at: &Addresses, left_out: Picked) -> Self {
         let few = Asked {
             is_brief: true,
-            n_repeated,
+            left_out,
             ..Asked::default()
         };
         Shown::of(payload, &few, at).block
@@ -141,16 +144,16 @@ pub struct Asked {
     pub form: Option<Form>,
     /// Where it begins: a byte of a text, a node of a tree, a message of a conversation.
     pub from: usize,
-    /// Messages of a conversation; as many as fit when absent.
-    pub n: Option<usize>,
+    /// Messages of a conversation; all of them when absent.
+    pub n: Option<Picked>,
     /// Levels of a tree that are open.
     pub depth: Option<usize>,
     /// Shown at once however long it is.
     pub is_unfolded: bool,
     /// Among many others.
     pub is_brief: bool,
-    /// Messages at the beginning of a conversation that stand elsewhere on the page and are left out.
-    pub n_repeated: usize,
+    /// Messages of a conversation that stand elsewhere on the page.
+    pub left_out: Picked,
 }
 
 impl Asked {
@@ -384,12 +387,17 @@ impl Chat {
             (false, false) => SHOWN_BYTES,
         };
         let source = &source.texts(n);
-        let messages = located.items.iter().map(|item| match item {
+        let is_asked = |place| {
+            let is_picked = asked.n.as_ref().is_none_or(|n| n.contains(place));
+            is_picked && !asked.left_out.contains(place)
+        };
+        let items = located.items.iter().enumerate();
+        let items = items.filter(|(place, _)| is_asked(*place));
+        let messages = items.map(|(_, item)| match item {
             Item::Message(message) => Message::of(source, message),
             Item::Said(role, said) => Message::said(source, role, said),
         });
-        let messages = messages.take(asked.n.unwrap_or(usize::MAX));
-        let mut read: Vec<Message> = messages.skip(asked.n_repeated).collect();
+        let mut read: Vec<Message> = messages.collect();
         pairs::pair(&mut read);
         if is_long {
             let rest = source.page("&as=tree");
@@ -415,7 +423,7 @@ impl Chat {
             tools,
             further: source.further(further),
             ..match is_long || 0 < asked.from {
-                true => Self::window(read, asked.from, source),
+                true => Self::window(read, asked, source),
                 false => Self::folded(read),
             }
         })
@@ -423,9 +431,11 @@ impl Chat {
 
     /// The messages of a long conversation from this one on, as many as are shown of a value. From the first one on they
     /// are those at the start and at the end; the ones in between are asked for.
-    fn window(mut all: Vec<Message>, from: usize, source: &Source<'_>) -> Self {
-        let n_all = all.len();
-        let way = |from: usize| source.page(&format!("&as=conversation&from={from}"));
+    fn window(mut all: Vec<Message>, asked: &Asked, source: &Source<'_>) -> Self {
+        let (n_all, from) = (all.len(), asked.from);
+        let picked = asked.n.as_ref().map(|n| format!("&n={n}"));
+        let start = format!("&as=conversation{}", picked.unwrap_or_default());
+        let way = |from: usize| source.page(&format!("{start}&from={from}"));
         if 0 < from {
             let from = from.min(n_all.saturating_sub(1));
             let n = n_fitting(all.iter().skip(from));
@@ -433,7 +443,7 @@ impl Chat {
             return Self {
                 first: shown,
                 ways: Ways {
-                    before: Some(("Start of the conversation", source.page("&as=conversation"))),
+                    before: Some(("Start of the conversation", source.page(&start))),
                     behind: (from + n < n_all).then(|| ("Further messages", way(from + n))),
                     ..Ways::default()
                 },

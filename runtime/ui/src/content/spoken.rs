@@ -11,6 +11,7 @@ use super::locate::{self, Item};
 use super::messages::Message;
 use super::parts::Part;
 use super::ran::{self, EarlierCall, StepLink, ToolStep};
+use super::repeats::{self, Keys, Repeated};
 use super::source::Source;
 use super::{Addresses, Block, Chat, inline, pairs};
 use crate::markup::Text;
@@ -29,7 +30,7 @@ pub(crate) struct Spoken {
     asked: Vec<Message>,
     answered: Vec<Message>,
     /// The messages of both, comparable; none for one of which not all is read.
-    keys: Vec<Option<u64>>,
+    keys: Keys,
     /// The tool call that it is, where it asks no model.
     ran: Option<ToolStep>,
     /// One of the two is too large to be taken apart.
@@ -39,8 +40,8 @@ pub(crate) struct Spoken {
 /// What is new in a call.
 #[derive(Debug)]
 pub(crate) struct Told {
-    /// How many of its messages an earlier call had, and the place of that call.
-    pub(crate) same: Option<(usize, usize)>,
+    /// Its messages that were shown before.
+    pub(crate) same: Option<Repeated>,
     pub(crate) new: Block,
     pub(crate) answer: Block,
     /// It is a tool call that stands in the messages of another call.
@@ -79,10 +80,11 @@ impl Spoken {
         if is_too_large(asked.0) || is_too_large(answered.0) {
             return Self::unread(true);
         }
-        let mut all = messages(asked, "input");
+        let mut all = messages(asked, "input", LONG_PART);
         let n_asked = all.len();
-        all.extend(messages(answered, "assistant"));
-        let keys = all.iter().map(key).collect();
+        all.extend(messages(answered, "assistant", LONG_PART));
+        let (of_input, of_answer) = all.split_at(n_asked);
+        let keys = [of_input, of_answer].map(keys);
         // From the end: what was said first is what calls before this one had, and not shown again.
         let mut n_left = CALL_BYTES;
         for (number, message) in all.iter_mut().enumerate().rev() {
@@ -104,11 +106,17 @@ impl Spoken {
         }
     }
 
-    /// How many messages at its beginning are those that the other one had or gave.
-    fn n_same(&self, other: &Self) -> usize {
-        let asked = self.keys.iter().take(self.asked.len());
-        let pairs = asked.zip(&other.keys);
-        pairs.take_while(|(a, b)| a.is_some() && a == b).count()
+    /// Of a call that others are compared with, and of which nothing is shown.
+    pub(crate) fn compared(asked: Option<&Payload>, answered: Option<&Payload>) -> Self {
+        if is_too_large(asked) || is_too_large(answered) {
+            return Self::unread(true);
+        }
+        let nowhere = Addresses::default();
+        let of = |value, role| keys(&messages((value, &nowhere), role, 0));
+        Self {
+            keys: [of(asked, "input"), of(answered, "assistant")],
+            ..Self::default()
+        }
     }
 }
 
@@ -116,15 +124,19 @@ fn is_too_large(value: Option<&Payload>) -> bool {
     value.is_some_and(|value| MAX_BYTES < value.as_str().len())
 }
 
-/// The messages of a value; a value that is no conversation is one message of this role.
-fn messages((payload, at): (Option<&Payload>, &Addresses), role: &str) -> Vec<Message> {
+/// The messages of a value with so many bytes of each text; a value that is no conversation is one message of this role.
+fn messages(
+    (payload, at): (Option<&Payload>, &Addresses),
+    role: &str,
+    n_bytes: usize,
+) -> Vec<Message> {
     let Some(payload) = payload else {
         return Vec::new();
     };
     let mut value = inline::read(payload);
     let source = Source::new(inline::take(&mut value), at).window(Window {
         from: 0,
-        n: LONG_PART,
+        n: n_bytes,
     });
     unify(&mut value);
     let Some(located) = locate::locate(&value) else {
@@ -137,8 +149,12 @@ fn messages((payload, at): (Option<&Payload>, &Addresses), role: &str) -> Vec<Me
     read.collect()
 }
 
-/// Equal for messages that read the same. Ids and counts that an answer has and its repetition has not are no part of it,
-/// unless the message says nothing else.
+fn keys(messages: &[Message]) -> Vec<Option<u64>> {
+    messages.iter().map(key).collect()
+}
+
+/// Equal for messages that read the same. Ids, counts and reasoning that an answer has and its repetition may not have are
+/// no part of it, unless the message says nothing else.
 fn key(message: &Message) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     hasher.write(message.role_class.as_bytes());
@@ -148,7 +164,9 @@ fn key(message: &Message) -> Option<u64> {
     hasher.write_u8(0xff);
     hasher.write(message.name.as_ref().map_or("", Text::raw).as_bytes());
     hasher.write_u8(0xff);
-    for part in &message.parts {
+    let is_said = message.parts.iter().any(|part| !part.is_aside);
+    let parts = message.parts.iter();
+    for part in parts.filter(|part| !(is_said && part.is_aside)) {
         part.read_by(&mut hasher)?;
     }
     if message.parts.is_empty() {
@@ -157,39 +175,15 @@ fn key(message: &Message) -> Option<u64> {
     Some(hasher.finish())
 }
 
-/// For each of some calls in order, how many messages at its beginning an earlier call had or gave, and the place of that
-/// call.
-fn shared(calls: &[Spoken]) -> Vec<Option<(usize, usize)>> {
-    let shared = (0..calls.len()).map(|at| {
-        let before = (0..at)
-            .rev()
-            .map(|other| (calls[at].n_same(&calls[other]), other));
-        // The latest of those that share most.
-        let best = before.fold(
-            (0, 0),
-            |best, next| if best.0 < next.0 { next } else { best },
-        );
-        (0 < best.0).then_some(best)
-    });
-    shared.collect()
+/// For each of some calls in order, what of its input was shown before it.
+pub(crate) fn repeated<'s>(calls: impl Iterator<Item = &'s Spoken>) -> Vec<Option<Repeated>> {
+    repeats::repeated(calls.map(|call| &call.keys))
 }
 
-/// The same for the turns of a session. The last message of an input is never one of them: it is what this turn is about,
-/// even where an earlier turn asked the same.
-pub(crate) fn repeated(turns: &[Spoken]) -> Vec<Option<(usize, usize)>> {
-    let shared = shared(turns).into_iter().zip(turns);
-    let repeated = shared.map(|(same, turn)| {
-        let (n, other) = same?;
-        let n = n.min(turn.asked.len().saturating_sub(1));
-        (0 < n).then_some((n, other))
-    });
-    repeated.collect()
-}
-
-/// What is new in each of some calls in order. The first `n_before` of them only say what was said before the others;
-/// they have no part in the answer. Results of tools stand at their calls, in whichever call those were made.
-pub(crate) fn told(mut calls: Vec<Spoken>, n_before: usize) -> Vec<Told> {
-    let same = shared(&calls);
+/// What is new in each of some calls in order. Those of `history` and the first `n_before` others only say what was said
+/// before; they have no part in the answer. Results of tools stand at their calls, in whichever call those were made.
+pub(crate) fn told(history: &[Spoken], mut calls: Vec<Spoken>, n_before: usize) -> Vec<Told> {
+    let mut same = repeated(history.iter().chain(&calls)).split_off(history.len());
     let steps = calls.iter_mut().enumerate();
     let steps: Vec<(usize, ToolStep)> = steps
         .filter_map(|(at, call)| Some((at, call.ran.take()?)))
@@ -210,9 +204,14 @@ pub(crate) fn told(mut calls: Vec<Spoken>, n_before: usize) -> Vec<Told> {
     let earlier: Vec<EarlierCall> = earlier.collect();
     let mut all = Vec::new();
     for (at, call) in calls.into_iter().enumerate().skip(n_before) {
-        let n_same = same[at].map_or(0, |(n, _)| n);
-        let asked = call.asked.into_iter().skip(n_same);
-        all.extend(asked.map(|message| Message {
+        let is_new = |place| {
+            same[at]
+                .as_ref()
+                .is_none_or(|same| !same.which.contains(place))
+        };
+        let asked = call.asked.into_iter().enumerate();
+        let asked = asked.filter(|(place, _)| is_new(*place));
+        all.extend(asked.map(|(_, message)| Message {
             place: 2 * at,
             ..message
         }));
@@ -241,7 +240,7 @@ pub(crate) fn told(mut calls: Vec<Spoken>, n_before: usize) -> Vec<Told> {
     let places = n_before..same.len();
     places
         .map(|at| Told {
-            same: same[at],
+            same: same[at].take(),
             new: block(2 * at),
             answer: block(2 * at + 1),
             is_joined: joined.contains(&at),
@@ -261,6 +260,12 @@ mod tests {
     fn call(asked: Value, answered: Value) -> Spoken {
         let (asked, answered) = (Payload::from_value(asked), Payload::from_value(answered));
         Spoken::new((Some(&asked), &at()), (Some(&answered), &at()))
+    }
+
+    /// How many messages of a call were shown before, and the place of the call that has most of them.
+    fn same(told: &Told) -> Option<(usize, usize)> {
+        let same = told.same.as_ref()?;
+        Some((same.which.n(), same.call))
     }
 
     fn said(block: &Block) -> Vec<String> {
@@ -297,8 +302,8 @@ mod tests {
             json!({ "messages": [system, question, asks, result] }),
             json!({ "role": "assistant", "content": "Take an umbrella." }),
         );
-        let [first, second] = <[Told; 2]>::try_from(told(vec![first, second], 0)).unwrap();
-        assert_eq!(first.same, None);
+        let [first, second] = <[Told; 2]>::try_from(told(&[], vec![first, second], 0)).unwrap();
+        assert_eq!(same(&first), None);
         assert_eq!(
             said(&first.new),
             ["system: Be kind.", "user: What is the weather?"]
@@ -308,7 +313,7 @@ mod tests {
             "{:?}",
             said(&first.answer)
         );
-        assert_eq!(second.same, Some((3, 0)));
+        assert_eq!(same(&second), Some((3, 0)));
         assert_eq!(said(&second.new), Vec::<String>::new());
         assert_eq!(said(&second.answer), ["assistant: Take an umbrella."]);
     }
@@ -323,8 +328,8 @@ mod tests {
             call(json!([message("a"), answer(), message("b")]), answer()),
             call(json!([message("other")]), answer()),
         ];
-        let told = told(calls, 1);
-        let same: Vec<_> = told.iter().map(|call| call.same).collect();
+        let told = told(&[], calls, 1);
+        let same: Vec<_> = told.iter().map(same).collect();
         assert_eq!(same, [None, Some((2, 0)), None]);
         assert_eq!(said(&told[1].new), ["user: b"]);
     }
@@ -353,12 +358,15 @@ mod tests {
                 json!({ "role": "system", "content": "yes" }),
             ),
         ] {
-            let calls = vec![
-                call(json!([one.clone()]), json!("ok")),
-                call(json!([other.clone()]), json!("ok")),
-            ];
+            // The last message is never compared.
+            let asked = |first: &Value| json!([first, said(json!("last"))]);
+            let pair = |first: &Value, second: &Value| {
+                let calls = [first, second].map(|first| call(asked(first), json!("ok")));
+                same(&told(&[], calls.into(), 0)[1])
+            };
+            assert_eq!(pair(&one, &one), Some((1, 0)), "{:.80}", one.to_string());
             assert_eq!(
-                told(calls, 0)[1].same,
+                pair(&one, &other),
                 None,
                 "{:.80} {:.80}",
                 one.to_string(),
@@ -378,12 +386,76 @@ mod tests {
             call(json!("And then?"), json!("ok")),
             call(json!("And then?"), json!("ok")),
         ];
-        assert_eq!(repeated(&turns), [None, None, Some((2, 1)), None, None]);
+        let same = repeated(turns.iter()).into_iter();
+        let same: Vec<_> = same
+            .map(|same| same.map(|same| (same.which.n(), same.call)))
+            .collect();
+        assert_eq!(same, [None, None, Some((2, 1)), None, None]);
+    }
+
+    #[test]
+    fn an_answer_is_the_same_without_its_reasoning_and_with_other_ids() {
+        let question = json!({ "role": "user", "content": "Why?" });
+        let answers = [
+            json!({ "role": "assistant", "content": "So.", "reasoning_content": "Well", "id": "m1" }),
+            json!({ "role": "assistant", "content": [
+                { "type": "thinking", "thinking": "Well", "signature": "x" },
+                { "type": "text", "text": "So." },
+            ] }),
+        ];
+        let last = json!({ "role": "user", "content": "And then?" });
+        let repeated = json!({ "role": "assistant", "content": "So." });
+        for answer in answers {
+            let calls = vec![
+                call(json!([question]), answer.clone()),
+                call(json!([question, repeated, last]), json!("ok")),
+                // One that sends the reasoning along is the same too.
+                call(json!([question, answer, last]), json!("ok")),
+            ];
+            let told = told(&[], calls, 0);
+            let all: Vec<_> = told.iter().map(same).collect();
+            assert_eq!(all, [None, Some((2, 0)), Some((2, 1))], "{answer}");
+            assert_eq!(said(&told[1].new), ["user: And then?"]);
+        }
+    }
+
+    #[test]
+    fn messages_that_differ_only_in_reasoning_where_they_say_nothing_else_are_shown() {
+        let thought = |text: &str| json!({ "role": "assistant", "reasoning_content": text });
+        let last = json!({ "role": "user", "content": "Go on." });
+        let calls = vec![
+            call(json!([thought("One"), last]), json!("ok")),
+            call(json!([thought("Two"), last]), json!("ok")),
+            call(json!([thought("One"), thought("Two"), last]), json!("ok")),
+        ];
+        let all: Vec<_> = told(&[], calls, 0).iter().map(same).collect();
+        assert_eq!(all, [None, None, Some((2, 1))]);
+    }
+
+    #[test]
+    fn what_calls_before_the_window_said_is_not_new() {
+        let rules = json!({ "role": "system", "content": "Plan." });
+        let task = json!({ "role": "user", "content": "Build it." });
+        let plan = json!({ "role": "assistant", "content": "First this." });
+        let next = json!({ "role": "user", "content": "Done." });
+        let history = Payload::from_value(json!([rules, task]));
+        let history = [Spoken::compared(
+            Some(&history),
+            Some(&Payload::from_value(plan.clone())),
+        )];
+        let calls = vec![
+            call(json!("other"), json!("ok")),
+            call(json!([rules, task, plan, next]), json!("ok")),
+        ];
+        let told = told(&history, calls, 1);
+        assert_eq!(told.len(), 1);
+        assert_eq!(same(&told[0]), Some((3, 0)));
+        assert_eq!(said(&told[0].new), ["user: Done."]);
     }
 
     #[test]
     fn what_is_no_conversation_is_one_message() {
-        let told = told(vec![call(json!("a question"), json!("an answer"))], 0);
+        let told = told(&[], vec![call(json!("a question"), json!("an answer"))], 0);
         assert_eq!(said(&told[0].new), ["input: a question"]);
         assert_eq!(said(&told[0].answer), ["assistant: an answer"]);
     }
