@@ -99,6 +99,28 @@ fn a_turn_shows_what_is_new_in_it_and_where_the_rest_was_said() {
 }
 
 #[test]
+fn a_turn_whose_prompt_changes_leaves_out_what_stands_between() {
+    let rules = |at: &str| json!({ "role": "system", "content": at });
+    let turns = vec![
+        turn(json!([rules("12:01"), said("one")]), "yes"),
+        turn(
+            json!([rules("12:02"), said("one"), answered("yes"), said("two")]),
+            "no",
+        ),
+    ];
+    let html = page(Turn::all(1, None, inputs(turns), "/project/p"));
+    for text in ["12:01", "12:02", "one", "two"] {
+        let place = format!(">{text}</pre>");
+        assert_eq!(html.matches(&place).count(), 1, "{text}: {html}");
+    }
+    assert!(
+        html.contains("same 2 messages as turn 1")
+            && html.contains("part=input&as=conversation&n=2-3\""),
+        "{html}"
+    );
+}
+
+#[test]
 fn a_window_knows_what_was_said_in_the_turn_before_it() {
     let before = turn(json!([said("one")]), "yes");
     let turns = vec![turn(

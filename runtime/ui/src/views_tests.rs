@@ -120,6 +120,85 @@ fn a_thread_does_not_tell_again_what_was_said_long_before_the_window() {
     );
 }
 
+fn said(role: &str, text: &str) -> serde_json::Value {
+    json!({ "role": role, "content": text })
+}
+
+/// A generation that was asked these messages and gave this one.
+fn asked(id: &str, messages: &[serde_json::Value], answer: serde_json::Value) -> Call {
+    let mut step = generation(id, 0, &[], "");
+    step.content.input = Some(Payload::from_value(messages.to_vec().into()));
+    step.content.output = Some(Payload::from_value(answer));
+    call(step)
+}
+
+#[test]
+fn a_thread_tells_each_message_once_where_prompts_change_and_reasoning_is_not_sent_back() {
+    let mut history = Vec::new();
+    let mut calls = Vec::new();
+    for n in 1..=6 {
+        history.push(said("user", &format!("Q{n}")));
+        let now = said("system", &format!("Now it is 12:00:0{n}"));
+        let messages = [vec![now], history.clone()].concat();
+        let answer = said("assistant", &format!("ANS{n}"));
+        let mut given = answer.clone();
+        given["reasoning_content"] = json!(format!("thought {n}"));
+        calls.push(asked(&format!("call-{n}"), &messages, given));
+        history.push(answer);
+    }
+    let html = checked(&thread(calls, 0, 6));
+    for n in 1..=6 {
+        for text in ["Q", "ANS", "Now it is 12:00:0", "thought "] {
+            let place = format!(">{text}{n}</pre>");
+            assert_eq!(html.matches(&place).count(), 1, "{place}: {html}");
+        }
+    }
+    assert_eq!(html.matches("<summary>same ").count(), 5, "{html}");
+    assert!(
+        html.contains("<summary>same 10 messages as <bdi>step call-5</bdi></summary>")
+            && html.contains("&n=2-11\""),
+        "{html}"
+    );
+}
+
+#[test]
+fn a_thread_tells_a_window_that_slides_over_the_history_once() {
+    let [one, two, three] = ["Q1", "Q2", "Q3"].map(|text| said("user", text));
+    let [first, second] = ["A1", "A2"].map(|text| said("assistant", text));
+    let rules = said("system", "rules");
+    let calls = vec![
+        asked(
+            "a",
+            &[rules.clone(), one, first, two.clone()],
+            second.clone(),
+        ),
+        asked("b", &[rules, two, second, three], json!("A3")),
+    ];
+    let html = checked(&thread(calls, 0, 2));
+    for text in ["rules", "Q1", "A1", "Q2", "A2", "Q3", "A3"] {
+        let place = format!(">{text}</pre>");
+        assert_eq!(html.matches(&place).count(), 1, "{text}: {html}");
+    }
+    assert!(
+        html.contains("same 3 messages as <bdi>step a</bdi>"),
+        "{html}"
+    );
+}
+
+#[test]
+fn a_thread_tells_what_agents_are_asked_and_answer_even_where_it_is_the_same() {
+    let of = |id: &str| {
+        let messages = [said("system", id), said("user", "Are you there?")];
+        asked(id, &messages, said("assistant", "OK"))
+    };
+    let html = checked(&thread(vec![of("one"), of("other")], 0, 2));
+    for text in ["Are you there?", "OK"] {
+        let place = format!(">{text}</pre>");
+        assert_eq!(html.matches(&place).count(), 2, "{text}: {html}");
+    }
+    assert!(!html.contains("<summary>same "), "{html}");
+}
+
 /// A tool call that ran as a step.
 fn tool(id: &str, start_ms: i64, name: &str, said: [&str; 2]) -> Call {
     let mut step = observation(id, None, start_ms, 5);
