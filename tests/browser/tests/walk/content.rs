@@ -240,9 +240,8 @@ async fn begins_large_values(visitor: &Visitor) -> Result<()> {
     visitor.assert_quiet().await
 }
 
-async fn opens_the_same(visitor: &Visitor) -> Result<()> {
-    let Visitor { server, browser } = visitor;
-    let trace = data::trace_id(11_000);
+/// Three calls that send their history along, the last one behind another prompt, and a tool call.
+fn talk(trace: &str) -> Result<Vec<Value>> {
     let asked = json!([{ "role": "system", "content": "Be kind." }, { "role": "user", "content": "Hello?" }]);
     let answer = json!({ "role": "assistant", "content": "Hello.", "tool_calls": [
         { "id": "c1", "type": "function", "function": { "name": "clock", "arguments": "{}" } },
@@ -253,32 +252,47 @@ async fn opens_the_same(visitor: &Visitor) -> Result<()> {
         json!({ "role": "tool", "tool_call_id": "c1", "content": "It is noon." }),
         json!({ "role": "user", "content": "And now?" }),
     ]);
-    let again = Value::from(again);
+    let mut later = again.clone();
+    if let Some(prompt) = later.first_mut() {
+        *prompt = json!({ "role": "system", "content": "Be brief." });
+    }
+    later.extend([
+        json!({ "role": "assistant", "content": "Now." }),
+        json!({ "role": "user", "content": "And then?" }),
+    ]);
+    let (again, later) = (Value::from(again), Value::from(later));
     let kind = ("perpend.observation.type", "generation");
-    let mut spans = vec![data::span(&trace, 1, None, "talk", &[])];
+    let mut spans = vec![data::span(trace, 1, None, "talk", &[])];
     let [arguments, result] = data::said("{}", "It is noon.");
     let kind_of_tool = ("perpend.observation.type", "tool");
     let ran = [kind_of_tool, arguments, result];
-    spans.push(data::span(&trace, 3, Some(1), "clock", &ran));
+    spans.push(data::span(trace, 3, Some(1), "clock", &ran));
     for (n, input, output) in [
         (2, &asked, answer.to_string()),
         (4, &again, "Now.".to_owned()),
+        (5, &later, "Later.".to_owned()),
     ] {
         let input = input.to_string();
         let [asked, answered] = data::said(&input, &output);
         spans.push(data::span(
-            &trace,
+            trace,
             n,
             Some(1),
             "answer",
             &[kind, asked, answered],
         ));
     }
-    server.send(&spans).await?;
+    Ok(spans)
+}
+
+async fn opens_the_same(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let trace = data::trace_id(11_000);
+    server.send(&talk(&trace)?).await?;
     visitor.log_in().await?;
     visitor.open(&format!("/traces/{trace}?v=thread")).await?;
     browser
-        .expect("document.querySelectorAll('.thread .message').length === 5")
+        .expect("document.querySelectorAll('.thread .message').length === 8")
         .await?;
     browser.click(".thread .same summary").await?;
     browser
@@ -293,6 +307,21 @@ async fn opens_the_same(visitor: &Visitor) -> Result<()> {
             "document.querySelector('.thread .call .labelled').textContent.includes('It is noon.')",
         )
         .await?;
+    let last = ".thread > .turn:last-child .same";
+    let same = browser.text(&format!("{last} summary")).await?;
+    ensure!(same.contains("same 5 messages"), "{same}");
+    browser.click(&format!("{last} summary")).await?;
+    // The result of the tool stands at its call.
+    browser
+        .wait_for(&format!(
+            "document.querySelectorAll('{last} .message').length === 4"
+        ))
+        .await?;
+    let opened = browser.text(last).await?;
+    ensure!(
+        opened.contains("Hello?") && !opened.contains("Be kind."),
+        "{opened}"
+    );
     browser.click(".thread .call h6 > a").await?;
     browser
         .wait_for(
