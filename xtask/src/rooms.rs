@@ -41,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-query", &["perpend-domain"]),
     ("perpend-diff", &["perpend-domain"]),
     ("perpend-words", &["perpend-domain"]),
+    ("perpend-markup", &[]),
     ("perpend-outline", &["perpend-domain"]),
     ("perpend-shapes", &["perpend-domain"]),
     (
@@ -48,6 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "perpend-diff",
             "perpend-domain",
+            "perpend-markup",
             "perpend-outline",
             "perpend-query",
             "perpend-shapes",
@@ -265,7 +267,7 @@ const RESERVED: &[(&str, &[&str])] = &[
             "perpend-server",
         ],
     ),
-    ("askama", &["perpend-ui"]),
+    ("askama", &["perpend-markup", "perpend-ui"]),
     ("jsonschema", &["perpend-schema", "perpend-plugin-json"]),
 ];
 
@@ -278,6 +280,7 @@ const PURE_ROOMS: &[&str] = &[
     "perpend-domain",
     "perpend-stats",
     "perpend-diff",
+    "perpend-markup",
     "perpend-outline",
     "perpend-query",
     "perpend-shapes",
@@ -301,6 +304,7 @@ const PURE_FOLDERS: &[&str] = &[
     "runtime/template/src",
     "runtime/domain/src",
     "runtime/stats/src",
+    "runtime/markup/src",
     "runtime/query/src",
     "runtime/shapes/src",
     "plugin-sdk/choices/src",

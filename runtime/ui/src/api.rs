@@ -5,8 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::address::encode;
-use crate::markup::{Html, is_hidden};
+use perpend_markup::{Html, encode, is_hidden};
 
 /// A read of the API.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! What is asked of the list of traces, as its address says it.
 
 use perpend_domain::filter::{Condition, SetOp, TRACES, Test, TextOp, find};
+use perpend_markup::encode;
 use perpend_query::print_condition;
 
-use crate::address::encode;
 use crate::columns::Columns;
 use crate::focus::Focus;
 use crate::sort::Sort;

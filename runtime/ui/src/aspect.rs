@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use perpend_domain::observation::{Level, ObservationKind};
 use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::trace::Trace;
+use perpend_markup::{encode, segment};
 use perpend_outline::{Folds, Mark};
 
 use crate::Text;
-use crate::address::{encode, segment};
 use crate::asked::{only, tagged};
 use crate::chips::Chip;
 use crate::content::Forms;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use perpend_domain::score::{Score, ScoreSource, ScoreValue, Subject};
+use perpend_markup::{encode, with_query};
 
 use crate::Text;
-use crate::address::{encode, with_query};
 use crate::line::TraceLine;
 use crate::scores::{Tone, anchor, shown, together};
 use perpend_words::count;

@@ -2,9 +2,9 @@
 
 use askama::Template;
 use perpend_domain::found::{FindCursor, FoundPart, Hit, Place};
+use perpend_markup::{encode, segment};
 use perpend_words::{clock, count, kind_word, many};
 
-use crate::address::{encode, segment};
 use crate::around::Around;
 use crate::{Shell, Text};
 

@@ -4,9 +4,9 @@ use std::fmt;
 
 use perpend_domain::filter::{Column, Condition, Order, Test, find};
 use perpend_domain::time::Timestamp;
+use perpend_markup::with_query;
 
 use crate::Text;
-use crate::address::with_query;
 
 /// A point in time, as addresses have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

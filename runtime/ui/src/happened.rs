@@ -3,10 +3,10 @@
 use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
+use perpend_markup::{encode, segment};
 use serde_json::{Map, Value};
 
 use crate::Text;
-use crate::address::{encode, segment};
 use crate::content::{Addresses, InlineMedium};
 use perpend_words::{count, duration, many};
 

@@ -4,8 +4,8 @@
 //! a clock or knows HTTP.
 //!
 //! Invariants:
-//! - **Trace text is inert.** Text from outside is a [`Text`] or goes through `markup`; both escape it
-//!   and make control characters visible. `markup` is the only module that builds HTML by hand.
+//! - **Trace text is inert.** Text from outside is a [`Text`] or becomes [`Html`]; both escape it and make control
+//!   characters visible. Nothing else builds HTML by hand.
 //! - **No inline script or style.** The policy in [`assets::CONTENT_SECURITY_POLICY`] would refuse it;
 //!   time bars are SVG attributes, indentation is a class.
 //! - **Pages work without script.** The script swaps rows and the detail pane in place; every link leads to a
@@ -13,7 +13,6 @@
 //! - **Bounded.** A page holds at most [`WINDOW`] rows of a trace, however many there are, and no HTML of the rest is
 //!   made. Trees are walked without recursion.
 
-mod address;
 mod api;
 mod around;
 mod asked;
@@ -39,7 +38,6 @@ mod line;
 #[cfg(test)]
 mod lists_tests;
 mod log;
-mod markup;
 mod menu;
 mod news;
 mod overview;
@@ -78,7 +76,6 @@ mod ways;
 
 pub use askama::{Error, Template};
 
-pub use address::{encode, of_segment, segment, with_query};
 pub use api::ApiRequest;
 pub use asked::{END, ListPage, MAX_LIST, ROWS, TracesQuery};
 pub use aspect::{Aspect, HeadInput, Kept, Looking, Neighbours};
@@ -103,10 +100,10 @@ pub use forms::{FormKit, Told, Tried, Undo, without_tokens};
 pub use groups::{GroupLine, GroupsPage, UserPage};
 pub use line::TraceLine;
 pub use log::{LOG, LogInput, LogPage};
-pub use markup::{Html, Text};
 pub use news::{NewsFragment, StateFragment};
 pub use overview::{OverviewPage, RunLine, Waiting};
 pub use peek::{CellPage, Peek, PeekInput, PeekPage};
+pub use perpend_markup::{Html, Text, encode, of_segment, segment, with_query};
 pub use perpend_words::{TraceState, clock, cost, count, dollars, duration};
 pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use preview::{Preview, beginning};

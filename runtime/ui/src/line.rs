@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use perpend_domain::cost::CostSum;
 use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::time::Timestamp;
+use perpend_markup::{encode, segment, with_query};
 
 use crate::Text;
-use crate::address::{encode, segment, with_query};
 use crate::asked::only;
 use crate::chips::Chip;
 use crate::columns::{Column, Known};

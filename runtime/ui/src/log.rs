@@ -4,8 +4,8 @@ use askama::Template;
 use perpend_domain::observation::{Level, Observation};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
+use perpend_markup::{encode, segment};
 
-use crate::address::{encode, segment};
 use crate::aspect::{Head, HeadInput, Kept, Looking};
 use crate::ways::Ways;
 use crate::{Shell, Text};

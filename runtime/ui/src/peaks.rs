@@ -1,10 +1,10 @@
 //! The steps of a trace that stand out: what cost most and what took longest, however many rows there are.
 
 use perpend_domain::time::Timestamp;
+use perpend_markup::Text;
 use perpend_outline::{Entry, highest};
 
 use crate::aspect::Kept;
-use crate::markup::Text;
 use crate::rows::RowsInput;
 use perpend_words::{dollars, duration};
 

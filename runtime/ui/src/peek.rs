@@ -3,9 +3,9 @@
 use askama::Template;
 use perpend_domain::payload::Payload;
 use perpend_domain::trace::Trace;
+use perpend_markup::encode;
 
 use crate::Text;
-use crate::address::encode;
 use crate::asked::{MAX_LIST, only, tagged};
 use crate::content::{Addresses, Block};
 use crate::line::TraceLine;

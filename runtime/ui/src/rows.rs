@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use askama::Template;
 use perpend_domain::cost::CostSum;
 use perpend_domain::observation::Level;
+use perpend_markup::encode;
 use perpend_outline::{
     Axis, Bar, CriticalPath, Entry, Folds, Line, Oddity, Outline, Run, View, critical_path,
 };
 
 use crate::Text;
-use crate::address::encode;
 use crate::aspect::{Aspect, Kept, Looking};
 use perpend_words::{cost, count, duration, kind_word, many};
 

@@ -3,8 +3,8 @@
 use askama::Template;
 use perpend_domain::score::{Score, ScoreSource, Subject};
 use perpend_domain::telemetry::GroupedBy;
+use perpend_markup::{encode, segment};
 
-use crate::address::{encode, segment};
 use crate::scores::{Origin, Tone, shown};
 use crate::setup::Setup;
 use crate::shell::href;

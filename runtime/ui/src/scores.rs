@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Timestamp;
+use perpend_markup::{Text, encode};
 
-use crate::address::encode;
-use crate::markup::Text;
 use perpend_words::{clock, count, number};
 
 /// How something is coloured; the words beside it say the same.

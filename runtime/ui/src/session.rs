@@ -7,8 +7,8 @@ use perpend_domain::observation::{Level, Observation};
 use perpend_domain::payload::Payload;
 use perpend_domain::telemetry::{GroupedBy, ToolSteps};
 use perpend_domain::trace::Trace;
+use perpend_markup::encode;
 
-use crate::address::encode;
 use crate::asked::containing;
 use crate::content::{Addresses, Block, Repeated, Spoken, repeated};
 use crate::find::{Told, told};

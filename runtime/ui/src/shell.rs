@@ -1,8 +1,8 @@
 //! What stands around the content of every page: the bar with the project, and the rail with its sections.
 
 use perpend_domain::telemetry::GroupedBy;
+use perpend_markup::{encode, segment};
 
-use crate::address::{encode, segment};
 use crate::focus::Focus;
 use crate::forms::FormKit;
 use crate::preferences::Preferences;

@@ -3,8 +3,8 @@
 use askama::Template;
 use perpend_domain::observation::{Level, Observation, ObservationKind};
 use perpend_domain::trace::Trace;
+use perpend_markup::{encode, segment};
 
-use crate::address::{encode, segment};
 use crate::aspect::{Head, HeadInput, Kept, Looking};
 use crate::content::{Addresses, Block, Repeated, Spoken, StepLink, Told, told};
 use crate::facts::total_tokens;

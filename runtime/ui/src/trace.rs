@@ -3,10 +3,10 @@
 use askama::Template;
 use perpend_domain::observation::{Content, Cost, Level, Observation, Usage};
 use perpend_domain::trace::Trace;
+use perpend_markup::{encode, segment};
 use perpend_outline::Tick;
 use serde_json::Value;
 
-use crate::address::{encode, segment};
 use crate::aspect::{Aspect, Head, HeadInput};
 use crate::content::{Addresses, Forms, Shown};
 use crate::facts::{Fact, fact, total_tokens};

@@ -3,8 +3,8 @@
 use askama::Template;
 use perpend_domain::facets::Counted;
 use perpend_domain::time::Timestamp;
+use perpend_markup::encode;
 
-use crate::address::encode;
 use crate::asked::{ListPage, MAX_LIST, ROWS, TracesQuery};
 use crate::columns::{Column, Head, Table};
 use crate::facets::FacetsView;

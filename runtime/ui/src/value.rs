@@ -3,8 +3,8 @@
 use askama::Template;
 use perpend_domain::mapping::NodePath;
 use perpend_domain::payload::Payload;
+use perpend_markup::{encode, segment};
 
-use crate::address::{encode, segment};
 use crate::content::{Addresses, Asked, Block, Form, Forms, Places, Shown, places};
 use crate::{Shell, Text};
 use perpend_words::{count, size};

@@ -3,12 +3,12 @@
 use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
 use perpend_domain::trace::Trace;
+use perpend_markup::{encode, segment};
 use serde_json::Value;
 
 use super::query::{CompareQuery, OfSide};
 use super::side::CompareSide;
 use crate::Text;
-use crate::address::{encode, segment};
 use crate::diff::Diff;
 use perpend_words::kind_word;
 

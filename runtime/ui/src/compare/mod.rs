@@ -16,6 +16,7 @@ mod tests;
 
 use askama::Template;
 use perpend_domain::observation::Observation;
+use perpend_markup::segment;
 use perpend_outline::Pair;
 
 use self::content::{Contents, LETTERS, of_steps, of_traces};
@@ -26,7 +27,6 @@ pub use self::query::{CompareQuery, OfSide};
 pub use self::rows::COMPARED_ROWS;
 use self::rows::{Compared, Shown, Window};
 pub use self::side::{CompareSide, Prints, Scored};
-use crate::address::segment;
 use crate::{Shell, Text};
 use perpend_words::{count, many};
 

@@ -1,6 +1,7 @@
 //! What is compared and how, as an address says it.
 
-use crate::address::encode;
+use perpend_markup::encode;
+
 use crate::diff::DiffChoice;
 
 /// A step of one of two compared traces; of a step that both have, that of the first trace.

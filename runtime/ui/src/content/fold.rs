@@ -2,10 +2,10 @@
 
 use std::hash::{DefaultHasher, Hasher as _};
 
+use perpend_markup::{Html, Text};
 use perpend_shapes::beginning;
 
 use super::media::Media;
-use crate::markup::{Html, Text};
 use perpend_words::{count, size};
 
 /// Values above this are folded away.

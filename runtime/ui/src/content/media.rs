@@ -1,11 +1,10 @@
 //! Media as a page shows them, and the values that they were taken out of.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use perpend_markup::{Text, encode, segment};
 use serde_json::Value;
 
 use super::inline::{Found, inline_type};
-use crate::address::{encode, segment};
-use crate::markup::Text;
 use perpend_words::size;
 
 /// What the common APIs call a part of a message that is a medium.

@@ -1,6 +1,7 @@
 //! Messages in the shapes of the common APIs and libraries: who speaks, and the parts of what is said.
 //! A member that has no place in this form is shown under the message.
 
+use perpend_markup::Text;
 use perpend_shapes::{is_empty, merge};
 use serde_json::{Map, Value};
 
@@ -9,7 +10,6 @@ use super::fold::Further;
 use super::kinds::Kind;
 use super::parts::{Part, Role};
 use super::source::Source;
-use crate::markup::Text;
 
 /// Objects around a message: `choices[0].message`, the `data` and `kwargs` of LangChain ...
 const MAX_LAYERS: usize = 5;

@@ -3,9 +3,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use perpend_markup::Text;
+
 use super::messages::Message;
 use super::parts::{Part, Role};
-use crate::markup::Text;
 
 /// Where a call is: the number of its message, and of its part.
 type Place = (usize, usize);

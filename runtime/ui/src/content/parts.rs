@@ -4,6 +4,7 @@
 use std::hash::Hasher;
 
 use askama::Template;
+use perpend_markup::Text;
 use perpend_shapes::{is_empty, merge, parsed};
 use serde_json::{Map, Value};
 
@@ -13,7 +14,6 @@ use super::kinds::{CALL_IDS, CALL_MEMBERS, Kind, REASONING, RESULT_MEMBERS, RESU
 use super::media::Place;
 use super::ran::{Ran, StepLink};
 use super::source::Source;
-use crate::markup::Text;
 
 /// Contents inside contents; deeper ones are shown as JSON.
 const MAX_DEPTH: usize = 3;

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use perpend_domain::payload::Payload;
+use perpend_markup::Text;
 use serde_json::Value;
 
 use super::fold::{Fold, Window};
@@ -12,7 +13,6 @@ use super::parts::{Part, Role};
 use super::source::Source;
 use super::spoken::LONG_PART;
 use super::{Addresses, inline};
-use crate::markup::Text;
 use perpend_shapes::parsed;
 
 /// A tool call that ran as a step.

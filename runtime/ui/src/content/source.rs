@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use perpend_markup::Text;
 use perpend_shapes::{beginning, is_empty};
 use serde_json::{Map, Value};
 
@@ -10,7 +11,6 @@ use super::fold::{Fold, Further, Style, Window};
 use super::form::Form;
 use super::inline::{self, Taken};
 use super::media::{Addresses, MEDIUM_TYPES, Media, family, is_address};
-use crate::markup::Text;
 use perpend_words::size;
 
 /// Media shown of one text or JSON value.

@@ -4,6 +4,7 @@
 use std::hash::{DefaultHasher, Hasher as _};
 
 use perpend_domain::payload::Payload;
+use perpend_markup::Text;
 use perpend_shapes::unify;
 
 use super::fold::Window;
@@ -14,7 +15,6 @@ use super::ran::{self, EarlierCall, StepLink, ToolStep};
 use super::repeats::{self, Keys, Repeated};
 use super::source::Source;
 use super::{Addresses, Block, Chat, inline, pairs};
-use crate::markup::Text;
 
 /// A call with a larger input or output is not taken apart here: its own page shows it.
 const MAX_BYTES: usize = 2 << 20;

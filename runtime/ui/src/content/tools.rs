@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
+use perpend_markup::Text;
 use perpend_shapes::parsed;
 use serde_json::Value;
 
 use super::fold::Fold;
 use super::source::Source;
-use crate::markup::Text;
 use perpend_words::count;
 
 /// Tools in the order in which they were offered.

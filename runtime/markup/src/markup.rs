@@ -74,7 +74,9 @@ impl Html {
         Self(out)
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    /// The markup.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 
@@ -99,7 +101,8 @@ impl HtmlSafe for Html {}
 
 /// Controls that change how the rest of a line reads, or do not show at all. Joiners and variation selectors stay:
 /// scripts and emoji are written with them.
-pub(crate) fn is_hidden(c: char) -> bool {
+#[must_use]
+pub fn is_hidden(c: char) -> bool {
     matches!(c, '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}')
         || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
         || matches!(c, '\u{2060}'..='\u{2064}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
