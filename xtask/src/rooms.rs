@@ -45,8 +45,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-outline", &["perpend-domain"]),
     ("perpend-shapes", &["perpend-domain"]),
     (
+        "perpend-addresses",
+        &["perpend-domain", "perpend-markup", "perpend-query"],
+    ),
+    (
         "perpend-ui",
         &[
+            "perpend-addresses",
             "perpend-diff",
             "perpend-domain",
             "perpend-markup",
@@ -279,6 +284,7 @@ const PURE_ROOMS: &[&str] = &[
     "perpend-template",
     "perpend-domain",
     "perpend-stats",
+    "perpend-addresses",
     "perpend-diff",
     "perpend-markup",
     "perpend-outline",
@@ -306,6 +312,7 @@ const PURE_FOLDERS: &[&str] = &[
     "runtime/stats/src",
     "runtime/markup/src",
     "runtime/query/src",
+    "runtime/addresses/src",
     "runtime/shapes/src",
     "plugin-sdk/choices/src",
     "runtime/otlp/src",

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use perpend_addresses::{only, tagged};
 use perpend_domain::observation::{Level, ObservationKind};
 use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::trace::Trace;
@@ -9,7 +10,6 @@ use perpend_markup::{encode, segment};
 use perpend_outline::{Folds, Mark};
 
 use crate::Text;
-use crate::asked::{only, tagged};
 use crate::chips::Chip;
 use crate::content::Forms;
 use crate::facts::{Fact, fact, total_tokens};

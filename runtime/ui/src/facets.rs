@@ -1,12 +1,12 @@
 //! The values of some columns with how many traces have each: links that add one to the filter, or exclude it.
 
 use askama::Template;
+use perpend_addresses::TracesQuery;
 use perpend_domain::facets::{Facet, FacetColumn, Facets};
 use perpend_domain::filter::{Condition, SetOp, TRACES, Test, find};
 use perpend_query::{parse, print_condition};
 
 use crate::Text;
-use crate::asked::TracesQuery;
 use perpend_words::count;
 
 /// The values of some columns, counted.

@@ -1,9 +1,10 @@
 //! Lists of sessions and of users.
 
 use askama::Template;
+use perpend_addresses::Focus;
 use perpend_domain::telemetry::{GroupedBy, TraceGroup};
 
-use crate::focus::{Focus, FocusView};
+use crate::focus::FocusView;
 use crate::setup::Setup;
 use crate::shell::href;
 use crate::ways::Ways;
@@ -149,6 +150,6 @@ pub struct UserPage {
 
 impl UserPage {
     pub(crate) fn traces_href(&self) -> String {
-        crate::asked::only(self.shell.base(), "userId", &self.line.group.id)
+        perpend_addresses::only(self.shell.base(), "userId", &self.line.group.id)
     }
 }

@@ -15,12 +15,10 @@
 
 mod api;
 mod around;
-mod asked;
 mod aspect;
 pub mod assets;
 mod charts;
 mod chips;
-mod columns;
 mod compare;
 mod content;
 mod datasets;
@@ -59,11 +57,11 @@ mod session_tests;
 mod setup;
 mod shell;
 mod simple;
-mod sort;
 mod step_scores;
 #[cfg(test)]
 mod steps_tests;
 mod suggest;
+mod table;
 mod thread;
 mod time;
 mod trace;
@@ -77,11 +75,9 @@ mod ways;
 pub use askama::{Error, Template};
 
 pub use api::ApiRequest;
-pub use asked::{END, ListPage, MAX_LIST, ROWS, TracesQuery};
 pub use aspect::{Aspect, HeadInput, Kept, Looking, Neighbours};
 pub use charts::{Bar, Chart, Part};
 pub use chips::{Chip, chips};
-pub use columns::{Columns, MAX_COLUMNS, NamedColumns};
 pub use compare::{
     COMPARED_ROWS, CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, PickPage, Prints,
     Scored,
@@ -95,7 +91,7 @@ pub use facets::{FacetsPage, FacetsView};
 pub use facts::total_tokens;
 pub use figure::{Figure, change};
 pub use find::{FindInput, FindPage};
-pub use focus::{Focus, FocusView, Moment};
+pub use focus::FocusView;
 pub use forms::{FormKit, Told, Tried, Undo, without_tokens};
 pub use groups::{GroupLine, GroupsPage, UserPage};
 pub use line::TraceLine;
@@ -103,6 +99,10 @@ pub use log::{LOG, LogInput, LogPage};
 pub use news::{NewsFragment, StateFragment};
 pub use overview::{OverviewPage, RunLine, Waiting};
 pub use peek::{CellPage, Peek, PeekInput, PeekPage};
+pub use perpend_addresses::{
+    Columns, END, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment, NamedColumns, ROWS, Sort,
+    TracesQuery,
+};
 pub use perpend_markup::{Html, Text, encode, of_segment, segment, with_query};
 pub use perpend_words::{TraceState, clock, cost, count, dollars, duration};
 pub use preferences::{Preferences, PreferencesPage, Theme};
@@ -117,7 +117,6 @@ pub use session::{FoundTurns, SessionPage, TURNS, Turn, TurnInput};
 pub use setup::{Refused, Setup};
 pub use shell::{Opened, Section, Shell, Waits, base, href, list_href};
 pub use simple::{ErrorPage, LoginPage, LogoutPage};
-pub use sort::Sort;
 pub use step_scores::{ScoreOfStep, ScoresOfSteps};
 pub use suggest::{SuggestPage, Suggestion};
 pub use thread::{CALLS, Call, ThreadInput, ThreadPage, Within};

@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 
+use perpend_addresses::{Column, Known, only};
 use perpend_domain::cost::CostSum;
 use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::time::Timestamp;
 use perpend_markup::{encode, segment, with_query};
 
 use crate::Text;
-use crate::asked::only;
 use crate::chips::Chip;
-use crate::columns::{Column, Known};
 use crate::preview::Preview;
 use crate::shell::href;
 use perpend_words::{NONE, clock, cost, count, duration};

@@ -1,12 +1,12 @@
 //! What can be done with the values of a line of the list: filter by one, exclude it, copy it.
 
+use perpend_addresses::TracesQuery;
 use perpend_domain::filter::{Condition, SetOp, TRACES, Test, find};
 
 use crate::Text;
-use crate::asked::TracesQuery;
-use crate::columns::MenuItem;
 use crate::facets::joined;
 use crate::line::TraceLine;
+use crate::table::MenuItem;
 
 /// Tags of one line.
 const TAGS: usize = 3;

@@ -1,12 +1,12 @@
 //! One trace beside the list: its figures, its scores, what went in and what came out.
 
 use askama::Template;
+use perpend_addresses::{MAX_LIST, only, tagged};
 use perpend_domain::payload::Payload;
 use perpend_domain::trace::Trace;
 use perpend_markup::encode;
 
 use crate::Text;
-use crate::asked::{MAX_LIST, only, tagged};
 use crate::content::{Addresses, Block};
 use crate::line::TraceLine;
 use crate::scores::{ScoreView, Verdict};

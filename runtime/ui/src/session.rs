@@ -1,6 +1,7 @@
 //! One session: its turns in order, each as what was asked and what was answered.
 
 use askama::Template;
+use perpend_addresses::containing;
 use perpend_domain::found::{FoundIn, Sought};
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Level, Observation};
@@ -9,7 +10,6 @@ use perpend_domain::telemetry::{GroupedBy, ToolSteps};
 use perpend_domain::trace::Trace;
 use perpend_markup::encode;
 
-use crate::asked::containing;
 use crate::content::{Addresses, Block, Repeated, Spoken, repeated};
 use crate::find::{Told, told};
 use crate::groups::GroupLine;

@@ -1,9 +1,9 @@
 //! What stands around the content of every page: the bar with the project, and the rail with its sections.
 
+use perpend_addresses::Focus;
 use perpend_domain::telemetry::GroupedBy;
 use perpend_markup::{encode, segment};
 
-use crate::focus::Focus;
 use crate::forms::FormKit;
 use crate::preferences::Preferences;
 use crate::{ApiRequest, Text};

@@ -1,19 +1,18 @@
 //! The list of latest traces with its filter.
 
 use askama::Template;
+use perpend_addresses::{Column, ListPage, MAX_LIST, ROWS, Sort, TracesQuery};
 use perpend_domain::facets::Counted;
 use perpend_domain::time::Timestamp;
 use perpend_markup::encode;
 
-use crate::asked::{ListPage, MAX_LIST, ROWS, TracesQuery};
-use crate::columns::{Column, Head, Table};
 use crate::facets::FacetsView;
 use crate::focus::FocusView;
 use crate::line::TraceLine;
 use crate::menu;
 use crate::peek::Peek;
 use crate::setup::Setup;
-use crate::sort::Sort;
+use crate::table::{Head, Table};
 use crate::ways::Ways;
 use crate::{Shell, Text};
 use perpend_words::{clock, count, many};

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use perpend_addresses::passing;
 use perpend_domain::filter::{Test, TextOp};
 use perpend_domain::mapping::{NodePath, Step};
 use perpend_domain::payload::Payload;
@@ -13,7 +14,6 @@ use super::media::{Addresses, MAX_PATH};
 use super::node::{Kind, Node};
 use super::source::without_media;
 use crate::Text;
-use crate::asked::passing;
 use perpend_words::{count, many, size};
 
 /// Nodes on a page.

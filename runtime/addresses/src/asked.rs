@@ -118,7 +118,8 @@ impl TracesQuery {
     }
 
     /// The same as the end of another address.
-    pub(crate) fn more(&self) -> String {
+    #[must_use]
+    pub fn more(&self) -> String {
         let pairs = self.parameters().into_iter();
         pairs
             .map(|(name, value)| format!("&{name}={}", encode(&value)))
@@ -157,7 +158,8 @@ impl TracesQuery {
 
 impl TracesQuery {
     /// The address of the first page with values counted on it, and of the part of it that counts them.
-    pub(crate) fn counting(&self, base: &str) -> [String; 2] {
+    #[must_use]
+    pub fn counting(&self, base: &str) -> [String; 2] {
         let list = self.first(base);
         let (path, query) = list.split_once('?').unwrap_or((&list, ""));
         let sign = if query.is_empty() { "" } else { "&" };
@@ -168,7 +170,8 @@ impl TracesQuery {
     }
 
     /// The address of a page with a trace beside it, up to the id of the trace.
-    pub(crate) fn peeking(&self, base: &str, page: &ListPage) -> String {
+    #[must_use]
+    pub fn peeking(&self, base: &str, page: &ListPage) -> String {
         let list = self.address(base, page);
         let sign = if list.contains('?') { '&' } else { '?' };
         format!("{list}{sign}peek=")
@@ -176,12 +179,14 @@ impl TracesQuery {
 }
 
 /// The address of the list of traces that have this value in this column.
-pub(crate) fn only(base: &str, column: &str, value: &str) -> String {
+#[must_use]
+pub fn only(base: &str, column: &str, value: &str) -> String {
     passing(base, column, Test::Text(TextOp::Equal, value.to_owned()))
 }
 
 /// The address of the list of the traces of a session that contain this text.
-pub(crate) fn containing(base: &str, session: &str, text: &str) -> String {
+#[must_use]
+pub fn containing(base: &str, session: &str, text: &str) -> String {
     let conditions = [
         ("sessionId", TextOp::Equal, session),
         ("text", TextOp::MatchesAnyCase, text),
@@ -196,12 +201,14 @@ pub(crate) fn containing(base: &str, session: &str, text: &str) -> String {
 }
 
 /// The address of the list of traces with this tag.
-pub(crate) fn tagged(base: &str, tag: &str) -> String {
+#[must_use]
+pub fn tagged(base: &str, tag: &str) -> String {
     passing(base, "tags", Test::List(SetOp::AnyOf, vec![tag.to_owned()]))
 }
 
 /// The address of the list of traces that pass this test of a column.
-pub(crate) fn passing(base: &str, column: &str, test: Test) -> String {
+#[must_use]
+pub fn passing(base: &str, column: &str, test: Test) -> String {
     let condition = Condition {
         column: find(TRACES, column),
         test,

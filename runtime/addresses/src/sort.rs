@@ -66,7 +66,8 @@ impl Sort {
     }
 
     /// The largest and the smallest numbers of a score first, with their labels.
-    pub(crate) fn of_score(name: &str) -> [(Self, String); 2] {
+    #[must_use]
+    pub fn of_score(name: &str) -> [(Self, String); 2] {
         [(false, "highest"), (true, "lowest")].map(|(ascending, which)| {
             let order = TraceOrder::Score(name.to_owned());
             (Self { order, ascending }, format!("{which} {name} first"))
@@ -74,7 +75,8 @@ impl Sort {
     }
 
     /// The score that orders the list.
-    pub(crate) fn score(&self) -> Option<&str> {
+    #[must_use]
+    pub fn score(&self) -> Option<&str> {
         match &self.order {
             TraceOrder::Score(name) => Some(name),
             _ => None,
@@ -127,7 +129,8 @@ impl Sort {
     }
 
     /// The order that the heading of a column leads to: its largest first, and the other way round where they are.
-    pub(crate) fn of_heading(&self, order: TraceOrder) -> Self {
+    #[must_use]
+    pub fn of_heading(&self, order: TraceOrder) -> Self {
         let ascending = self.order == order && !self.ascending;
         let turned = Self { order, ascending };
         let is_offered = turned.score().is_some() || Self::all().any(|(sort, _)| sort == turned);
@@ -138,7 +141,8 @@ impl Sort {
     }
 
     /// How a column stands in this order, as `aria-sort` says it.
-    pub(crate) fn state_of(&self, order: &TraceOrder) -> Option<&'static str> {
+    #[must_use]
+    pub fn state_of(&self, order: &TraceOrder) -> Option<&'static str> {
         let state = if self.ascending {
             "ascending"
         } else {

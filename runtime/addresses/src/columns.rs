@@ -1,11 +1,9 @@
 //! The columns of a list of traces: which there are, and how addresses name them.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use perpend_domain::trace_list::TraceOrder;
-
-use crate::Text;
+use perpend_markup::Text;
 
 /// More columns than this are not shown.
 pub const MAX_COLUMNS: usize = 40;
@@ -14,29 +12,50 @@ const MAX_NAME: usize = 200;
 
 /// A column that every list of traces can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub enum Known {
     /// The link to the trace, and what stands below it.
     Trace,
+    /// When it began.
     Started,
+    /// The user and the session.
     People,
+    /// All scores about the trace itself.
     Scores,
+    /// How long it took.
     Latency,
+    /// All tokens.
     Tokens,
+    /// What it cost.
     Cost,
+    /// The number of its observations.
     Steps,
+    /// Its id.
     Id,
+    /// Its environment.
     Environment,
+    /// The end user.
     User,
+    /// The session.
     Session,
+    /// The release.
     Release,
+    /// The version.
     Version,
+    /// Its tags.
     Tags,
+    /// The most severe level of its observations.
     Level,
+    /// Observations with an error.
     Errors,
+    /// Observations with a warning.
     Warnings,
+    /// Tokens that went in.
     InputTokens,
+    /// Tokens that came out.
     OutputTokens,
+    /// The beginning of its input.
     Input,
+    /// The beginning of its output.
     Output,
 }
 
@@ -70,7 +89,8 @@ const USUAL: usize = 8;
 
 /// A column of a list of traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Column {
+pub enum Column {
+    /// One that every list can have.
     Known(Known),
     /// A member of the metadata.
     Metadata(String),
@@ -79,19 +99,27 @@ pub(crate) enum Column {
 }
 
 /// What the cells of a column look like.
-pub(crate) enum Shape {
+pub enum Shape {
+    /// The link to the trace, and what stands below it.
     Trace,
+    /// A point in time.
     Started,
+    /// Links to the user and the session.
     People,
+    /// Scores, one beside the other.
     Scores,
+    /// Tags, one beside the other.
     Tags,
     /// A text that may be long.
     Long,
+    /// A figure or a short text.
     Other,
 }
 
 impl Column {
-    pub(crate) fn named(raw: &str) -> Option<Self> {
+    /// The column of this name; none where there is no such column.
+    #[must_use]
+    pub fn named(raw: &str) -> Option<Self> {
         let of_key = |prefix: &str| {
             let key = raw.strip_prefix(prefix)?;
             let key = match key.starts_with('"') {
@@ -109,7 +137,8 @@ impl Column {
     }
 
     /// As addresses name it.
-    pub(crate) fn name(&self) -> String {
+    #[must_use]
+    pub fn name(&self) -> String {
         let with_key = |prefix: &str, key: &str| {
             let is_plain = !key.contains([',', '"', '\\']) && key.trim() == key;
             match is_plain && key.chars().all(is_shown) {
@@ -127,7 +156,9 @@ impl Column {
         }
     }
 
-    pub(crate) fn label(&self) -> Text {
+    /// Its heading.
+    #[must_use]
+    pub fn label(&self) -> Text {
         match self {
             Self::Known(known) => {
                 let found = KNOWN.iter().find(|(own, ..)| own == known);
@@ -139,7 +170,8 @@ impl Column {
     }
 
     /// The order of the list that it stands for.
-    pub(crate) fn order(&self) -> Option<TraceOrder> {
+    #[must_use]
+    pub fn order(&self) -> Option<TraceOrder> {
         let known = match self {
             Self::Known(known) => known,
             Self::Score(name) => return Some(TraceOrder::Score(name.clone())),
@@ -155,7 +187,9 @@ impl Column {
         })
     }
 
-    pub(crate) fn is_figure(&self) -> bool {
+    /// Whether its cells are numbers.
+    #[must_use]
+    pub fn is_figure(&self) -> bool {
         use Known::{Cost, Errors, InputTokens, Latency, OutputTokens, Steps, Tokens, Warnings};
         matches!(
             self,
@@ -173,7 +207,9 @@ impl Column {
         )
     }
 
-    pub(crate) fn shape(&self) -> Shape {
+    /// What its cells look like.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
         match self {
             Self::Known(Known::Trace) => Shape::Trace,
             Self::Known(Known::Started) => Shape::Started,
@@ -262,22 +298,26 @@ impl Columns {
         })
     }
 
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Column> {
+    /// Each, in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Column> {
         self.0.iter()
     }
 
     /// Those of every list that are not among these.
-    pub(crate) fn others(&self) -> impl Iterator<Item = Column> {
+    pub fn others(&self) -> impl Iterator<Item = Column> {
         let all = KNOWN.iter().map(|(known, ..)| Column::Known(*known));
         all.filter(|column| !self.0.contains(column))
     }
 
-    pub(crate) fn has(&self, known: Known) -> bool {
+    /// Whether this one is among them.
+    #[must_use]
+    pub fn has(&self, known: Known) -> bool {
         self.0.contains(&Column::Known(known))
     }
 
     /// With a column of the scores of this name.
-    pub(crate) fn with_score(&self, name: &str) -> Self {
+    #[must_use]
+    pub fn with_score(&self, name: &str) -> Self {
         let column = Column::Score(name.to_owned());
         let mut columns = self.clone();
         if !columns.0.contains(&column) {
@@ -287,7 +327,8 @@ impl Columns {
     }
 
     /// With the column at this place one place earlier.
-    pub(crate) fn moved(&self, at: usize) -> Self {
+    #[must_use]
+    pub fn moved(&self, at: usize) -> Self {
         let mut moved = self.clone();
         if 0 < at && at < moved.0.len() {
             moved.0.swap(at - 1, at);
@@ -331,93 +372,6 @@ fn split(raw: &str) -> impl Iterator<Item = &str> {
     };
     let parts = raw.split(is_between).map(str::trim);
     parts.filter(|part| !part.is_empty())
-}
-
-/// The heading of a column.
-#[derive(Clone, Debug)]
-pub(crate) struct Head {
-    pub(crate) column: Column,
-    /// The list in the order that it stands for.
-    pub(crate) href: Option<String>,
-    /// As `aria-sort` says it, where the list is in that order.
-    pub(crate) state: Option<&'static str>,
-}
-
-/// What the table of a list is made from, besides its lines.
-#[derive(Clone, Debug)]
-pub(crate) struct Table {
-    pub(crate) heads: Vec<Head>,
-    /// The address of the list with a trace beside it, up to its id; none where a list has no such place.
-    pub(crate) peek: Option<String>,
-    /// The id of the trace that is beside the list.
-    pub(crate) beside: Option<String>,
-    /// The end of the address of each trace: the list that it is opened from.
-    pub(crate) within: String,
-    /// Rows can be chosen, by the form with this id.
-    pub(crate) choice: Option<&'static str>,
-    /// What can be done with the values of each line, by its id.
-    pub(crate) menus: HashMap<String, Vec<MenuItem>>,
-    /// What has a column of its own and so is not said below the name of the trace.
-    apart: Columns,
-}
-
-/// A value of a line, and the lists with it alone and without it.
-#[derive(Clone, Debug)]
-pub(crate) struct MenuItem {
-    pub(crate) label: &'static str,
-    pub(crate) text: Text,
-    pub(crate) only: String,
-    pub(crate) not: String,
-}
-
-impl Table {
-    pub(crate) fn new(columns: &Columns, head: impl Fn(Head) -> Head) -> Self {
-        let heads = columns.iter().map(|column| {
-            head(Head {
-                column: column.clone(),
-                href: None,
-                state: None,
-            })
-        });
-        Self {
-            heads: heads.collect(),
-            peek: None,
-            beside: None,
-            within: String::new(),
-            choice: None,
-            menus: HashMap::new(),
-            apart: columns.clone(),
-        }
-    }
-
-    /// That of the usual columns, without links.
-    pub(crate) fn usual() -> Self {
-        Self::new(&Columns::default(), |head| head)
-    }
-
-    pub(crate) fn menu(&self, id: &str) -> &[MenuItem] {
-        self.menus.get(id).map_or(&[], Vec::as_slice)
-    }
-
-    pub(crate) fn is_beside(&self, id: &str) -> bool {
-        self.beside.as_deref() == Some(id)
-    }
-
-    pub(crate) fn says_environment(&self) -> bool {
-        !self.apart.has(Known::Environment)
-    }
-
-    pub(crate) fn says_tags(&self) -> bool {
-        !self.apart.has(Known::Tags)
-    }
-
-    pub(crate) fn says_input(&self) -> bool {
-        !self.apart.has(Known::Input)
-    }
-
-    pub(crate) fn says_output(&self) -> bool {
-        !self.apart.has(Known::Output)
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,16 @@
+//! What the addresses of pages say: which traces are listed in which order with which columns, and the time and the
+//! environments that a reader looks at.
+//!
+//! Invariants:
+//! - **Pure and total.** Any text is read; what it says that there is not is named, and the rest holds.
+//! - **There and back.** What is printed is read as the same, and what is usual is not printed.
+
+mod asked;
+mod columns;
+mod focus;
+mod sort;
+
+pub use asked::{END, ListPage, MAX_LIST, ROWS, TracesQuery, containing, only, passing, tagged};
+pub use columns::{Column, Columns, Known, MAX_COLUMNS, NamedColumns, Shape};
+pub use focus::{Focus, Moment, RANGES};
+pub use sort::Sort;
