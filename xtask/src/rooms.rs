@@ -13,9 +13,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-schema", &[]),
     ("perpend-protocol", &["perpend-domain"]),
     ("perpend-otlp", &["perpend-domain"]),
-    ("perpend-contract", &["perpend-domain"]),
+    ("perpend-found", &["perpend-domain"]),
+    ("perpend-contract", &["perpend-domain", "perpend-found"]),
     ("perpend-sql", &["perpend-domain"]),
-    ("perpend-telemetry", &["perpend-domain", "perpend-sql"]),
+    (
+        "perpend-telemetry",
+        &["perpend-domain", "perpend-found", "perpend-sql"],
+    ),
     ("perpend-catalog", &["perpend-domain", "perpend-sql"]),
     ("perpend-ledger", &["perpend-domain", "perpend-sql"]),
     (
@@ -54,6 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-addresses",
             "perpend-diff",
             "perpend-domain",
+            "perpend-found",
             "perpend-markup",
             "perpend-outline",
             "perpend-query",
@@ -181,6 +186,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-catalog",
             "perpend-contract",
             "perpend-domain",
+            "perpend-found",
             "perpend-otlp",
             "perpend-outline",
             "perpend-scheduler",
@@ -215,6 +221,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "perpend-catalog",
             "perpend-domain",
+            "perpend-found",
             "perpend-outline",
             "perpend-query",
             "perpend-scheduler",
@@ -283,6 +290,7 @@ const IMPURE: &[&str] = &[
 const PURE_ROOMS: &[&str] = &[
     "perpend-template",
     "perpend-domain",
+    "perpend-found",
     "perpend-stats",
     "perpend-addresses",
     "perpend-diff",
@@ -309,6 +317,7 @@ const IMPURE_STD: &[&str] = &[
 const PURE_FOLDERS: &[&str] = &[
     "runtime/template/src",
     "runtime/domain/src",
+    "runtime/found/src",
     "runtime/stats/src",
     "runtime/markup/src",
     "runtime/query/src",

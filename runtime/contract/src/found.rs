@@ -1,9 +1,9 @@
 //! A text searched for in a trace.
 
-use perpend_domain::found::{FoundIn, Hit, Place};
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::ObservationKind;
 use perpend_domain::time::Timestamp;
+use perpend_found::{FoundIn, Hit, Place};
 use serde::Serialize;
 use utoipa::ToSchema;
 

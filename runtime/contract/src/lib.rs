@@ -4,8 +4,8 @@
 //! clients) uses the struct; its OpenAPI schema is derived from it, so that the document says what is sent.
 //!
 //! Invariants:
-//! - **No behaviour.** A body is made from types of the domain and from nothing else; what it takes to fetch
-//!   them is the endpoint's matter.
+//! - **No behaviour.** A body is made from types of the domain and of what is found in it, and from nothing else;
+//!   what it takes to fetch them is the endpoint's matter.
 //! - **Names are a promise.** Clients of released versions read these members: one may be added, none renamed.
 
 pub mod budget;

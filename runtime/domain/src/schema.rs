@@ -6,7 +6,6 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::budget::{BudgetScope, BudgetWindow, OnReached};
 use crate::evaluation::{CompletionReason, ExecutionState, Late, OnMissing, TargetKind};
-use crate::found::FoundIn;
 use crate::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, ProjectId, RuleId,
     ScoreId, TraceId,
@@ -60,7 +59,7 @@ macro_rules! names {
 
 names! {
     ObservationKind, Level, ScoreSource, ScoreDataType, TargetKind, OnMissing, Late, ExecutionState,
-    CompletionReason, BudgetScope, BudgetWindow, OnReached, FoundIn,
+    CompletionReason, BudgetScope, BudgetWindow, OnReached,
 }
 
 impl PartialSchema for Timestamp {

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashlink::LruCache;
-use perpend_domain::facets::Facets;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
+use perpend_found::Facets;
 
 /// How long values are taken for the newest ones, in milliseconds.
 const FRESH: i64 = 60_000;

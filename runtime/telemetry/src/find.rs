@@ -5,11 +5,11 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use perpend_domain::found::{FindCursor, FoundIn, FoundPart, Hit, HitStep, Place, Sought};
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::patch::record_id;
 use perpend_domain::telemetry::StoredObservation;
+use perpend_found::{FindCursor, FoundIn, FoundPart, Hit, HitStep, Place, Sought};
 
 use super::row::wrong;
 use crate::{Error, Telemetry};

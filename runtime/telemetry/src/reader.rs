@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use perpend_domain::found::FindCursor;
 use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_found::FindCursor;
 
 use super::block;
 use super::rollup::IS_STEP;

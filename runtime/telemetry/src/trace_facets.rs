@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use perpend_domain::facets::{Counted, Facet, FacetColumn, Facets};
 use perpend_domain::filter::Filter;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::trace_list::TraceQuery;
+use perpend_found::{Counted, Facet, FacetColumn, Facets};
 use perpend_sql::Sql;
 
 use super::trace_shape::{Shape, Way};

@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 
-use perpend_domain::facets::Counted;
 use perpend_domain::filter::Condition;
 use perpend_domain::ids::{ObservationId, ProjectId};
 use perpend_domain::list::Numbered;
 use perpend_domain::score::Score;
+use perpend_found::Counted;
 
 use super::cells::{COST_COLUMNS, TraceCells, is_about};
 use super::places::{Bounds, Places, TestedTraces, TracesFrom};

@@ -1,6 +1,6 @@
 //! A text that was found in a longer one, with what is around it.
 
-use perpend_domain::found::Excerpt;
+use perpend_found::Excerpt;
 
 use crate::Text;
 

@@ -2,8 +2,8 @@
 
 use askama::Template;
 use perpend_addresses::TracesQuery;
-use perpend_domain::facets::{Facet, FacetColumn, Facets};
 use perpend_domain::filter::{Condition, SetOp, TRACES, Test, find};
+use perpend_found::{Facet, FacetColumn, Facets};
 use perpend_query::{parse, print_condition};
 
 use crate::Text;

@@ -1,7 +1,7 @@
 //! The steps of a trace that contain a text.
 
 use askama::Template;
-use perpend_domain::found::{FindCursor, FoundPart, Hit, Place};
+use perpend_found::{FindCursor, FoundPart, Hit, Place};
 use perpend_markup::{encode, segment};
 use perpend_words::{clock, count, kind_word, many};
 

@@ -1,10 +1,10 @@
 //! Lists: traces, sessions, users and scores.
 
 use perpend_domain::cost::CostSum;
-use perpend_domain::facets::Counted;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::telemetry::{GroupedBy, TraceGroup};
 use perpend_domain::time::Timestamp;
+use perpend_found::Counted;
 
 use crate::pages_tests::{HOSTILE, checked, focus, hostile_line, score, shell, text, trace, typed};
 use crate::*;

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use perpend_domain::cost::CostSum;
-use perpend_domain::found::{FoundPart, Hit, HitStep, Sought};
 use perpend_domain::ids::TraceId;
 use perpend_domain::metrics::Granularity;
 use perpend_domain::observation::{Level, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::telemetry::Bone;
+use perpend_found::{FoundPart, Hit, HitStep, Sought};
 
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;

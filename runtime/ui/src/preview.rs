@@ -1,7 +1,7 @@
 //! What a value says, on one line of a list.
 
-use perpend_domain::found::first;
 use perpend_domain::payload::Payload;
+use perpend_found::first;
 
 use crate::Text;
 use crate::around::Around;

@@ -2,12 +2,12 @@
 
 use askama::Template;
 use perpend_addresses::containing;
-use perpend_domain::found::{FoundIn, Sought};
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Level, Observation};
 use perpend_domain::payload::Payload;
 use perpend_domain::telemetry::{GroupedBy, ToolSteps};
 use perpend_domain::trace::Trace;
+use perpend_found::{FoundIn, Sought};
 use perpend_markup::encode;
 
 use crate::content::{Addresses, Block, Repeated, Spoken, repeated};

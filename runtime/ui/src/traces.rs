@@ -2,8 +2,8 @@
 
 use askama::Template;
 use perpend_addresses::{Column, ListPage, MAX_LIST, ROWS, Sort, TracesQuery};
-use perpend_domain::facets::Counted;
 use perpend_domain::time::Timestamp;
+use perpend_found::Counted;
 use perpend_markup::encode;
 
 use crate::facets::FacetsView;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use perpend_domain::found::{FoundIn, Hit, Sought};
 use perpend_domain::patch::record_id;
+use perpend_found::{FoundIn, Hit, Sought};
 
 use super::*;
 use crate::FindQuery;

@@ -1,7 +1,7 @@
 //! Where in a value a text stands: the whole of it is read, JSON inside strings too, and the answer is a list of paths.
 
-use perpend_domain::found::first;
 use perpend_domain::mapping::{NodePath, Step, opens};
+use perpend_found::first;
 
 use super::fold::SHOWN_BYTES;
 use super::form::Form;

@@ -2,33 +2,68 @@
 
 use std::ops::ControlFlow;
 
+use perpend_domain::ids::ObservationId;
+use perpend_domain::observation::{Observation, ObservationKind, TraceFacts};
+use perpend_domain::payload::Payload;
+use perpend_domain::time::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
-
-use crate::ids::ObservationId;
-use crate::named::named_enum;
-use crate::observation::{Observation, ObservationKind, TraceFacts};
-use crate::payload::Payload;
-use crate::time::Timestamp;
 
 /// Characters kept before and behind an occurrence.
 const AROUND: usize = 80;
 /// The member of the metadata that holds the events of a span.
 const EVENTS: &str = "events";
 
-named_enum!(
-    /// Where in a step, or in its trace, a text was found.
-    FoundIn {
-        Id = "id",
-        Name = "name",
-        Status = "status",
-        Input = "input",
-        Output = "output",
-        Metadata = "metadata",
-        Events = "events",
-        Comment = "comment",
+/// Where in a step, or in its trace, a text was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FoundIn {
+    /// Its id.
+    Id,
+    /// Its name.
+    Name,
+    /// The message of its status.
+    Status,
+    /// Its input.
+    Input,
+    /// Its output.
+    Output,
+    /// Its metadata, besides the events.
+    Metadata,
+    /// Its events.
+    Events,
+    /// A comment on a score.
+    Comment,
+}
+
+impl FoundIn {
+    /// Every value, in order.
+    pub const ALL: &'static [Self] = &[
+        Self::Id,
+        Self::Name,
+        Self::Status,
+        Self::Input,
+        Self::Output,
+        Self::Metadata,
+        Self::Events,
+        Self::Comment,
+    ];
+
+    /// The name used in the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::Name => "name",
+            Self::Status => "status",
+            Self::Input => "input",
+            Self::Output => "output",
+            Self::Metadata => "metadata",
+            Self::Events => "events",
+            Self::Comment => "comment",
+        }
     }
-);
+}
 
 /// An occurrence of a text with what is around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -297,10 +332,10 @@ impl Sought {
 
 #[cfg(test)]
 mod tests {
+    use perpend_domain::ids::TraceId;
     use serde_json::json;
 
     use super::*;
-    use crate::ids::TraceId;
 
     fn lower(text: &str) -> String {
         text.chars().flat_map(folded).collect()
@@ -386,5 +421,12 @@ mod tests {
         assert_eq!(places("W-"), all);
         assert_eq!(places("w-event"), [(FoundIn::Events, 1)]);
         assert!(places("events").is_empty());
+    }
+
+    #[test]
+    fn a_place_is_written_by_its_name() {
+        for part in FoundIn::ALL {
+            assert_eq!(json!(part), json!(part.as_str()));
+        }
     }
 }

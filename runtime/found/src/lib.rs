@@ -1,0 +1,13 @@
+//! What is found in what was recorded: a text in the parts of steps, and the values of columns with how often they occur.
+//!
+//! Invariants:
+//! - **Pure.** What is searched is handed in; nothing here reads a store.
+//! - **In time.** A text is found in time in step with what is searched, whatever either repeats.
+
+mod facets;
+#[cfg(feature = "schema")]
+mod schema;
+mod search;
+
+pub use facets::{Counted, Facet, FacetColumn, Facets};
+pub use search::{Excerpt, FindCursor, FoundIn, FoundPart, Hit, HitStep, Place, Sought, first};
