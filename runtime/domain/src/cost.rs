@@ -3,10 +3,10 @@
 use std::iter::Sum;
 use std::ops::Add;
 
+use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 
-use crate::fold::cost_total;
-use crate::observation::Observation;
+use crate::observation::{Cost, Observation};
 
 /// US dollars of steps. A missing price is not a price of zero, so the steps with and without a cost are counted;
 /// those that cost nothing by their nature are in neither count.
@@ -59,6 +59,19 @@ impl Add for CostSum {
 impl Sum for CostSum {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), Add::add)
+    }
+}
+
+/// The total of a cost map: as given, else the sum of its buckets.
+#[must_use]
+pub fn cost_total(cost: &Cost) -> Decimal {
+    let decimal = |value: &f64| Decimal::try_from(*value).unwrap_or_default();
+    match cost.get("total") {
+        Some(total) => decimal(total),
+        None => cost
+            .values()
+            .map(decimal)
+            .fold(Decimal::ZERO, Decimal::saturating_add),
     }
 }
 

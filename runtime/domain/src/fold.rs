@@ -10,7 +10,7 @@ use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 use serde_json::{Map, Value};
 
-use crate::cost::CostSum;
+use crate::cost::{CostSum, cost_total};
 use crate::ids::ObservationId;
 use crate::observation::{Content, Cost, Level, Observation, TraceFacts, Usage};
 use crate::time::Timestamp;
@@ -423,19 +423,6 @@ fn add_usage(sum: &mut Usage, part: &Usage) {
                 sum.insert(bucket.clone(), *tokens);
             }
         }
-    }
-}
-
-/// The total of a cost map: as given, else the sum of its buckets.
-#[must_use]
-pub fn cost_total(cost: &Cost) -> Decimal {
-    let decimal = |value: &f64| Decimal::try_from(*value).unwrap_or_default();
-    match cost.get("total") {
-        Some(total) => decimal(total),
-        None => cost
-            .values()
-            .map(decimal)
-            .fold(Decimal::ZERO, Decimal::saturating_add),
     }
 }
 

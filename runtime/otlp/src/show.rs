@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use perpend_domain::batch::Media;
-use perpend_domain::fold::cost_total;
+use perpend_domain::cost::cost_total;
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Cost, Level, Observation, Usage};
 use perpend_domain::payload::Payload;

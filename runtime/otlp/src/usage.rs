@@ -1,6 +1,6 @@
 //! Tokens and money as the sender counts them (otlp.md 4.1 to 4.4, 4.6).
 
-use perpend_domain::fold::cost_total;
+use perpend_domain::cost::cost_total;
 use perpend_domain::observation::{Cost, ObservationKind as Kind, Usage};
 use rust_decimal::prelude::ToPrimitive;
 use serde_json::{Map, Value as Json};

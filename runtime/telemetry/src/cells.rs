@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use perpend_domain::cost::cost_total;
 use perpend_domain::filter::{Cell, CellText, Row};
-use perpend_domain::fold::cost_total;
 use perpend_domain::observation::{Cost, Usage};
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{Score, ScoreValue, Subject};

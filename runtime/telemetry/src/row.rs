@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use perpend_domain::fold::cost_total;
+use perpend_domain::cost::cost_total;
 use perpend_domain::ids::{InvalidId, ObservationId, TraceId, fits};
 use perpend_domain::observation::{
     Content, Cost, ExperimentLink, Level, Observation, PromptLink, TraceFacts, Usage,
