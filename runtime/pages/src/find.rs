@@ -14,6 +14,7 @@ use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::look::text;
 use crate::query::Query;
 use crate::read::unknown;
 use crate::state::App;
@@ -24,19 +25,12 @@ use crate::viewer::Viewer;
 const HITS: usize = 100;
 /// How long one part is searched.
 const TIME: Duration = Duration::from_secs(2);
-/// Only the beginning of a longer text is searched for.
-const MAX_TEXT: usize = 1_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Asked {
     q: String,
     after: String,
-}
-
-/// What is searched for, as it was typed.
-pub(super) fn text(typed: &str) -> String {
-    typed.trim().chars().take(MAX_TEXT).collect()
 }
 
 /// The hits up to a place in a search, and the place; none for what is no such place.

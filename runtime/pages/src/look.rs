@@ -7,7 +7,15 @@ use perpend_domain::observation::{Level, ObservationKind};
 use perpend_outline::{Entry, Folds, Mark, Outline, View};
 use perpend_ui::{Aspect, Form, Kept, Looking, Neighbours, WINDOW};
 
-use crate::{find, within};
+use crate::within;
+
+/// Only the beginning of a longer text is searched for.
+const MAX_TEXT: usize = 1_000;
+
+/// What is searched for, as it was typed.
+pub(super) fn text(typed: &str) -> String {
+    typed.trim().chars().take(MAX_TEXT).collect()
+}
 
 /// The parameters of an address. Unknown ones are passed over, and so are those that only the script of the page writes
 /// where they cannot be read.
@@ -87,7 +95,7 @@ impl Look {
                     });
                 }
                 "find" => {
-                    let text = find::text(text);
+                    let text = self::text(text);
                     look.looking.find = (!text.is_empty()).then_some(text);
                 }
                 "t0" => from = Some(number(text)),

@@ -12,7 +12,10 @@ use perpend_web::problem::Problem;
 
 use crate::acted::TOLD_COOKIE;
 use crate::state::App;
-use crate::{fragment, read, sent, setup, waits};
+use crate::{fragment, read, sent, setup};
+
+/// Executions that failed in this time are counted, in milliseconds.
+const RECENT: i64 = 24 * 60 * 60 * 1_000;
 
 /// Who looks at a page, and the project that it shows.
 #[derive(Clone, Debug)]
@@ -116,6 +119,22 @@ fn path_of(address: &Uri) -> &str {
     address.map_or("", |address| address.as_str())
 }
 
+/// What waits in a project, or did some seconds ago.
+async fn waits(app: &App, project: &ProjectId) -> Result<Waits, Problem> {
+    let now = app.web.clock.now();
+    if let Some(waits) = app.known_waits().get(project, now) {
+        return Ok(waits);
+    }
+    let (store, since) = (&app.store, now.plus_millis(-RECENT));
+    let failed = store.ledger.n_failed_since(project, since, Waits::LIMIT);
+    let waits = Waits {
+        paused: store.catalog.n_paused_rules(project).await?,
+        failed: failed.await?,
+    };
+    app.known_waits().keep(project, now, waits);
+    Ok(waits)
+}
+
 /// The viewer whose session it is, while the project exists.
 pub(super) async fn viewer(
     app: &App,
@@ -128,7 +147,7 @@ pub(super) async fn viewer(
     };
     let waits = match act.scope.holds(Permission::EvaluatorRead) {
         // A page does not fail for a number at its side.
-        true => waits::of(app, &act.project)
+        true => waits(app, &act.project)
             .await
             .unwrap_or_else(|problem| {
                 tracing::warn!(

@@ -6,14 +6,9 @@ use hashlink::LruCache;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 use perpend_ui::Waits;
-use perpend_web::problem::Problem;
-
-use crate::state::App;
 
 /// How long a count is taken for the present one, in milliseconds.
 const FRESH: i64 = 5_000;
-/// Executions that failed in this time are counted, in milliseconds.
-const RECENT: i64 = 24 * 60 * 60 * 1_000;
 /// Projects whose counts are held.
 const PROJECTS: usize = 64;
 
@@ -32,32 +27,17 @@ impl KnownWaits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get(&self, project: &ProjectId, now: Timestamp) -> Option<Waits> {
+    /// The count, where it is fresh.
+    pub(super) fn get(&self, project: &ProjectId, now: Timestamp) -> Option<Waits> {
         let mut held = self.held();
         let (at, waits) = held.get(project)?;
         let age = now.as_millis() - at.as_millis();
         (0..FRESH).contains(&age).then_some(*waits)
     }
 
-    fn keep(&self, project: &ProjectId, now: Timestamp, waits: Waits) {
+    pub(super) fn keep(&self, project: &ProjectId, now: Timestamp, waits: Waits) {
         self.held().insert(project.clone(), (now, waits));
     }
-}
-
-/// What waits in a project, or did some seconds ago.
-pub(super) async fn of(app: &App, project: &ProjectId) -> Result<Waits, Problem> {
-    let now = app.web.clock.now();
-    if let Some(waits) = app.known_waits().get(project, now) {
-        return Ok(waits);
-    }
-    let (store, since) = (&app.store, now.plus_millis(-RECENT));
-    let failed = store.ledger.n_failed_since(project, since, Waits::LIMIT);
-    let waits = Waits {
-        paused: store.catalog.n_paused_rules(project).await?,
-        failed: failed.await?,
-    };
-    app.known_waits().keep(project, now, waits);
-    Ok(waits)
 }
 
 #[cfg(test)]
