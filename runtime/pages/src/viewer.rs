@@ -147,15 +147,13 @@ pub(super) async fn viewer(
     };
     let waits = match act.scope.holds(Permission::EvaluatorRead) {
         // A page does not fail for a number at its side.
-        true => waits(app, &act.project)
-            .await
-            .unwrap_or_else(|problem| {
-                tracing::warn!(
-                    problem = problem.message(),
-                    "nothing is counted on the rail"
-                );
-                Waits::default()
-            }),
+        true => waits(app, &act.project).await.unwrap_or_else(|problem| {
+            tracing::warn!(
+                problem = problem.message(),
+                "nothing is counted on the rail"
+            );
+            Waits::default()
+        }),
         false => Waits::default(),
     };
     let (acted, now) = (app.acted(), app.web.clock.now());

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use perpend_domain::score::{Score, ScoreSource, ScoreValue, Subject};
-use perpend_markup::{encode, with_query};
+use perpend_markup::{encode, segment, with_query};
 
 use crate::Text;
-use crate::line::TraceLine;
 use crate::scores::{Tone, anchor, shown, together};
 use perpend_words::count;
 
@@ -127,15 +126,16 @@ impl Chip {
 
     /// The card of the score, on the page of this trace, which may have been found in a list; where the value is of several,
     /// the list of them.
-    pub(crate) fn href(&self, line: &TraceLine, base: &str, within: &str) -> String {
+    pub(crate) fn href(&self, trace: &str, base: &str, within: &str) -> String {
         let Some((id, step)) = &self.only else {
-            return self.list_href(base, &line.id);
+            return self.list_href(base, trace);
         };
         let sign = if within.is_empty() { '?' } else { '&' };
         let step = step.as_deref().map_or_else(String::new, |step| {
             format!("{sign}observation={}", encode(step))
         });
-        format!("{}{within}{step}{}", line.href(base), anchor(id))
+        let trace = segment(trace);
+        format!("{base}/traces/{trace}{within}{step}{}", anchor(id))
     }
 }
 
@@ -228,11 +228,11 @@ pub(crate) mod tests {
         let truth = |value, step| scored("is <ok>", ScoreValue::Boolean(value), step);
         let chips = of(&[truth(true, Some("a b"))]);
         let there = format!("{trace}?in=x&observation=a%20b#score-s");
-        assert_eq!(chips[0].href(&line, "/p", "?in=x"), there);
+        assert_eq!(chips[0].href(&line.id, "/p", "?in=x"), there);
         let chips = of(&[truth(true, None), truth(false, None)]);
         assert_eq!(chips[0].tone, Tone::Plain);
         let list = format!("/p/scores?trace={}&name=is%20%3Cok%3E", encode(&line.id));
-        assert_eq!(chips[0].href(&line, "/p", ""), list);
+        assert_eq!(chips[0].href(&line.id, "/p", ""), list);
     }
 
     #[test]

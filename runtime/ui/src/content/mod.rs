@@ -59,7 +59,7 @@ pub(crate) use self::tree::Twig;
 
 use crate::ways::Ways;
 
-pub(crate) use self::ran::StepLink;
+pub(crate) use self::parts::StepLink;
 pub use self::repeats::Picked;
 pub(crate) use self::repeats::Repeated;
 pub(crate) use self::spoken::{Spoken, Told, repeated, told};

@@ -12,7 +12,6 @@ use super::fields::{Fields, short};
 use super::fold::{Fold, Further};
 use super::kinds::{CALL_IDS, CALL_MEMBERS, Kind, REASONING, RESULT_MEMBERS, RESULTS, TEXT};
 use super::media::Place;
-use super::ran::{Ran, StepLink};
 use super::source::Source;
 
 /// Contents inside contents; deeper ones are shown as JSON.
@@ -37,6 +36,24 @@ pub(crate) struct Part {
     pub(super) role: Role,
     /// The step of the trace that this call ran as.
     pub(super) ran: Option<Box<Ran>>,
+}
+
+/// The step that a call ran as.
+#[derive(Clone, Debug)]
+pub(crate) struct StepLink {
+    pub(crate) href: String,
+    pub(crate) took: String,
+    pub(crate) mark: Option<(&'static str, &'static str)>,
+    pub(crate) message: Option<Text>,
+}
+
+/// What a call in messages has of its step.
+#[derive(Clone, Debug)]
+pub(super) struct Ran {
+    /// None where the call stands in the place of its step.
+    pub(super) link: Option<StepLink>,
+    /// The result that the step recorded.
+    pub(super) result: Option<Part>,
 }
 
 /// What a part is to the other parts of its conversation.

@@ -9,11 +9,13 @@ use serde_json::Value;
 
 use super::fold::{Fold, Window};
 use super::messages::Message;
-use super::parts::{Part, Role};
+use super::parts::{Part, Ran, Role, StepLink};
 use super::source::Source;
-use super::spoken::LONG_PART;
 use super::{Addresses, inline};
 use perpend_shapes::parsed;
+
+/// What is shown of each text.
+pub(super) const LONG_PART: usize = 8 * 1024;
 
 /// A tool call that ran as a step.
 #[derive(Debug)]
@@ -24,24 +26,6 @@ pub(super) struct ToolStep {
     call: Part,
     result: Option<Part>,
     link: StepLink,
-}
-
-/// The step that a call ran as.
-#[derive(Clone, Debug)]
-pub(crate) struct StepLink {
-    pub(crate) href: String,
-    pub(crate) took: String,
-    pub(crate) mark: Option<(&'static str, &'static str)>,
-    pub(crate) message: Option<Text>,
-}
-
-/// What a call in messages has of its step.
-#[derive(Clone, Debug)]
-pub(super) struct Ran {
-    /// None where the call stands in the place of its step.
-    pub(super) link: Option<StepLink>,
-    /// The result that the step recorded.
-    pub(super) result: Option<Part>,
 }
 
 /// A call in the answer of a generation before the window.

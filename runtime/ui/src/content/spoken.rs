@@ -10,8 +10,8 @@ use perpend_shapes::unify;
 use super::fold::Window;
 use super::locate::{self, Item};
 use super::messages::Message;
-use super::parts::Part;
-use super::ran::{self, EarlierCall, StepLink, ToolStep};
+use super::parts::{Part, StepLink};
+use super::ran::{self, EarlierCall, LONG_PART, ToolStep};
 use super::repeats::{self, Keys, Repeated};
 use super::source::Source;
 use super::{Addresses, Block, Chat, inline, pairs};
@@ -21,8 +21,6 @@ const MAX_BYTES: usize = 2 << 20;
 
 /// What is shown of one call, about.
 const CALL_BYTES: usize = 512 * 1024;
-/// What is shown of each text.
-pub(super) const LONG_PART: usize = 8 * 1024;
 
 /// What one call was asked and what it answered.
 #[derive(Debug, Default)]
