@@ -48,6 +48,8 @@ mod preview;
 mod reference;
 mod rows;
 mod rules;
+#[cfg(test)]
+mod samples_tests;
 mod score_list;
 mod scores;
 mod search;
