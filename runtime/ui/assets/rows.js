@@ -96,6 +96,12 @@ function selection() {
   return selected ? `observation=${selected}` : "trace";
 }
 
+/** What is selected and folded is in the address; links that keep it follow. */
+function writeAddress(how) {
+  history[how](null, "", `?${selection()}${rest}`);
+  grid.dispatchEvent(new Event("addressed"));
+}
+
 const rowsSlot = {};
 
 /** Puts an answer with rows in place: instead of all, behind the last or before the first one. */
@@ -212,8 +218,7 @@ async function select(row, how) {
   said.textContent = `${row.querySelector(".kind").textContent} ${name.textContent}`;
   const now = Date.now();
   // A row that is only passed by is no step to go back to.
-  if (how === "push" || now - lastPush > 1000) history.pushState(null, "", `?${selection()}${rest}`);
-  else if (how === "pass") history.replaceState(null, "", `?${selection()}${rest}`);
+  writeAddress(how === "push" || now - lastPush > 1000 ? "pushState" : "replaceState");
   lastPush = now;
   await load();
 }
@@ -252,8 +257,8 @@ async function toggle(row) {
   current = index;
   const at = Math.max(0, Math.min(index, view()[0]) - WINDOW / 4);
   if (!(await fetchRows(at, WINDOW, "instead", `&${what}=${row.dataset.step}`))) return;
-  history.replaceState(null, "", `?${selection()}${rest}`);
   mark();
+  writeAddress("replaceState");
   rowAt(current)?.focus({ preventScroll: true });
   fill();
 }
@@ -399,6 +404,7 @@ async function onBack() {
   current = part.dataset.selected === undefined ? -1 : Number(part.dataset.selected);
   show(current);
   mark();
+  grid.dispatchEvent(new Event("addressed"));
   await load();
 }
 

@@ -53,6 +53,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         asset("find.js", SCRIPT, include_bytes!("../assets/find.js")),
         asset("follow.js", SCRIPT, include_bytes!("../assets/follow.js")),
         asset("forms.js", SCRIPT, include_bytes!("../assets/forms.js")),
+        asset("keep.js", SCRIPT, include_bytes!("../assets/keep.js")),
         asset("live.js", SCRIPT, include_bytes!("../assets/live.js")),
         asset("look.js", SCRIPT, include_bytes!("../assets/look.js")),
         asset("rows.js", SCRIPT, include_bytes!("../assets/rows.js")),

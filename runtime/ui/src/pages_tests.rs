@@ -157,7 +157,7 @@ fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
         format!("?observation=root&find={find}\""),
         format!("?trace&v=log&find={find}\""),
         format!("/find?q={find}\""),
-        "<a href=\"?trace\">End the search</a>".to_owned(),
+        "<a href=\"?trace\" data-keeps>End the search</a>".to_owned(),
     ] {
         assert!(html.contains(&part), "{part} in {html}");
     }

@@ -13,6 +13,7 @@ use perpend_outline::{
 
 use crate::Text;
 use crate::aspect::{Aspect, Kept, Looking};
+use crate::time::part_of;
 use perpend_words::{cost, count, duration, kind_word, many};
 
 /// Rows rendered at once.
@@ -121,6 +122,8 @@ pub(crate) struct Row {
     pub(crate) mark_class: &'static str,
     pub(crate) n_scores: u64,
     pub(crate) bar: Bar,
+    /// The part of the time axis that it takes, on the timeline.
+    pub(crate) part: Option<(f64, f64)>,
     pub(crate) duration: String,
     pub(crate) tokens: String,
     pub(crate) cost: String,
@@ -150,7 +153,9 @@ impl Window {
         let view = input.view;
         let outline = view.outline();
         let axis = input.axis();
-        let path = (input.looking.aspect == Aspect::Time).then(|| critical_path(outline));
+        let is_timeline = input.looking.aspect == Aspect::Time;
+        let path = is_timeline.then(|| critical_path(outline));
+        let period = outline.period().filter(|_| is_timeline);
         let lines = view.window(input.at, input.n.min(WINDOW));
         let at = input.at.min(view.len());
         let parents = view.parents(at, lines.len());
@@ -164,9 +169,12 @@ impl Window {
                 .as_ref()
                 .and_then(|path| path.get(&(line.row as usize)));
             let own = own.filter(|_| line.run.is_none());
+            let entry = &outline.rows()[line.row as usize];
+            let period = period.filter(|_| line.run.is_none());
             Row {
                 index: at + nth,
                 parent,
+                part: period.and_then(|period| part_of(entry, period)),
                 is_critical: own.is_some(),
                 note: own
                     .map(|own| format!("waited {}", duration(*own)))
@@ -256,6 +264,7 @@ fn of_row(input: &RowsInput<'_>, line: &Line, axis: Axis) -> Row {
         mark_class,
         n_scores: input.n_scores.get(&id).copied().unwrap_or_default(),
         bar: axis.bar(row.start, row.end, row.first_token),
+        part: None,
         duration: row.end.map_or_else(
             || "open".to_owned(),
             |end| duration(end.micros_since(row.start)),
@@ -294,6 +303,7 @@ fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
         mark_class: "bad",
         n_scores: 0,
         bar: axis.bar(first.start, end, None),
+        part: None,
         duration: end.map_or_else(
             || "open".to_owned(),
             |end| duration(end.micros_since(first.start)),

@@ -7,7 +7,7 @@ use perpend_domain::time::Timestamp;
 use crate::Text;
 use crate::aspect::{Kept, Looking};
 use crate::rows::{RowsInput, Window};
-use perpend_outline::{Bar, CriticalPath};
+use perpend_outline::{Bar, CriticalPath, Entry};
 use perpend_words::{duration, many};
 
 /// Steps of the critical path that are named.
@@ -22,8 +22,10 @@ pub(crate) struct TimePart {
     pub(crate) to: String,
     /// Back to the whole axis.
     pub(crate) whole: Option<String>,
-    /// To the time of the selected step.
-    pub(crate) of_step: Option<String>,
+    /// To the time of the selected step; of one without length, and of the trace, to the whole axis.
+    pub(crate) of_step: String,
+    /// Whether a step with a length is selected: the link to its time is hidden otherwise.
+    pub(crate) has_step: bool,
     /// The length of the critical path, and how many steps it has.
     pub(crate) summary: Option<String>,
     pub(crate) longest: Vec<Longest>,
@@ -59,14 +61,7 @@ impl TimePart {
             })
         };
         let step = input.selected.map(|at| &outline.rows()[at]);
-        let of_step = step.map(|step| {
-            let ended = step.end.unwrap_or(end);
-            let zoom = (
-                ms(step.start.micros_since(start)),
-                ms(ended.micros_since(start)),
-            );
-            at(&window.kept, Some(zoom).filter(|(from, to)| from < to))
-        });
+        let of_step = step.and_then(|step| part_of(step, (start, end)));
         let path = window.path.iter().flatten();
         let longest = longest(path.clone()).into_iter().map(|(row, own_us)| {
             let entry = &outline.rows()[row];
@@ -113,9 +108,17 @@ impl TimePart {
             from: from.to_string(),
             to: to.to_string(),
             whole: input.looking.zoom.map(|_| at(&window.kept, None)),
-            of_step,
+            of_step: at(&window.kept, of_step),
+            has_step: of_step.is_some(),
         }
     }
+}
+
+/// The part of the time axis that a step takes, in milliseconds from the start of the trace; none of a step without length.
+pub(crate) fn part_of(step: &Entry, (start, end): (Timestamp, Timestamp)) -> Option<(f64, f64)> {
+    let ms = |at: Timestamp| at.micros_since(start) as f64 / 1e3;
+    let (from, to) = (ms(step.start), ms(step.end.unwrap_or(end)));
+    (from < to).then_some((from, to))
 }
 
 fn summary(path: &CriticalPath) -> Option<String> {

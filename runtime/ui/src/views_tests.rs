@@ -390,7 +390,7 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     let gaps = "For 200 ms in 2 gaps no step ran but those that have others below them: ";
     assert!(html.contains(gaps), "{html}");
     assert!(
-        html.contains("t0=900&t1=1000\">100 ms from 900 ms</a>."),
+        html.contains("t0=900&t1=1000\" data-keeps>100 ms from 900 ms</a>."),
         "{html}"
     );
     // They are outside of this part of the axis.
@@ -406,6 +406,12 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
         html.contains("?observation=waited-for&v=time\"") && html.contains("&v=time&t0=100&t1=900")
     );
     assert!(html.contains("name=\"observation\" value=\"waited-for\""));
+    // Each row says which part of the axis it takes, for the link that follows the selection.
+    assert!(html.contains("data-part=\"100 900\"") && html.contains("data-part=\"0 1000\""));
+    assert!(
+        html.contains("t0=100&t1=900\" data-keeps data-of-step>Zoom to"),
+        "{html}"
+    );
     // What is outside of it has no bar.
     assert_eq!(html.matches("width=\"0\"").count(), 0);
     let outside = Shown {
@@ -417,8 +423,40 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     };
     let html = checked(&trace_page(&outline, outside));
     assert_eq!(html.matches("width=\"0\"").count(), 2, "{html}");
+    assert!(html.contains("data-of-step hidden>Zoom to"), "{html}");
     let band = "<rect class=\"gap\" x=\"0\" width=\"1000\" height=\"10\"/>";
     assert_eq!(html.matches(band).count(), 1, "{html}");
+}
+
+#[test]
+fn links_and_forms_that_keep_the_selection_are_marked_for_the_script() {
+    let steps = [
+        observation("root", None, 0, 10),
+        observation("step", Some("root"), 1, 8),
+    ];
+    let outline = outline(&steps);
+    let head = || HeadInput {
+        kinds: vec![(ObservationKind::Span, 1), (ObservationKind::Tool, 1)],
+        ..HeadInput::default()
+    };
+    let html = checked(&trace_page_with(&outline, Shown::default(), head()));
+    for link in [
+        "?trace&v=time\" data-keeps data-aspect",
+        "?trace&min=ERROR\" data-keeps>",
+        "?trace\" data-keeps=\"folds\"><bdi>",
+    ] {
+        assert!(html.contains(link), "{link} in {html}");
+    }
+    let form = "<form class=\"goto\" method=\"get\" data-keeps>";
+    assert_eq!(html.matches(form).count(), 1, "{html}");
+    // Only the timeline needs to know which part of the axis a row takes.
+    assert!(!html.contains("data-part"), "{html}");
+    let on_timeline = Shown {
+        looking: looking(Aspect::Time),
+        ..Shown::default()
+    };
+    let html = checked(&trace_page_with(&outline, on_timeline, head()));
+    assert_eq!(html.matches(form).count(), 2, "{html}");
 }
 
 #[test]
@@ -473,7 +511,7 @@ fn steps_of_other_kinds_are_counted_and_kinds_are_chosen_in_a_form() {
     let html = view(&[ObservationKind::Tool]);
     assert!(html.contains("1 step of other kinds not shown"), "{html}");
     assert!(html.contains("?observation=tool&kinds=TOOL") && !html.contains("?observation=beside"));
-    assert!(html.contains("<a href=\"?trace\">Show all</a>"));
+    assert!(html.contains("<a href=\"?trace\" data-keeps>Show all</a>"));
     assert!(html.contains("value=\"TOOL\" checked") && html.contains("value=\"SPAN\">"));
     let both = view(&[ObservationKind::Tool, ObservationKind::Span]);
     assert!(both.contains("kinds=TOOL%2CSPAN") && !both.contains("of other kinds"));

@@ -51,6 +51,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             "a_running_trace_shows_what_arrives_and_the_selection_stays",
             follows_a_running_trace,
         ),
+        shared.test(
+            Place::Own,
+            "another_view_level_kind_or_part_of_the_time_keeps_the_selected_step_and_the_folds",
+            keeps_the_selection,
+        ),
     ]
 }
 
@@ -357,6 +362,85 @@ async fn follows_a_running_trace(visitor: &Visitor) -> Result<()> {
     event("followed-2", "span-update", end).await?;
     browser
         .wait_for("document.querySelector('.figures').textContent.includes('settling')")
+        .await?;
+    visitor.assert_quiet().await
+}
+
+async fn keeps_the_selection(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let trace = data::trace_id(38_000);
+    let kind = [("perpend.observation.type", "tool")];
+    let spans = [
+        data::span(&trace, 1, None, "agent", &[]),
+        data::span(&trace, 2, Some(1), "plan", &[]),
+        data::span(&trace, 3, Some(2), "inner", &[]),
+        data::span(&trace, 4, Some(1), "look up", &kind),
+        data::span(&trace, 5, Some(1), "answer", &[]),
+    ];
+    server.send(&spans).await?;
+    visitor.log_in().await?;
+    visitor.open(&format!("/traces/{trace}")).await?;
+    let selected = data::span_id(4);
+    let folded = data::span_id(2);
+    let is_kept = format!(
+        "{MARKED} === '{selected}' && {SHOWN} === '{selected}' \
+         && new URLSearchParams(location.search).get('observation') === '{selected}' \
+         && new URLSearchParams(location.search).get('fold') === '{folded}' \
+         && document.querySelectorAll('.window > .row').length === 4"
+    );
+    // The row is folded, and the last but one selected, by keys alone.
+    browser.press("jj").await?;
+    let on = |step: &str| format!("document.activeElement.dataset.step === '{step}'");
+    browser.wait_for(&on(&folded)).await?;
+    browser.press("\u{e012}").await?;
+    browser
+        .wait_for("document.querySelectorAll('.window > .row').length === 4")
+        .await?;
+    browser.press("j").await?;
+    browser.wait_for(&is_kept).await?;
+    let kept_there = async |here: &str| {
+        let arrived = format!("!window.isOld && {here} && {is_kept}");
+        browser.wait_for(&arrived).await?;
+        browser.eval("void (window.isOld = true)").await
+    };
+    browser.eval("void (window.isOld = true)").await?;
+    browser.press("2").await?;
+    kept_there("location.search.includes('v=time')").await?;
+    // What is selected now is what the link to its time leads to.
+    let to_step = "document.querySelector('[data-of-step]')";
+    browser.press("j").await?;
+    browser
+        .wait_for(&format!("{MARKED} === '{}'", data::span_id(5)))
+        .await?;
+    browser
+        .expect(&format!(
+            "!{to_step}.hidden && /t0=4&t1=4[.]9$/.test({to_step}.search)"
+        ))
+        .await?;
+    browser.press("k").await?;
+    browser.wait_for(&is_kept).await?;
+    browser
+        .eval("document.querySelector('.time-part form').requestSubmit()")
+        .await?;
+    kept_there("location.search.includes('t0=')").await?;
+    browser
+        .eval("Array.from(document.querySelectorAll('.levels a')).find((link) => link.textContent === 'Without debug').click()")
+        .await?;
+    kept_there("location.search.includes('min=DEFAULT')").await?;
+    browser.press("1").await?;
+    kept_there("!location.search.includes('v=time')").await?;
+    browser
+        .eval("document.querySelectorAll('.kinds input[type=checkbox]').forEach((box) => { box.checked = true; })")
+        .await?;
+    browser
+        .eval("document.querySelector('.kinds form').requestSubmit()")
+        .await?;
+    kept_there("location.search.includes('kinds=')").await?;
+    browser.press("k").await?;
+    browser
+        .wait_for(&format!(
+            "{MARKED} === '{folded}' && {SHOWN} === '{folded}'"
+        ))
         .await?;
     visitor.assert_quiet().await
 }
