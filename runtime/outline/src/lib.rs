@@ -30,7 +30,7 @@ pub use critical::{CriticalPath, critical_path};
 pub use peaks::highest;
 pub use place::Oddity;
 pub use runs::Run;
-pub use view::{Bucket, Folds, Line, Mark, View};
+pub use view::{Bucket, Folds, Line, MAX_FOLDS, Mark, View};
 
 /// Neighbours that look alike are grouped in traces with more rows than this.
 pub const GROUPED_ABOVE: usize = 2_000;

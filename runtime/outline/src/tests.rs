@@ -215,11 +215,66 @@ fn what_was_closed_by_hand_stays_closed_whatever_is_selected() {
     for at in 0..1_000 {
         many.set(Mark::Row(format!("o{at}")), at % 2 == 0);
     }
-    assert_eq!(
-        (many.open.len(), many.closed.len()),
-        (view::MAX_FOLDS, view::MAX_FOLDS)
-    );
+    assert_eq!((many.open.len(), many.closed.len()), (MAX_FOLDS, MAX_FOLDS));
+    assert!(many.forgot_open && many.forgot_closed);
     assert!(many.open.contains(&Mark::Row("o998".to_owned())));
+}
+
+#[test]
+fn a_chain_opened_row_by_row_is_one_mark_and_stays_open_above_what_is_closed() {
+    let outline = chain(1_500);
+    let row = |at: usize| Mark::Row(format!("o{at}"));
+    let n_lines = |folds: &Folds| outline.view(folds, None).len();
+    let mut folds = Folds::default();
+    for at in 2..1_499 {
+        folds = outline.toggled(folds, None, row(at));
+        assert_eq!(
+            (folds.open.as_slice(), n_lines(&folds)),
+            (&[row(at)][..], at + 2)
+        );
+    }
+    let folds = outline.toggled(folds, None, row(1_498));
+    assert_eq!(folds.closed, [row(1_498)]);
+    assert_eq!(
+        (folds.open.as_slice(), n_lines(&folds)),
+        (&[row(1_497)][..], 1_499)
+    );
+    let closed = outline.toggled(folds, None, row(700));
+    assert_eq!(n_lines(&closed), 701);
+    let again = outline.toggled(closed, None, row(700));
+    assert_eq!(
+        (again.open.as_slice(), n_lines(&again)),
+        (&[row(1_497)][..], 1_499)
+    );
+    assert!(!again.forgot_open && !again.forgot_closed);
+}
+
+#[test]
+fn of_more_than_fifty_rows_apart_the_first_is_folded_again_and_that_is_known() {
+    let mut bones = vec![bone("root", None, 0)];
+    for at in 0..80 {
+        let id = |kind: &str| format!("{kind}{at}");
+        bones.push(bone(&id("a"), Some("root"), at));
+        bones.push(bone(&id("b"), Some(&id("a")), at));
+        bones.push(bone(&id("c"), Some(&id("b")), at));
+        bones.push(bone(&id("d"), Some(&id("c")), at));
+    }
+    let outline = Outline::new(bones);
+    let n_lines = |folds: &Folds| outline.view(folds, None).len();
+    let row = |kind: &str, at: usize| Mark::Row(format!("{kind}{at}"));
+    let mut folds = Folds::default();
+    let n_default = n_lines(&folds);
+    for at in 0..MAX_FOLDS {
+        folds = outline.toggled(folds, None, row("b", at));
+        // The mark of the row below stands for both.
+        folds = outline.toggled(folds, None, row("c", at));
+    }
+    assert_eq!(n_lines(&folds), n_default + 2 * MAX_FOLDS);
+    assert!(!folds.forgot_open && folds.open.len() == MAX_FOLDS);
+    let folds = outline.toggled(folds, None, row("b", MAX_FOLDS));
+    assert!(folds.forgot_open && !folds.forgot_closed);
+    assert_eq!(folds.open.first(), Some(&row("c", 1)));
+    assert_eq!(n_lines(&folds), n_default + 2 * MAX_FOLDS - 1);
 }
 
 /// A root with `n` chunks, each with one row below it.
@@ -445,6 +500,28 @@ proptest! {
             let is_below = at < other && other < row.behind(at);
             prop_assert_eq!(visible.contains(&(other as u32)), !is_below);
         }
+    }
+
+    #[test]
+    fn what_is_toggled_changes_alone_and_toggled_again_is_as_it_was(
+        (outline, folds, selected) in forests(), nth in any::<prop::sample::Index>()
+    ) {
+        let lines = outline.view(&folds, selected).window(0, usize::MAX).to_vec();
+        prop_assume!(!lines.is_empty());
+        let line = lines[nth.index(lines.len())];
+        let id = outline.rows()[line.row as usize].id().to_owned();
+        let mark = match line.run {
+            Some(_) => Mark::Run(id),
+            None => Mark::Row(id),
+        };
+        let once = outline.toggled(folds, selected, mark.clone());
+        let view = outline.view(&once, selected);
+        let is_line = |other: &&Line| (other.row, other.run) == (line.row, line.run);
+        let now = view.window(0, usize::MAX).iter().find(is_line);
+        prop_assert_eq!(now.map(|now| now.is_open), Some(line.is_open.map(|is_open| !is_open)));
+        let twice = outline.toggled(once, selected, mark);
+        let view = outline.view(&twice, selected);
+        prop_assert_eq!(view.window(0, usize::MAX), lines.as_slice());
     }
 
     #[test]

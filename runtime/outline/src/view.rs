@@ -9,8 +9,8 @@ use perpend_domain::observation::{Level, ObservationKind};
 const ALL_OPEN: usize = 200;
 /// In a longer one, rows above this depth are open by default.
 const OPEN_DEPTH: u32 = 2;
-/// Rows and groups that were opened and closed by hand, each. Beyond it the oldest is forgotten.
-pub(super) const MAX_FOLDS: usize = 50;
+/// Marks of what was opened and closed by hand, each. Beyond it the oldest is forgotten.
+pub const MAX_FOLDS: usize = 50;
 
 /// What opens and closes: a row, or a group of neighbours, named by the id of its first member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,7 +22,8 @@ pub enum Mark {
 }
 
 /// What a reader opened and closed. It says what *is* open, not what differs from the default: the default depends
-/// on the selected row, and selecting another one must not turn the meaning around.
+/// on the selected row, and selecting another one must not turn the meaning around. What is open opens the way to it too,
+/// except for what is closed, so that one mark stands for all rows of a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folds {
     /// Closed, the oldest first.
@@ -35,6 +36,10 @@ pub struct Folds {
     pub min: Option<Level>,
     /// Leave out rows of other kinds likewise; none means that all are shown.
     pub kinds: Vec<ObservationKind>,
+    /// Marks of opened rows were forgotten, because there were more than [`MAX_FOLDS`].
+    pub forgot_open: bool,
+    /// The same of closed ones.
+    pub forgot_closed: bool,
 }
 
 impl Folds {
@@ -52,20 +57,29 @@ impl Folds {
 
     /// Remembers whether something is open. The oldest of too many are forgotten.
     pub fn set(&mut self, mark: Mark, is_open: bool) {
-        self.forget(&mark);
-        let list = match is_open {
-            true => &mut self.open,
-            false => &mut self.closed,
-        };
-        list.push(mark);
-        let n_over = list.len().saturating_sub(MAX_FOLDS);
-        list.drain(..n_over);
+        self.remember(mark, is_open);
+        self.forget_oldest();
     }
 
-    /// What it is by default again.
-    pub fn forget(&mut self, mark: &Mark) {
-        self.closed.retain(|one| one != mark);
-        self.open.retain(|one| one != mark);
+    fn remember(&mut self, mark: Mark, is_open: bool) {
+        self.closed.retain(|one| *one != mark);
+        self.open.retain(|one| *one != mark);
+        match is_open {
+            true => self.open.push(mark),
+            false => self.closed.push(mark),
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let lists = [
+            (&mut self.open, &mut self.forgot_open),
+            (&mut self.closed, &mut self.forgot_closed),
+        ];
+        for (marks, forgot) in lists {
+            let n_over = marks.len().saturating_sub(MAX_FOLDS);
+            marks.drain(..n_over);
+            *forgot |= 0 < n_over;
+        }
     }
 }
 
@@ -103,7 +117,7 @@ pub struct View<'o> {
 struct Opened {
     closed: HashSet<Place>,
     open: HashSet<Place>,
-    /// What leads to the selected row.
+    /// What leads to the selected row and to what is open.
     way: HashSet<Place>,
     is_small: bool,
 }
@@ -124,16 +138,15 @@ enum Place {
 
 impl Opened {
     fn new(outline: &Outline, folds: &Folds, selected: Option<usize>) -> Self {
-        let places = |marks: &[Mark]| {
-            marks
-                .iter()
-                .filter_map(|mark| outline.place(mark))
-                .collect()
-        };
+        let open = outline.places(&folds.open);
+        let mut way = HashSet::new();
+        for place in selected.map(Place::Row).iter().chain(&open) {
+            outline.add_way(&mut way, *place);
+        }
         Self {
-            closed: places(&folds.closed),
-            open: places(&folds.open),
-            way: selected.map_or_else(HashSet::new, |row| outline.way(row)),
+            closed: outline.places(&folds.closed),
+            open,
+            way,
             is_small: outline.rows.len() <= ALL_OPEN,
         }
     }
@@ -158,22 +171,63 @@ impl Outline {
         }
     }
 
-    /// The rows above a row, and the groups that it or one of those is a member of.
-    fn way(&self, row: usize) -> HashSet<Place> {
-        let mut way = HashSet::new();
-        let mut above = Some(row);
+    /// Those of marks that this outline has.
+    fn places(&self, marks: &[Mark]) -> HashSet<Place> {
+        marks.iter().filter_map(|mark| self.place(mark)).collect()
+    }
+
+    /// Adds the rows above a row or a group, and the groups that it or one of those is a member of, to those of others.
+    fn add_way(&self, way: &mut HashSet<Place>, place: Place) {
+        let (row, own_run) = match place {
+            Place::Row(at) => (at, None),
+            Place::Run(at) => (self.runs[at].first as usize, Some(at)),
+        };
+        let mut above = self.rows[row].parent;
         while let Some(at) = above {
-            let parent = self.rows[at].parent.map(|parent| parent as usize);
-            if at != row {
-                way.insert(Place::Row(at));
+            // The way to a row that is there is there too.
+            if !way.insert(Place::Row(at as usize)) {
+                break;
             }
-            above = parent;
+            above = self.rows[at as usize].parent;
         }
         // Groups that span the row: all others end before it or begin behind it.
         let spans = |run: &Run| run.first as usize <= row && row < run.behind as usize;
-        let runs = self.runs.iter().enumerate().filter(|(_, run)| spans(run));
+        let runs = self.runs.iter().enumerate();
+        let runs = runs.filter(|(at, run)| own_run != Some(*at) && spans(run));
         way.extend(runs.map(|(at, _)| Place::Run(at)));
-        way
+    }
+
+    /// The mark that keeps the way to a row or a group open without it; none where that is open by default.
+    fn above(&self, place: Place) -> Option<Mark> {
+        let id = |at: u32| self.rows[at as usize].id().to_owned();
+        let (row, is_run) = match place {
+            Place::Row(at) => (at, false),
+            Place::Run(at) => (self.runs[at].first as usize, true),
+        };
+        let parent = self.rows[row].parent;
+        let has_member = |run: &&Run| {
+            let is_within = run.first as usize <= row && row < run.behind as usize;
+            is_within && self.rows[run.first as usize].parent == parent
+        };
+        let run = self.runs.iter().find(has_member).filter(|_| !is_run);
+        if let Some(run) = run {
+            return Some(Mark::Run(id(run.first)));
+        }
+        let parent = parent.filter(|at| !self.is_open_by_default(*at as usize));
+        parent.map(|at| Mark::Row(id(at)))
+    }
+
+    fn is_open_by_default(&self, row: usize) -> bool {
+        self.rows.len() <= ALL_OPEN || self.rows[row].depth < OPEN_DEPTH
+    }
+
+    /// Forgets the marks of what lies on the way to what others open.
+    fn compact(&self, open: &mut Vec<Mark>) {
+        let mut way = HashSet::new();
+        for place in self.places(open) {
+            self.add_way(&mut way, place);
+        }
+        open.retain(|mark| self.place(mark).is_none_or(|place| !way.contains(&place)));
     }
 
     /// The visible lines. The rows and groups above the selected row are open, unless `folds` closes them.
@@ -266,23 +320,32 @@ impl Outline {
     /// The folds after something was opened that is closed, or closed that is open. A mark of nothing changes nothing.
     #[must_use]
     pub fn toggled(&self, mut folds: Folds, selected: Option<usize>, mark: Mark) -> Folds {
-        let opened = Opened::new(self, &folds, selected);
-        let is_open = match self.place(&mark) {
-            None => return folds,
-            Some(place @ Place::Run(_)) => opened.has(place, false),
-            Some(place @ Place::Row(at)) => {
-                let is_open = opened.is_small || folds.leaves_out();
-                opened.has(place, is_open || self.rows[at].depth < OPEN_DEPTH)
-            }
+        let Some(place) = self.place(&mark) else {
+            return folds;
         };
-        folds.set(mark, !is_open);
+        let by_default = match place {
+            Place::Run(_) => false,
+            Place::Row(at) => folds.leaves_out() || self.is_open_by_default(at),
+        };
+        let is_open = Opened::new(self, &folds, selected).has(place, by_default);
+        // What it stood for stays open.
+        let above = self
+            .above(place)
+            .filter(|above| is_open && folds.open.contains(&mark) && !folds.closed.contains(above));
+        if let Some(above) = above {
+            folds.remember(above, true);
+        }
+        folds.remember(mark, !is_open);
+        self.compact(&mut folds.open);
+        folds.forget_oldest();
         folds
     }
 
     /// The folds without those that hide a row.
     #[must_use]
     pub fn revealed(&self, mut folds: Folds, row: usize) -> Folds {
-        let way = self.way(row);
+        let mut way = HashSet::new();
+        self.add_way(&mut way, Place::Row(row));
         let is_off_way = |mark: &Mark| self.place(mark).is_none_or(|place| !way.contains(&place));
         folds.closed.retain(is_off_way);
         folds

@@ -135,6 +135,7 @@ function put(html, how) {
     layout();
     mark();
   });
+  if (part.dataset.forgotten) say(part.dataset.forgotten, true);
   return part;
 }
 

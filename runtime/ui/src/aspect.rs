@@ -7,7 +7,7 @@ use perpend_domain::observation::{Level, ObservationKind};
 use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::trace::Trace;
 use perpend_markup::{encode, segment};
-use perpend_outline::{Folds, Mark};
+use perpend_outline::{Folds, MAX_FOLDS, Mark};
 
 use crate::Text;
 use crate::chips::Chip;
@@ -200,6 +200,17 @@ fn folds_pairs(folds: &Folds) -> Vec<(&'static str, &str)> {
         pairs.push(("group", "0"));
     }
     pairs
+}
+
+/// Which rows are no longer as they were opened and closed by hand, in words.
+pub(crate) fn forgotten(folds: &Folds) -> Option<String> {
+    let said = |what: &str, now: &str| {
+        format!("Of more than {MAX_FOLDS} {what} rows the first are {now} again.")
+    };
+    let opened = folds.forgot_open.then(|| said("opened", "folded"));
+    let closed = folds.forgot_closed.then(|| said("folded", "open"));
+    let all: Vec<String> = opened.into_iter().chain(closed).collect();
+    (!all.is_empty()).then(|| all.join(" "))
 }
 
 /// A link to another way of looking.

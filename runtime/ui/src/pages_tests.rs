@@ -8,7 +8,7 @@ use perpend_domain::observation::{Level, Observation};
 use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
 use perpend_found::{FoundPart, Hit, HitStep, Sought};
-use perpend_outline::{Folds, Mark, Outline};
+use perpend_outline::{Folds, MAX_FOLDS, Mark, Outline};
 use serde_json::json;
 
 pub(crate) use crate::samples_tests::*;
@@ -502,4 +502,12 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
     let html = page(&folds, 9_999);
     assert_eq!(html.matches("role=\"row\"").count(), WINDOW);
     assert!(html.contains("data-rest=\"&open-run=c0000\"") && html.contains("class=\"map\""));
+    assert!(!html.contains("data-forgotten"));
+    for at in 0..MAX_FOLDS {
+        folds.set(Mark::Row(format!("c{at:04}")), true);
+    }
+    let html = page(&folds, 1);
+    assert!(!html.contains("open-run=c0000"));
+    let said = "data-forgotten=\"Of more than 50 opened rows the first are folded again.\"";
+    assert!(html.contains(said), "{html}");
 }

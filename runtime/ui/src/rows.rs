@@ -12,7 +12,7 @@ use perpend_outline::{
 };
 
 use crate::Text;
-use crate::aspect::{Aspect, Kept, Looking};
+use crate::aspect::{Aspect, Kept, Looking, forgotten};
 use crate::time::part_of;
 use perpend_words::{cost, count, duration, kind_word, many};
 
@@ -89,6 +89,8 @@ pub(crate) struct Window {
     pub(crate) rest: String,
     /// What is left out because of its level or kind.
     pub(crate) hidden: Option<String>,
+    /// Which rows are no longer as they were opened and closed by hand.
+    pub(crate) forgotten: Option<String>,
     /// The index of the line that is selected, or that hides what is selected.
     pub(crate) selected: Option<usize>,
     pub(crate) map: Option<Map>,
@@ -193,6 +195,7 @@ impl Window {
             rest: format!("{}{}", kept.folds, input.looking.query()),
             kept,
             hidden: input.looking.hidden(view.n_hidden()),
+            forgotten: forgotten(input.folds),
             selected: input.selected.and_then(|row| view.index_of(row)),
             map: has_map.then(|| Map::new(view)),
             path,

@@ -56,6 +56,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             "another_view_level_kind_or_part_of_the_time_keeps_the_selected_step_and_the_folds",
             keeps_the_selection,
         ),
+        shared.test(
+            Place::Own,
+            "a_deep_trace_opens_row_by_row_with_one_key_and_the_keyboard_stays_on_its_row",
+            opens_a_deep_trace,
+        ),
     ]
 }
 
@@ -442,5 +447,42 @@ async fn keeps_the_selection(visitor: &Visitor) -> Result<()> {
             "{MARKED} === '{folded}' && {SHOWN} === '{folded}'"
         ))
         .await?;
+    visitor.assert_quiet().await
+}
+
+async fn opens_a_deep_trace(visitor: &Visitor) -> Result<()> {
+    const DEPTH: u64 = 240;
+    let Visitor { server, browser } = visitor;
+    let trace = data::trace_id(38_100);
+    let above = |n: u64| (1 < n).then(|| n - 1);
+    let spans = (1..=DEPTH).map(|n| data::span(&trace, n, above(n), &format!("level {n}"), &[]));
+    server.send(&spans.collect::<Vec<_>>()).await?;
+    visitor.log_in().await?;
+    visitor.open(&format!("/traces/{trace}")).await?;
+    let focus = "document.activeElement?.closest('.window > .row')";
+    browser.press("jjj").await?;
+    for n in 3..70 {
+        let step = data::span_id(n);
+        let on = format!("{focus}?.dataset.step === '{step}'");
+        browser
+            .wait_for(&format!(
+                "{on} && {focus}.getAttribute('aria-expanded') === 'false'"
+            ))
+            .await?;
+        // To the right: open, and then to the row below.
+        browser.press("\u{e014}").await?;
+        browser
+            .wait_for(&format!(
+                "{on} && {focus}.getAttribute('aria-expanded') === 'true'"
+            ))
+            .await?;
+        browser.press("\u{e014}").await?;
+    }
+    browser
+        .expect("new URLSearchParams(location.search).getAll('open').length === 1")
+        .await?;
+    let n_rows = "document.querySelectorAll('.window > .row').length";
+    ensure!(browser.eval(n_rows).await? == 70);
+    ensure!(browser.text("#toast").await?.is_empty());
     visitor.assert_quiet().await
 }
