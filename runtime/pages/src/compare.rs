@@ -190,7 +190,7 @@ async fn side(app: &App, viewer: &Viewer, raw: &str) -> Result<Option<CompareSid
     let Ok(id) = TraceId::new(raw) else {
         return Ok(None);
     };
-    let Some(outline) = read::outline(app, &viewer.project, &id).await? else {
+    let Some((_, outline)) = read::outline(app, &viewer.project, &id).await? else {
         return Ok(None);
     };
     let Some(trace) = read::whole(app, &viewer.project, &id).await? else {

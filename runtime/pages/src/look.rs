@@ -28,6 +28,10 @@ pub(super) struct Look {
     toggle: Option<Mark>,
     pub(super) at: Option<usize>,
     n: Option<usize>,
+    /// The revision of the trace that the rows of the page are of.
+    pub(super) revision: Option<i64>,
+    /// A step whose row stays where it is in view.
+    anchor: Option<String>,
     /// Where a search begins.
     pub(super) from: Option<String>,
     /// What is searched for.
@@ -69,6 +73,8 @@ impl Look {
                 "toggle-run" => look.toggle = Some(Mark::Run(text.to_owned())),
                 "at" => look.at = number(text),
                 "n" => look.n = number(text),
+                "revision" => look.revision = number(text),
+                "anchor" => look.anchor = Some(text.to_owned()),
                 "from" => look.from = Some(text.to_owned()),
                 "what" => look.what = Some(text.to_owned()),
                 "back" => look.is_backwards = true,
@@ -186,13 +192,27 @@ impl Look {
         Kept::new(Some(step), &self.folds).address(&self.looking)
     }
 
-    /// The window of the outline that is looked at.
-    pub(super) fn window<'o>(self, outline: &'o Outline, selected: Option<usize>) -> Looked<'o> {
+    /// The window of the outline that is looked at. Where other lines came before it, `is_moved`, or some are gone because
+    /// marks were forgotten, it is the one around the anchor.
+    pub(super) fn window<'o>(
+        self,
+        outline: &'o Outline,
+        selected: Option<usize>,
+        is_moved: bool,
+    ) -> Looked<'o> {
         let folds = match self.toggle {
             Some(mark) => outline.toggled(self.folds, selected, mark),
             None => self.folds,
         };
-        Looked::new(outline, (folds, self.looking), selected, self.at, self.n)
+        let is_moved = is_moved || folds.forgot_open || folds.forgot_closed;
+        let mut looked = Looked::new(outline, (folds, self.looking), selected, self.at, self.n);
+        let anchor = self.anchor.and_then(|step| outline.find(&step));
+        looked.anchor = anchor.and_then(|row| looked.view.index_of(row));
+        if let Some(index) = looked.anchor.filter(|_| is_moved) {
+            looked.n = WINDOW;
+            looked.at = first_around(&looked.view, index, WINDOW);
+        }
+        looked
     }
 
     /// The window around a row, which what was closed by hand does not hide.
@@ -200,6 +220,12 @@ impl Look {
         let folds = outline.revealed(self.folds, row);
         Looked::new(outline, (folds, self.looking), Some(row), None, self.n)
     }
+}
+
+/// The first of `n` lines around one.
+fn first_around(view: &View<'_>, index: usize, n: usize) -> usize {
+    let first = index.saturating_sub(n / 2);
+    first.min(view.len().saturating_sub(n))
 }
 
 /// A window of an outline.
@@ -211,6 +237,8 @@ pub(super) struct Looked<'o> {
     pub(super) selected: Option<usize>,
     pub(super) at: usize,
     pub(super) n: usize,
+    /// The line of the anchor.
+    pub(super) anchor: Option<usize>,
 }
 
 impl<'o> Looked<'o> {
@@ -225,12 +253,12 @@ impl<'o> Looked<'o> {
         let n = n.unwrap_or(WINDOW).clamp(1, WINDOW);
         let around = || {
             let index = selected.and_then(|row| view.index_of(row));
-            let first = index.unwrap_or_default().saturating_sub(n / 2);
-            first.min(view.len().saturating_sub(n))
+            first_around(&view, index.unwrap_or_default(), n)
         };
         Self {
             at: at.unwrap_or_else(around).min(view.len()),
             n,
+            anchor: None,
             view,
             folds,
             looking,
@@ -263,6 +291,9 @@ impl<'o> Looked<'o> {
 
 #[cfg(test)]
 mod tests {
+    use perpend_domain::telemetry::Bone;
+    use perpend_domain::time::Timestamp;
+
     use super::*;
 
     #[test]
@@ -282,6 +313,37 @@ mod tests {
             (None, Some(7), Some(row("q")))
         );
         assert!(Look::new(Some("observation=")).observation.is_none());
+    }
+
+    #[test]
+    fn a_page_with_rows_of_another_revision_gets_the_window_around_its_anchor() {
+        let bone = |at: i64| Bone {
+            id: format!("o{at:04}"),
+            parent_id: None,
+            kind: ObservationKind::Span,
+            name: format!("step {at}"),
+            level: Level::Default,
+            start: Timestamp::from_millis(at),
+            end: None,
+            first_token: None,
+            model: None,
+            tokens: None,
+            cost: None,
+        };
+        let outline = Outline::new((0..1_000).map(bone).collect());
+        let place = |query: &str, is_moved: bool| {
+            let looked = Look::new(Some(query)).window(&outline, None, is_moved);
+            (looked.at, looked.n, looked.anchor)
+        };
+        let query = "at=500&n=10&revision=7&anchor=o0700";
+        assert_eq!(Look::new(Some(query)).revision, Some(7));
+        assert_eq!(place(query, false), (500, 10, Some(700)));
+        assert_eq!(place(query, true), (600, WINDOW, Some(700)));
+        assert_eq!(place("at=500&n=10&anchor=gone", true), (500, 10, None));
+        assert_eq!(place("anchor=o0999", true), (800, WINDOW, Some(999)));
+        // So does one whose address has more marks than are kept.
+        let marks: String = (0..60).map(|at| format!("&open=o{at:04}")).collect();
+        assert_eq!(place(&format!("{query}{marks}"), false).0, 600);
     }
 
     #[test]

@@ -106,12 +106,12 @@ pub(super) async fn step(
     Ok(stored.map(|stored| stored.observation))
 }
 
-/// The outline of a trace as it is stored now; none when the project has no such trace.
+/// The outline of a trace as it is stored now, with its revision; none when the project has no such trace.
 pub(super) async fn outline(
     app: &App,
     project: &ProjectId,
     trace: &TraceId,
-) -> Result<Option<Arc<Outline>>, Problem> {
+) -> Result<Option<(i64, Arc<Outline>)>, Problem> {
     let telemetry = &app.store.telemetry;
     // Read before the observations: what changes in between makes the outline newer than its version, and the next
     // request makes it anew.
@@ -120,7 +120,7 @@ pub(super) async fn outline(
     };
     let key = (project.clone(), trace.clone());
     if let Some(outline) = app.outlines().get(&key, version) {
-        return Ok(Some(outline));
+        return Ok(Some((version.revision, outline)));
     }
     let steps = telemetry.steps_of_trace(project, trace).await?;
     // Sorting a large trace takes longer than other requests should wait for this thread.
@@ -131,5 +131,5 @@ pub(super) async fn outline(
     })?;
     let kept = Arc::clone(&outline);
     app.outlines().keep(key, version, kept);
-    Ok(Some(outline))
+    Ok(Some((version.revision, outline)))
 }

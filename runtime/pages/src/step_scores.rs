@@ -63,7 +63,7 @@ pub(super) async fn of(
         return Ok(ScoresOfSteps::default());
     }
     let outline = read::outline(app, &viewer.project, trace).await?;
-    let outline = outline.ok_or_else(|| Problem::not_found("trace"))?;
+    let (_, outline) = outline.ok_or_else(|| Problem::not_found("trace"))?;
     let path = format!("{}/scores", viewer.base());
     let all = with_query(&path, &[("trace", trace.to_string())]);
     let placed = |score: &Score| {

@@ -44,8 +44,8 @@ impl OfTrace {
     }
 }
 
-/// Its outline.
-async fn outline(app: &App, viewer: &Viewer, id: &TraceId) -> Result<Arc<Outline>, Problem> {
+/// Its outline, with the revision of the trace that it shows at least.
+async fn outline(app: &App, viewer: &Viewer, id: &TraceId) -> Result<(i64, Arc<Outline>), Problem> {
     let found = read::outline(app, &viewer.project, id).await?;
     found.ok_or_else(unknown)
 }
@@ -84,11 +84,8 @@ async fn whole(
     tried: Tried,
 ) -> Result<Response, Problem> {
     let mut look = Look::new(query);
-    let telemetry = &app.store.telemetry;
     // Before all else: what changes in between is followed up.
-    let version = telemetry.trace_version(&viewer.project, &id).await?;
-    let version = version.ok_or_else(unknown)?.revision;
-    let outline = outline(app, viewer, &id).await?;
+    let (revision, outline) = outline(app, viewer, &id).await?;
     look.pass_over_unknown(&outline);
     if let Some(within) = look.looking.within.take() {
         let beside = within::neighbours(app, viewer, &within.list, &id);
@@ -97,7 +94,7 @@ async fn whole(
     let head = HeadInput {
         faults: std::mem::take(&mut look.faults),
         tried,
-        version,
+        version: revision,
         ..head::of(app, viewer, &id, &outline).await?
     };
     match look.looking.aspect {
@@ -118,7 +115,7 @@ async fn whole(
         .as_ref()
         .and_then(|step| outline.find(step.id.as_str()));
     let rules = look.rules;
-    let looked = look.window(&outline, selected);
+    let looked = look.window(&outline, selected, false);
     let n_scores = score_counts(app, viewer, &id, &looked).await?;
     let target = Target::within(id.clone(), step.as_ref().map(|step| step.id.clone()));
     let mut detail = detail_of(app, viewer, &target, rules).await?;
@@ -145,7 +142,7 @@ async fn whole(
         trace,
         trace_selected,
         detail,
-        rows: rows_of(&looked, &n_scores, true),
+        rows: rows_of(&looked, &n_scores, true, revision),
         head,
     });
     page(StatusCode::OK, &view)
@@ -165,7 +162,7 @@ pub(super) async fn detail(
     let mut input = detail_of(&app, &viewer, &target, look.rules).await?;
     match target.observation() {
         Some(step) => {
-            let outline = outline(&app, &viewer, &id).await?;
+            let (_, outline) = outline(&app, &viewer, &id).await?;
             let row = outline.find(step.as_str());
             input.own_us = row.and_then(|row| outline.own_us(row));
         }
@@ -190,7 +187,8 @@ pub(super) async fn detail(
     page(StatusCode::OK, &view)
 }
 
-/// `GET P/_/traces/{trace}/rows`: a window of rows.
+/// `GET P/_/traces/{trace}/rows`: a window of rows. A page whose rows are of another revision gets a window around its
+/// anchor instead: the place it asks for may be another one now.
 pub(super) async fn rows(
     State(app): State<App>,
     viewer: Viewer,
@@ -199,13 +197,14 @@ pub(super) async fn rows(
 ) -> Result<Response, Problem> {
     let id = of.id()?;
     let look = Look::new(query.as_deref());
-    let outline = outline(&app, &viewer, &id).await?;
+    let (revision, outline) = outline(&app, &viewer, &id).await?;
     let selected = look.observation.as_ref();
     let selected = selected.and_then(|step| outline.find(step.as_str()));
-    let with_map = look.toggles();
-    let looked = look.window(&outline, selected);
+    let is_other = look.revision.is_some_and(|known| known != revision);
+    let with_map = is_other || look.toggles();
+    let looked = look.window(&outline, selected, is_other);
     let n_scores = score_counts(&app, &viewer, &id, &looked).await?;
-    let view = RowsPage::new(&rows_of(&looked, &n_scores, with_map));
+    let view = RowsPage::new(&rows_of(&looked, &n_scores, with_map, revision));
     page(StatusCode::OK, &view)
 }
 
@@ -219,7 +218,7 @@ pub(super) async fn seek(
 ) -> Result<Response, Problem> {
     let id = of.id()?;
     let look = Look::new(query.as_deref());
-    let outline = outline(&app, &viewer, &id).await?;
+    let (revision, outline) = outline(&app, &viewer, &id).await?;
     let from = look.from.as_deref().and_then(|step| outline.find(step));
     let found = match look.what.as_deref() {
         Some("error") => outline.next_error(from, look.is_backwards),
@@ -234,7 +233,7 @@ pub(super) async fn seek(
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let n_scores = score_counts(&app, &viewer, &id, &looked).await?;
-    let view = RowsPage::new(&rows_of(&looked, &n_scores, true));
+    let view = RowsPage::new(&rows_of(&looked, &n_scores, true, revision));
     page(StatusCode::OK, &view)
 }
 
@@ -265,12 +264,15 @@ const fn rows_of<'a>(
     looked: &'a Looked<'a>,
     n_scores: &'a Counts,
     with_map: bool,
+    revision: i64,
 ) -> RowsInput<'a> {
     RowsInput {
         view: &looked.view,
         folds: &looked.folds,
         at: looked.at,
         n: looked.n,
+        anchor: looked.anchor,
+        revision,
         selected: looked.selected,
         n_scores,
         with_map,

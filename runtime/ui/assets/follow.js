@@ -47,7 +47,10 @@ async function rowsOf(page, first) {
   for (let nth = 0; nth < n; nth += 1) {
     const html = await askPart(slot, `${grid.dataset.from}/rows${query()}&at=${first + nth * PART}&n=${PART}`, false);
     if (!html) return null;
-    rows.push(...pageOf(html).querySelector(".window").children);
+    const part = pageOf(html).querySelector(".window");
+    // Something arrived between the two answers: their rows do not fit together.
+    if (part.dataset.revision !== own.dataset.revision) return null;
+    rows.push(...part.children);
   }
   return rows;
 }
@@ -118,7 +121,9 @@ async function follow() {
   for (const name of ["no-tok", "no-cost"]) grid.classList.toggle(name, theirs.classList.contains(name));
   const heads = theirs.querySelectorAll(".names > .row");
   grid.querySelectorAll(".names > .row").forEach((row, nth) => morph(row, heads[nth]));
-  put(rows, Number(page.querySelector(".window").dataset.count));
+  const { count, revision } = page.querySelector(".window").dataset;
+  box.dataset.revision = revision;
+  put(rows, Number(count));
   putPane(page.getElementById("detail"));
   if (theirs.dataset.version === undefined) delete grid.dataset.version;
   else grid.dataset.version = theirs.dataset.version;

@@ -104,8 +104,27 @@ function writeAddress(how) {
 
 const rowsSlot = {};
 
-/** Puts an answer with rows in place: instead of all, behind the last or before the first one. */
-function put(html, how) {
+const isSame = (one, other) => one.dataset.step === other.dataset.step
+  && one.classList.contains("run") === other.classList.contains("run");
+
+/** After other lines came before a row, or some went: it stays where it is in view, and the keyboard at its line. */
+function moveWith(anchor, was, on, part) {
+  let now = Number(part.dataset.anchor);
+  // A group that is open and its first step have one name.
+  if (anchor.classList.contains("run") && !rowAt(now)?.classList.contains("run")) now -= 1;
+  if (now === was) return;
+  grid.scrollTop += (now - was) * height();
+  lastTop = grid.scrollTop;
+  if (current < 0) return;
+  const same = on && Array.from(box.children).find((row) => isSame(row, on));
+  current = same ? indexOf(same) : Math.min(Math.max(current + now - was, -1), count - 1);
+}
+
+/**
+ * Puts an answer with rows in place: instead of all, behind the last or before the first one. Rows of another revision of the
+ * trace take the place of all: the lines may have other numbers now.
+ */
+function put(html, how, anchor) {
   const template = document.createElement("template");
   template.innerHTML = html;
   const part = template.content.querySelector(".window");
@@ -114,11 +133,14 @@ function put(html, how) {
   const at = Number(part.dataset.at);
   const rows = Array.from(part.children);
   prepare(rows);
+  const [was, on] = [anchor ? indexOf(anchor) : -1, rowAt(current)];
+  const isOther = part.dataset.revision !== box.dataset.revision;
+  box.dataset.revision = part.dataset.revision;
   keepFocus(() => {
-    if (how === "behind" && at === end()) {
+    if (how === "behind" && at === end() && !isOther) {
       box.append(...rows);
       for (; box.childElementCount > MAX_ROWS; first += 1) box.firstElementChild.remove();
-    } else if (how === "before" && at + rows.length === first) {
+    } else if (how === "before" && at + rows.length === first && !isOther) {
       box.prepend(...rows);
       first = at;
       while (box.childElementCount > MAX_ROWS) box.lastElementChild.remove();
@@ -133,23 +155,30 @@ function put(html, how) {
     if (picture) map.replaceChildren(picture);
     else if (count <= WINDOW) map.replaceChildren();
     layout();
+    if (was >= 0 && part.dataset.anchor !== undefined) moveWith(anchor, was, on, part);
     mark();
   });
   if (part.dataset.forgotten) say(part.dataset.forgotten, true);
   return part;
 }
 
-/** Asks for a window; answers whether it came. */
-async function fetchRows(at, n, how, more = "") {
+/** Asks for a window; answers whether it came. The anchor is the row that stays in view if the lines have changed. */
+async function fetchRows(at, n, how, more = "", anchor = rowAt(view()[0])) {
   asked = { at, end: at + n };
-  const html = await askPart(rowsSlot, address("rows", `${selection()}&at=${at}&n=${n}${more}`));
+  const { revision } = box.dataset;
+  const known = `&revision=${revision}${anchor ? `&anchor=${anchor.dataset.step}` : ""}`;
+  const html = await askPart(rowsSlot, address("rows", `${selection()}&at=${at}&n=${n}${known}${more}`));
   if (html === undefined) return false;
   asked = null;
+  // The page followed what arrived meanwhile: the answer may be older than its rows.
+  if (html && box.dataset.revision !== revision) {
+    return fetchRows(at, n, how, more, anchor?.isConnected ? anchor : undefined);
+  }
   if (html === null) {
     noteFailure(steps, fill);
     return false;
   }
-  return Boolean(put(html, how));
+  return Boolean(put(html, how, anchor));
 }
 
 let waiting = 0;
@@ -187,17 +216,21 @@ function show(index) {
   else if (top + one > grid.scrollTop + room) grid.scrollTop = top + one - room;
 }
 
+let nGone = 0;
+
 /** Moves the keyboard to a line, which is fetched when it is not there. */
 async function go(index) {
-  const to = current = Math.min(Math.max(index, -1), count - 1);
-  if (!rowAt(to)) {
+  const nth = nGone += 1;
+  current = Math.min(Math.max(index, -1), count - 1);
+  // Where the lines have other numbers now, the first answer only says so.
+  for (let asks = 0; asks < 2 && !rowAt(current); asks += 1) {
     clearTimeout(waiting);
-    const at = Math.min(Math.max(0, to - WINDOW / 2), Math.max(0, count - WINDOW));
-    if (!(await fetchRows(at, WINDOW, "instead")) || current !== to) return null;
+    const at = Math.min(Math.max(0, current - WINDOW / 2), Math.max(0, count - WINDOW));
+    if (!(await fetchRows(at, WINDOW, "instead")) || nth !== nGone) return null;
   }
-  show(to);
+  show(current);
   mark();
-  const row = rowAt(to);
+  const row = rowAt(current);
   row?.focus({ preventScroll: true });
   return row ?? null;
 }
@@ -257,7 +290,7 @@ async function toggle(row) {
   const what = row.classList.contains("run") ? "toggle-run" : "toggle";
   current = index;
   const at = Math.max(0, Math.min(index, view()[0]) - WINDOW / 4);
-  if (!(await fetchRows(at, WINDOW, "instead", `&${what}=${row.dataset.step}`))) return;
+  if (!(await fetchRows(at, WINDOW, "instead", `&${what}=${row.dataset.step}`, row))) return;
   mark();
   writeAddress("replaceState");
   rowAt(current)?.focus({ preventScroll: true });

@@ -480,6 +480,8 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
             folds,
             at: 1,
             n,
+            anchor: Some(7),
+            revision: 3,
             selected: None,
             n_scores: &HashMap::new(),
             looking: &Looking::default(),
@@ -496,6 +498,7 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
     ] {
         assert!(html.contains(part), "{part} in {html}");
     }
+    assert!(html.contains("data-revision=\"3\"") && html.contains("data-anchor=\"7\""));
     assert!(html.contains("data-count=\"2\"") && !html.contains("class=\"map\""));
     let mut folds = Folds::default();
     folds.set(Mark::Run("c0000".to_owned()), true);

@@ -38,6 +38,10 @@ pub struct RowsInput<'a> {
     pub at: usize,
     /// At most so many lines.
     pub n: usize,
+    /// The line that stays where it is in view, where the page that asks names one.
+    pub anchor: Option<usize>,
+    /// The revision of the trace that is shown.
+    pub revision: i64,
     /// The position of the selected row in the outline; none when the trace itself is selected.
     pub selected: Option<usize>,
     /// Scores by the id of the observation they are about; by none those about the trace.
@@ -83,6 +87,8 @@ pub(crate) struct Window {
     pub(crate) rows: Vec<Row>,
     pub(crate) at: usize,
     pub(crate) n_lines: usize,
+    pub(crate) anchor: Option<usize>,
+    pub(crate) revision: i64,
     /// What is selected and folded.
     pub(crate) kept: Kept,
     /// What is folded and how the trace is looked at, as the end of an address.
@@ -191,6 +197,8 @@ impl Window {
             rows: rows.collect(),
             at,
             n_lines: view.len(),
+            anchor: input.anchor,
+            revision: input.revision,
             grouping: grouping(input, selected),
             rest: format!("{}{}", kept.folds, input.looking.query()),
             kept,

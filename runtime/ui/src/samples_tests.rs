@@ -245,6 +245,8 @@ pub(crate) fn trace_page_with(outline: &Outline, shown: Shown, head: HeadInput) 
             folds: &shown.folds,
             at: shown.at,
             n: WINDOW,
+            anchor: None,
+            revision: 1,
             selected,
             n_scores: &[(None, 1)].into_iter().chain(of_step).collect(),
             with_map: true,

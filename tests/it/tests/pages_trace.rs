@@ -92,6 +92,34 @@ async fn a_page_of_a_running_trace_learns_of_each_change() {
 }
 
 #[tokio::test]
+async fn rows_asked_for_by_a_page_of_an_older_revision_are_those_around_its_anchor() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    running(&app).await;
+    let attribute = |page: &str, name: &str| {
+        let (_, rest) = page.split_once(&format!(" {name}=\"")).unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    };
+    let revision = attribute(&visitor.page("/traces/run").await, "data-revision");
+    let rows = format!("/_/traces/run/rows?trace&at=1&n=1&anchor=answer&revision={revision}");
+    let same = visitor.page(&rows).await;
+    assert_eq!(attribute(&same, "data-revision"), revision);
+    assert_eq!(same.matches("role=\"row\"").count(), 1, "{same}");
+    // Two that began before the anchor.
+    for n in 1..=2 {
+        let child = json!({ "id": format!("early-{n}"), "traceId": "run", "parentObservationId": "root", "name": "early",
+            "startTime": format!("2026-03-01T10:00:00.{n}00Z"), "endTime": "2026-03-01T10:00:00.900Z" });
+        send(&app, &[("span-create", child)]).await;
+    }
+    let other = visitor.page(&rows).await;
+    assert_ne!(attribute(&other, "data-revision"), revision);
+    assert_eq!(attribute(&other, "data-at"), "0");
+    assert_eq!(attribute(&other, "data-anchor"), "3");
+    assert_eq!(other.matches("role=\"row\"").count(), 4, "{other}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn every_view_of_a_trace_shows_the_kinds_that_its_address_names() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;

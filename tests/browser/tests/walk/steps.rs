@@ -61,6 +61,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             "a_deep_trace_opens_row_by_row_with_one_key_and_the_keyboard_stays_on_its_row",
             opens_a_deep_trace,
         ),
+        shared.test(
+            Place::Own,
+            "rows_fetched_after_earlier_steps_arrived_are_each_there_once_and_the_view_stays",
+            scrolls_over_what_arrived,
+        ),
     ]
 }
 
@@ -484,5 +489,57 @@ async fn opens_a_deep_trace(visitor: &Visitor) -> Result<()> {
     let n_rows = "document.querySelectorAll('.window > .row').length";
     ensure!(browser.eval(n_rows).await? == 70);
     ensure!(browser.text("#toast").await?.is_empty());
+    visitor.assert_quiet().await
+}
+
+async fn scrolls_over_what_arrived(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let trace = data::trace_id(38_200);
+    let span = |n: u64| data::span(&trace, n, (1 < n).then_some(1), &format!("step {n}"), &[]);
+    let first: Vec<Value> = [1].into_iter().chain(1_001..=1_400).map(span).collect();
+    server.send(&first).await?;
+    visitor.log_in().await?;
+    visitor.open(&format!("/traces/{trace}")).await?;
+    let n_rows = "document.querySelectorAll('.window > .row').length";
+    browser.wait_for(&format!("{n_rows} === 200")).await?;
+    // The page does not follow by itself.
+    browser.press("l").await?;
+    browser
+        .wait_for("document.documentElement.dataset.live === 'off'")
+        .await?;
+    server
+        .send(&(2..=301).map(span).collect::<Vec<_>>())
+        .await?;
+    let row = "document.querySelector('.of-trace').getBoundingClientRect().height";
+    let scroll = |to: String| format!("void (document.querySelector('.grid').scrollTop = {to})");
+    browser.eval(&scroll(format!("150 * {row}"))).await?;
+    let count = "document.querySelector('.grid').getAttribute('aria-rowcount')";
+    browser.wait_for(&format!("{count} === '703'")).await?;
+    // The row on top is the one that was there.
+    let on_top = "Number.parseInt(Array.from(document.querySelectorAll('.window > .row')).find((row) => \
+         row.getBoundingClientRect().bottom > document.querySelector('.grid .names').getBoundingClientRect().bottom + 2).dataset.step, 16)";
+    browser
+        .wait_for(&format!("Math.abs({on_top} - 1150) <= 1"))
+        .await?;
+    let is_right = "Array.from(document.querySelectorAll('.window > .row')).every((row, nth, rows) => {
+        const line = Number(row.getAttribute('aria-rowindex')) - 3;
+        const step = Number.parseInt(row.dataset.step, 16);
+        const isNext = nth === 0 || line === Number(rows[nth - 1].getAttribute('aria-rowindex')) - 2;
+        return isNext && step === (line <= 300 ? line + 1 : line + 700);
+    })";
+    browser.expect(is_right).await?;
+    let covered = "(() => { const grid = document.querySelector('.grid').getBoundingClientRect(); \
+        const row = document.elementFromPoint(grid.left + grid.width / 2, grid.top + grid.height / 2); \
+        return row.closest('.window > .row') !== null; })()";
+    for line in [0, 250, 330, 680] {
+        browser.eval(&scroll(format!("{line} * {row}"))).await?;
+        browser
+            .wait_for(&format!("({covered}) && ({is_right})"))
+            .await?;
+    }
+    browser.press("l").await?;
+    browser
+        .wait_for("document.documentElement.dataset.live === 'on'")
+        .await?;
     visitor.assert_quiet().await
 }
