@@ -7,6 +7,24 @@ const UNITS: f64 = 1000.0;
 /// The narrowest bar that still shows.
 const MIN_WIDTH: f64 = 4.0;
 
+/// The longest number of a label.
+const MAX_CHARS: usize = 4;
+/// The units of labels: the length in microseconds from which on the next one is taken, where its labels would get longer
+/// or round up to it, and its own.
+const UNITS_OF_TIME: [(f64, f64, &str); 7] = [
+    (1e3, 1.0, "µs"),
+    (999.5e3, 1e3, "ms"),
+    (120e6, 1e6, "s"),
+    (7_200e6, 60e6, "min"),
+    (172_800e6, 3_600e6, "h"),
+    (730.0 * 86_400e6, 86_400e6, "d"),
+    (999.5 * YEAR, YEAR, "y"),
+];
+/// Thousands of years: who sends a wrong clock gets an axis that can be read too.
+const LARGEST_UNIT: (f64, f64, &str) = (f64::INFINITY, 1e3 * YEAR, "ky");
+/// Microseconds of a year.
+const YEAR: f64 = 365.25 * 86_400e6;
+
 /// The time axis of one trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
@@ -50,14 +68,16 @@ impl Axis {
         }
     }
 
-    /// A part of this axis, in milliseconds from its start.
+    /// A part of this axis, in milliseconds from its start; what is beyond its ends is left out.
     #[must_use]
     pub fn part(self, (from, to): (f64, f64)) -> Self {
         // Beyond the range of times the conversion stops at its ends.
         let micros = |ms: f64| (ms * 1e3).round() as i64;
+        let from = micros(from).clamp(0, self.length_us - 1);
+        let to = micros(to).clamp(from + 1, self.length_us);
         Self {
-            start: Timestamp::from_micros(self.start.as_micros().saturating_add(micros(from))),
-            length_us: micros(to).saturating_sub(micros(from)).max(1),
+            start: Timestamp::from_micros(self.start.as_micros().saturating_add(from)),
+            length_us: to - from,
             is_part: true,
             ..self
         }
@@ -101,39 +121,31 @@ impl Axis {
         }
     }
 
+    /// How many microseconds behind the start of the trace the labels begin to count: nothing, unless so many digits would
+    /// be needed to tell them from each other that they had no room.
+    #[must_use]
+    pub fn counted_from_us(&self) -> i64 {
+        let before = self.start.micros_since(self.origin);
+        let (numbers, _) = self.numbers(before);
+        let is_short = numbers.iter().all(|number| number.len() <= MAX_CHARS);
+        let differ = numbers.windows(2).all(|pair| pair[0] != pair[1]);
+        match is_short && differ {
+            true => 0,
+            false => before,
+        }
+    }
+
     /// Nine labels at equal distances. The style sheet shows three, five or all of them, by the width there is; they
     /// are short, because the unit is that of the whole axis and only the last one names it.
     #[must_use]
     pub fn ticks(&self) -> Vec<Tick> {
-        const UNITS_OF_TIME: [(f64, f64, &str); 6] = [
-            (1e3, 1.0, "µs"),
-            (1e6, 1e3, "ms"),
-            (120e6, 1e6, "s"),
-            (7_200e6, 60e6, "min"),
-            (172_800e6, 3_600e6, "h"),
-            (f64::INFINITY, 86_400e6, "d"),
-        ];
-        let length = self.length_us as f64;
-        let before = self.start.micros_since(self.origin) as f64;
-        let fits = |unit: &&(f64, f64, &str)| before + length < unit.0;
-        let (_, size, unit) = UNITS_OF_TIME.iter().find(fits).unwrap_or(&UNITS_OF_TIME[5]);
-        // Two digits tell one label from the next.
-        let decimals = match length / size {
-            80.0.. => 0,
-            share => (2.0 - (share / 8.0).log10().floor()).clamp(1.0, 9.0) as usize - 1,
-        };
-        let number = |eighth: u32| {
-            let value = (before + length * f64::from(eighth) / 8.0) / size;
-            let text = format!("{value:.decimals$}");
-            match text.contains('.') {
-                true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-                false => text,
-            }
-        };
-        let tick = |eighth: u32| Tick {
+        let before = self.start.micros_since(self.origin);
+        let (numbers, unit) = self.numbers(before - self.counted_from_us());
+        let ticks = numbers.into_iter().enumerate();
+        let ticks = ticks.map(|(eighth, number)| Tick {
             label: match eighth {
-                8 => format!("{} {unit}", number(8)),
-                _ => number(eighth),
+                8 => format!("{number} {unit}"),
+                _ => number,
             },
             class: match eighth {
                 0 => "first",
@@ -142,8 +154,29 @@ impl Axis {
                 2 | 6 => "quarter",
                 _ => "eighth",
             },
+        });
+        ticks.collect()
+    }
+
+    /// The numbers of the labels, which begin with so many microseconds, and their unit.
+    fn numbers(&self, first_us: i64) -> ([String; 9], &'static str) {
+        let (first, length) = (first_us as f64, self.length_us as f64);
+        let fits = |unit: &&(f64, f64, &str)| first + length < unit.0;
+        let &(_, size, unit) = UNITS_OF_TIME.iter().find(fits).unwrap_or(&LARGEST_UNIT);
+        // Two digits tell one label from the next.
+        let decimals = match length / size {
+            80.0.. => 0,
+            share => (2.0 - (share / 8.0).log10().floor()).clamp(1.0, 9.0) as usize - 1,
         };
-        (0..=8).map(tick).collect()
+        let number = |eighth: usize| {
+            let value = (first + length * eighth as f64 / 8.0) / size;
+            let text = format!("{value:.decimals$}");
+            match text.contains('.') {
+                true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+                false => text,
+            }
+        };
+        (std::array::from_fn(number), unit)
     }
 }
 
@@ -158,6 +191,8 @@ pub struct Tick {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -174,21 +209,76 @@ mod tests {
         assert_eq!((open.width, open.is_open), (400.0, true));
     }
 
+    fn labels(axis: Axis) -> String {
+        let labels = axis.ticks().into_iter().map(|tick| tick.label);
+        labels.collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
     fn ticks_share_one_unit_and_stay_short() {
         let labels = |micros: i64| {
             let start = Timestamp::from_millis(0);
-            let axis = Axis::new(start, Timestamp::from_micros(micros));
-            let labels = axis.ticks().into_iter().map(|tick| tick.label);
-            labels.collect::<Vec<_>>().join(" ")
+            labels(Axis::new(start, Timestamp::from_micros(micros)))
         };
         assert_eq!(labels(800), "0 100 200 300 400 500 600 700 800 µs");
         assert_eq!(labels(1_000_000), "0 0.12 0.25 0.38 0.5 0.62 0.75 0.88 1 s");
         assert_eq!(labels(90_000_000), "0 11 22 34 45 56 68 79 90 s");
         assert_eq!(labels(3_840_000_000), "0 8 16 24 32 40 48 56 64 min");
-        assert!(labels(i64::MAX).ends_with(" d"));
+        assert!(labels(i64::MAX).ends_with(" 292 ky"));
         let axis = Axis::default();
         assert_eq!(axis.ticks().len(), 9);
         assert!(axis.ticks().iter().all(|tick| tick.label.len() < 8));
+    }
+
+    #[test]
+    fn a_small_part_far_from_the_start_counts_from_its_own_start() {
+        const HOUR_MS: i64 = 3_600_000;
+        let of = |hours: i64, part: (f64, f64)| {
+            let end = Timestamp::from_millis(hours * HOUR_MS);
+            let axis = Axis::new(Timestamp::from_millis(0), end).part(part);
+            (axis.counted_from_us(), labels(axis))
+        };
+        let second = "0 0.12 0.25 0.38 0.5 0.62 0.75 0.88 1 s";
+        let (from, shown) = of(3, (9_000_000.0, 9_001_000.0));
+        assert_eq!((from, shown.as_str()), (9_000_000_000, second));
+        let (from, shown) = of(240, (500_000_000.0, 500_000_001.0));
+        assert_eq!(from, 500_000_000_000);
+        assert_eq!(shown, second.replace('s', "ms"));
+        // Near the start they count from there.
+        let (from, shown) = of(3, (250.0, 500.0));
+        assert_eq!(
+            (from, shown.as_str()),
+            (0, "250 281 312 344 375 406 438 469 500 ms")
+        );
+        // A part that is beyond the end is the end, and one that is longer ends with the trace.
+        assert_eq!(of(3, (1e300, 1e308)).0, 3 * HOUR_MS * 1_000 - 1);
+        assert_eq!(of(1, (-5.0, 1e300)).1, of(1, (0.0, 3.6e6)).1);
+    }
+
+    proptest! {
+        #[test]
+        fn ticks_of_any_part_are_short_and_no_two_alike(
+            start in any::<i64>(), length in 0_u32..63, from in 0.0..1.0_f64, share in 0_i32..12, is_part in any::<bool>()
+        ) {
+            let micros = 1_i64 << length;
+            let end = Timestamp::from_micros(start.saturating_add(micros));
+            let whole = Axis::new(Timestamp::from_micros(start), end);
+            let ms = micros as f64 / 1e3;
+            let part = (ms * from, ms * (from + 0.1_f64.powi(share)));
+            let axis = match is_part {
+                true => whole.part(part),
+                false => whole,
+            };
+            let ticks = axis.ticks();
+            prop_assert!((3..=9).contains(&ticks.len()));
+            let numbers = ticks.iter().map(|tick| tick.label.split(' ').next().unwrap().to_owned());
+            let numbers: Vec<String> = numbers.collect();
+            prop_assert!(numbers.iter().all(|number| number.len() <= MAX_CHARS), "{numbers:?}");
+            let values = numbers.iter().map(|number| number.parse::<f64>().unwrap());
+            let values: Vec<f64> = values.collect();
+            prop_assert!(values.is_sorted_by(|one, next| one < next), "{numbers:?}");
+            let unit = ticks[8].label.split(' ').nth(1).unwrap();
+            prop_assert!(unit.chars().count() <= 3, "{unit}");
+        }
     }
 }

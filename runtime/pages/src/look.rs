@@ -169,6 +169,21 @@ impl Look {
         }
     }
 
+    /// Keeps what of the part of the time axis is within the trace; when nothing is, the whole is shown.
+    pub(super) fn fit_zoom(&mut self, outline: &Outline) {
+        let Some((from, to)) = self.looking.zoom.take() else {
+            return;
+        };
+        let period = outline.period();
+        let length_ms = period.map_or(0.0, |(start, end)| end.micros_since(start) as f64 / 1e3);
+        if from < length_ms {
+            self.looking.zoom = Some((from, to.min(length_ms)));
+            return;
+        }
+        let fault = "The part of the time that this address names begins after the end of the trace. The whole time is shown.";
+        self.faults.push(fault.to_owned());
+    }
+
     fn unknown_step(&mut self, id: &str) {
         let fault = format!(
             "This trace has no step {id}, or it has not arrived. The trace itself is shown."
@@ -344,6 +359,33 @@ mod tests {
         // So does one whose address has more marks than are kept.
         let marks: String = (0..60).map(|at| format!("&open=o{at:04}")).collect();
         assert_eq!(place(&format!("{query}{marks}"), false).0, 600);
+    }
+
+    #[test]
+    fn a_part_of_the_time_beyond_the_end_is_cut_or_told() {
+        let bone = Bone {
+            id: "a".to_owned(),
+            parent_id: None,
+            kind: ObservationKind::Span,
+            name: "step".to_owned(),
+            level: Level::Default,
+            start: Timestamp::from_millis(0),
+            end: Some(Timestamp::from_millis(1_000)),
+            first_token: None,
+            model: None,
+            tokens: None,
+            cost: None,
+        };
+        let outline = Outline::new(vec![bone]);
+        let fitted = |query: &str| {
+            let mut look = Look::new(Some(query));
+            look.fit_zoom(&outline);
+            (look.looking.zoom, look.faults.len())
+        };
+        assert_eq!(fitted("t0=100&t1=200.5"), (Some((100.0, 200.5)), 0));
+        assert_eq!(fitted("t0=100&t1=1e300"), (Some((100.0, 1_000.0)), 0));
+        assert_eq!(fitted("t0=1e300&t1=1e308"), (None, 1));
+        assert_eq!(fitted("v=time"), (None, 0));
     }
 
     #[test]

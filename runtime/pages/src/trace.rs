@@ -87,6 +87,7 @@ async fn whole(
     // Before all else: what changes in between is followed up.
     let (revision, outline) = outline(app, viewer, &id).await?;
     look.pass_over_unknown(&outline);
+    look.fit_zoom(&outline);
     if let Some(within) = look.looking.within.take() {
         let beside = within::neighbours(app, viewer, &within.list, &id);
         look.looking.within = Some(beside.await?);
@@ -196,8 +197,9 @@ pub(super) async fn rows(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let id = of.id()?;
-    let look = Look::new(query.as_deref());
+    let mut look = Look::new(query.as_deref());
     let (revision, outline) = outline(&app, &viewer, &id).await?;
+    look.fit_zoom(&outline);
     let selected = look.observation.as_ref();
     let selected = selected.and_then(|step| outline.find(step.as_str()));
     let is_other = look.revision.is_some_and(|known| known != revision);
@@ -217,8 +219,9 @@ pub(super) async fn seek(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let id = of.id()?;
-    let look = Look::new(query.as_deref());
+    let mut look = Look::new(query.as_deref());
     let (revision, outline) = outline(&app, &viewer, &id).await?;
+    look.fit_zoom(&outline);
     let from = look.from.as_deref().and_then(|step| outline.find(step));
     let found = match look.what.as_deref() {
         Some("error") => outline.next_error(from, look.is_backwards),

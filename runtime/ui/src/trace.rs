@@ -19,7 +19,7 @@ use crate::step_scores::ScoresOfSteps;
 use crate::time::TimePart;
 use crate::value::Part;
 use crate::{Shell, Text};
-use perpend_words::{count, dollars, duration, kind_word, many};
+use perpend_words::{count, dollars, duration, exact_duration, kind_word, many};
 
 const INPUT: (&str, &str) = ("Input", "input");
 const OUTPUT: (&str, &str) = ("Output", "output");
@@ -85,6 +85,8 @@ pub struct TracePage {
     time: Option<TimePart>,
     peaks: Peaks,
     ticks: Vec<Tick>,
+    /// Where in the trace the ticks begin to count, unless that is its start.
+    ticks_from: Option<String>,
     /// The address that those of the parts of this page begin with.
     fragments: String,
     /// Classes of the columns that are empty.
@@ -167,13 +169,16 @@ impl TracePage {
         let id = segment(trace.id.as_str());
         let window = Window::new(&rows);
         let (base, looking) = (shell.base(), rows.looking);
+        let axis = rows.axis();
+        let ticks_from = axis.counted_from_us();
         let tokens = nonzero(Some(total_tokens(&trace.usage)));
         let cost = cost_cell(trace.cost());
         Self {
             head: Head::new(&trace, base, looking, &window.kept, head),
             time: (rows.looking.aspect == Aspect::Time).then(|| TimePart::new(&rows, &window)),
             peaks: peaks(&rows),
-            ticks: rows.axis().ticks(),
+            ticks: axis.ticks(),
+            ticks_from: (0 < ticks_from).then(|| exact_duration(ticks_from)),
             fragments: format!("{}/_/traces/{id}", shell.base()),
             empty_columns: empty_columns(rows.view.outline(), &tokens, &cost),
             window,

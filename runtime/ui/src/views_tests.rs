@@ -429,6 +429,32 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
 }
 
 #[test]
+fn labels_that_count_from_within_the_trace_say_from_where() {
+    let outline = outline(&[observation("root", None, 0, 3 * 3_600_000)]);
+    let page = |zoom: (f64, f64)| {
+        let shown = Shown {
+            looking: Looking {
+                zoom: Some(zoom),
+                ..looking(Aspect::Time)
+            },
+            ..Shown::default()
+        };
+        checked(&trace_page(&outline, shown))
+    };
+    let html = page((9_000_000.0, 9_001_000.0));
+    for part in [
+        "Times on the axis count from 2 h 30 min after the start of the trace.",
+        "aria-label=\"Time, from 2 h 30 min\"",
+        "<span class=\"first\">0</span>",
+        "<span class=\"last\">1 s</span>",
+    ] {
+        assert!(html.contains(part), "{part} in {html}");
+    }
+    let html = page((0.0, 1_000.0));
+    assert!(!html.contains("axis count from") && html.contains("aria-label=\"Time\""));
+}
+
+#[test]
 fn links_and_forms_that_keep_the_selection_are_marked_for_the_script() {
     let steps = [
         observation("root", None, 0, 10),

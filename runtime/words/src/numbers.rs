@@ -33,6 +33,26 @@ pub fn duration(micros: i64) -> String {
     }
 }
 
+/// `2 h 30 min 0.5 s`: all digits, where a rounded duration would not tell one place in a trace from the next.
+#[must_use]
+pub fn exact_duration(micros: i64) -> String {
+    let micros = micros.max(0);
+    let (whole, rest) = (micros / 1_000_000, micros % 1_000_000);
+    let seconds = format!("{}.{rest:06}", whole % 60);
+    let seconds = seconds.trim_end_matches('0').trim_end_matches('.');
+    let larger = [
+        (whole / 86_400, "d"),
+        (whole / 3_600 % 24, "h"),
+        (whole / 60 % 60, "min"),
+    ];
+    let larger = larger.iter().filter(|(n, _)| 0 < *n);
+    let mut parts: Vec<String> = larger.map(|(n, unit)| format!("{n} {unit}")).collect();
+    if seconds != "0" || parts.is_empty() {
+        parts.push(format!("{seconds} s"));
+    }
+    parts.join(" ")
+}
+
 /// A whole number with its thousands apart.
 #[must_use]
 pub fn count(n: u64) -> String {
@@ -162,6 +182,14 @@ pub fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exact_durations_lose_no_digit() {
+        let shown = [0, 1, 900_000, 60_000_000, 9_000_000_000, 432_061_000_100];
+        let shown = shown.map(exact_duration).join(", ");
+        let expected = "0 s, 0.000001 s, 0.9 s, 1 min, 2 h 30 min, 5 d 1 min 1.0001 s";
+        assert_eq!(shown, expected);
+    }
 
     #[test]
     fn durations_read_in_the_fitting_unit() {

@@ -38,6 +38,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         ),
         shared.test(
             Place::Own,
+            "labels_of_any_part_of_the_time_axis_differ_and_never_touch_however_narrow_it_is",
+            labels_the_axis,
+        ),
+        shared.test(
+            Place::Own,
             "a_session_of_twenty_thousand_turns_opens_small_and_is_walked_with_one_key",
             walks_a_long_session,
         ),
@@ -300,6 +305,57 @@ async fn zooms(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("document.querySelector('#detail .id').textContent === document.querySelector('.grid [aria-selected=true]').dataset.step")
         .await
+}
+
+async fn labels_the_axis(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let trace = data::trace_id(32_100);
+    let mut span = data::span(&trace, 1, None, "three hours", &[]);
+    let begun: u64 = span["startTimeUnixNano"]
+        .as_str()
+        .context("a time")?
+        .parse()?;
+    span["endTimeUnixNano"] = (begun + 3 * 3_600 * 1_000_000_000).to_string().into();
+    server.send(&[span]).await?;
+    visitor.log_in().await?;
+    let is_right = "(() => {
+        const ticks = Array.from(document.querySelectorAll('.ticks span'))
+            .filter((tick) => getComputedStyle(tick).visibility === 'visible');
+        const places = ticks.map((tick) => {
+            const range = document.createRange();
+            range.selectNodeContents(tick);
+            return range.getBoundingClientRect();
+        });
+        const apart = places.every((place, n) => n === 0 || places[n - 1].right < place.left);
+        const differ = new Set(ticks.map((tick) => Number.parseFloat(tick.textContent))).size === ticks.length;
+        return ticks.length >= 3 && ticks.length <= 9 && apart && differ;
+    })()";
+    let parts = [
+        (0.0, 10_800_000.0),
+        (9_000_000.0, 9_001_000.0),
+        (9_000_000.0, 9_000_079.9),
+        (5_000_000.0, 5_130_000.0),
+        (900.0, 950.0),
+        (10_799_999.0, 1e300),
+    ];
+    for (from, to) in parts {
+        visitor
+            .open(&format!("/traces/{trace}?v=time&t0={from}&t1={to}"))
+            .await?;
+        for width in [1_600, 1_280, 1_000, 800, 640] {
+            browser.resize(width, 900).await?;
+            browser
+                .expect(is_right)
+                .await
+                .with_context(|| format!("{from} to {to}, {width} px"))?;
+        }
+    }
+    let beyond = format!("/traces/{trace}?v=time&t0=1e300&t1=1e308");
+    visitor.open(&beyond).await?;
+    browser
+        .expect("document.querySelector('main .notice').textContent.includes('after the end of the trace')")
+        .await?;
+    browser.expect(is_right).await
 }
 
 async fn plays(visitor: &Visitor) -> Result<()> {
