@@ -1,5 +1,5 @@
-// The trace page: rows that are fetched as they come into view, their keys, and steps opened in place. Without this
-// script every row is a plain link and windows of rows are pages. Markup comes from the server alone.
+// The trace page: rows that are fetched as they come into view, opened and closed in place, and chosen. Without this script
+// every row is a plain link and windows of rows are pages. Markup comes from the server alone.
 "use strict";
 
 const WINDOW = 200;
@@ -8,8 +8,6 @@ const MAX_ROWS = 600;
 const AHEAD = 300;
 
 const grid = document.querySelector("[role=treegrid]");
-const pane = document.getElementById("detail");
-const said = document.getElementById("said");
 const map = document.getElementById("map");
 const steps = grid.closest(".steps");
 const box = grid.querySelector(".window");
@@ -235,61 +233,29 @@ async function go(index) {
   return row ?? null;
 }
 
-// The pane
+// Choosing
 
-const paneSlot = {};
-const LATE = 250;
-let late = 0;
 let lastPush = 0;
 
-/** Marks a step at once and loads what is known about it. */
-async function select(row, how) {
+/** Marks a step at once; the pane loads what is known about it. */
+function select(row, how) {
   if (row.classList.contains("run")) return;
   selected = row.dataset.step;
   current = indexOf(row);
   mark();
-  const name = row.querySelector(".name");
-  said.textContent = `${row.querySelector(".kind").textContent} ${name.textContent}`;
   const now = Date.now();
   // A row that is only passed by is no step to go back to.
   writeAddress(how === "push" || now - lastPush > 1000 ? "pushState" : "replaceState");
   lastPush = now;
-  await load();
-}
-
-async function load() {
-  pane.setAttribute("aria-busy", "true");
-  // What comes soon is not dimmed before: each change of that is painted.
-  clearTimeout(late);
-  late = setTimeout(() => pane.classList.add("late"), LATE);
-  const html = await askPart(paneSlot, `${grid.dataset.from}/detail?${selection()}${rest}`);
-  if (html === undefined) return;
-  clearTimeout(late);
-  pane.classList.remove("late");
-  if (html === null) {
-    noteFailure(pane, load);
-    return;
-  }
-  // Who chose another form of a value stays there.
-  const on = document.activeElement.closest("#detail a[data-form]");
-  const chosen = on && [on.closest(".value").ariaLabel, on.textContent];
-  const top = chosen ? pane.scrollTop : 0;
-  pane.innerHTML = html;
-  pane.scrollTop = top;
-  pane.removeAttribute("aria-busy");
-  if (!chosen) return;
-  const links = Array.from(pane.querySelectorAll("a[data-form]"));
-  const same = links.find((link) => link.closest(".value").ariaLabel === chosen[0] && link.textContent === chosen[1]);
-  same?.focus({ preventScroll: true });
+  grid.dispatchEvent(new CustomEvent("chosen", { detail: row }));
 }
 
 // Opening and closing
 
 async function toggle(row) {
-  const index = indexOf(row);
   const what = row.classList.contains("run") ? "toggle-run" : "toggle";
-  current = index;
-  const at = Math.max(0, Math.min(index, view()[0]) - WINDOW / 4);
+  current = indexOf(row);
+  const at = Math.max(0, Math.min(current, view()[0]) - WINDOW / 4);
   if (!(await fetchRows(at, WINDOW, "instead", `&${what}=${row.dataset.step}`, row))) return;
   mark();
   writeAddress("replaceState");
@@ -345,59 +311,17 @@ function onClick(event) {
   select(row, "push");
 }
 
-const isOpen = (row) => row?.getAttribute("aria-expanded");
-
-function goLeft(row) {
-  if (isOpen(row) === "true") toggle(row);
-  else if (row !== ofTrace) go(row.dataset.parent === undefined ? -1 : Number(row.dataset.parent));
-}
-
-function goRight(row) {
-  if (isOpen(row) === "false") toggle(row);
-  else if (isOpen(row) === "true") go(current + 1);
-}
-
-/** What a key does to a row; false when it is none of ours. */
-function press(key, row) {
-  switch (key) {
-    case "ArrowDown": go(current + 1); break;
-    case "ArrowUp": go(current - 1); break;
-    case "Home": go(-1); break;
-    case "End": go(count - 1); break;
-    case "PageDown": go(Math.min(count - 1, current + view()[1] - view()[0] - 2)); break;
-    case "PageUp": go(Math.max(-1, current - (view()[1] - view()[0] - 2))); break;
-    case "ArrowRight": goRight(row); break;
-    case "ArrowLeft": goLeft(row); break;
-    case "Enter":
-    case " ":
-      if (row?.classList.contains("run")) toggle(row);
-      else if (row) select(row, "push");
-      break;
-    default: return false;
-  }
-  return true;
-}
-
-function onKey(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-  if (event.target.closest("input, textarea, select, [contenteditable]")) return;
-  if (grid.contains(event.target)) {
-    const row = event.target.closest("[role=row]") ?? rowAt(current);
-    if (row) current = indexOf(row);
-    if (press(event.key, row)) {
-      event.preventDefault();
-      return;
-    }
-  }
-  switch (event.key) {
-    case "j": step(1); break;
-    case "k": step(-1); break;
-    case "e": seekError(false); break;
-    case "E": seekError(true); break;
-    default: return;
-  }
-  event.preventDefault();
-}
+// What keys ask for.
+const orders = {
+  at: (row) => { current = indexOf(row); },
+  by: (n) => go(current + n),
+  choose: (row) => select(row, "push"),
+  error: seekError,
+  go,
+  page: (n) => go(current + n * (view()[1] - view()[0] - 2)),
+  step,
+  toggle,
+};
 
 /** As the server writes it: everything but letters, digits, `-`, `.`, `_` and `~` is escaped. */
 function encode(id) {
@@ -413,10 +337,7 @@ const looksAt = looking(new URLSearchParams(location.search));
 
 async function onBack() {
   const query = new URLSearchParams(location.search);
-  if (looking(query) !== looksAt) {
-    location.reload();
-    return;
-  }
+  if (looking(query) !== looksAt) return location.reload();
   selected = encode(query.get("observation") ?? "");
   const folds = new URLSearchParams();
   for (const [name, value] of query) {
@@ -431,15 +352,12 @@ async function onBack() {
     return;
   }
   const part = html ? put(html, "instead") : null;
-  if (!part) {
-    location.reload();
-    return;
-  }
+  if (!part) return location.reload();
   current = part.dataset.selected === undefined ? -1 : Number(part.dataset.selected);
   show(current);
   mark();
   grid.dispatchEvent(new Event("addressed"));
-  await load();
+  grid.dispatchEvent(new CustomEvent("chosen"));
 }
 
 document.documentElement.classList.add("scripted");
@@ -455,7 +373,7 @@ lastTop = grid.scrollTop;
 // What lies ahead is fetched from the first scroll on: a page that is only looked at needs no more than what came with it.
 if (view()[1] > end() || view()[0] < first) fill();
 grid.addEventListener("click", onClick);
-if (document.documentElement.dataset.keys !== "off") document.addEventListener("keydown", onKey);
+grid.addEventListener("order", ({ detail: [what, on] }) => orders[what](on));
 grid.addEventListener("scroll", () => grid.scrollTop !== lastTop && requestAnimationFrame(fill), { passive: true });
 addEventListener("resize", () => { layout(); fill(); });
 addEventListener("popstate", onBack);
