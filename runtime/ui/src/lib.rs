@@ -47,6 +47,8 @@ mod preferences;
 mod preview;
 mod reference;
 mod rows;
+#[cfg(test)]
+mod rows_tests;
 mod rules;
 #[cfg(test)]
 mod samples_tests;
