@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::cost::{CostSum, cost_total};
 use crate::ids::ObservationId;
-use crate::observation::{Content, Cost, Level, Observation, TraceFacts, Usage};
+use crate::observation::{Content, Level, Observation, TraceFacts, Usage};
 use crate::time::Timestamp;
 use crate::trace::Trace;
 

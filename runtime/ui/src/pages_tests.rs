@@ -2,7 +2,7 @@
 
 use perpend_domain::cost::CostSum;
 use perpend_domain::metrics::Granularity;
-use perpend_domain::observation::{Level, Observation};
+use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
 use perpend_found::{FoundPart, Hit, HitStep, Sought};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ids::TraceId;
-use crate::observation::{Observation, ObservationKind};
+use crate::observation::{Cost, Observation, ObservationKind};
 use crate::patch::{About, Patch, merge};
 use crate::payload::Payload;
 use serde_json::json;

@@ -54,9 +54,10 @@ impl Picked {
 
     /// Adds a place behind the others; false where that would be too many runs.
     fn add(&mut self, place: usize) -> bool {
+        let n_runs = self.0.len();
         match self.0.last_mut() {
             Some(last) if last.end == place => last.end += 1,
-            _ if MAX_RUNS <= self.0.len() => return false,
+            _ if MAX_RUNS <= n_runs => return false,
             _ => self.0.push(place..place + 1),
         }
         true

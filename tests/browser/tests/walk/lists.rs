@@ -214,7 +214,7 @@ async fn sees_trends(visitor: &Visitor) -> Result<()> {
     browser.click(".trend .ranked a").await?;
     browser
         .wait_for(
-            "location.pathname.endsWith('/scores') && /^[?]from=-7d&name=/.test(location.search)",
+            "location.pathname.endsWith('/scores') && /^[?]from=-7d&own=0&name=/.test(location.search)",
         )
         .await?;
     browser.allow_scripts(false).await?;
