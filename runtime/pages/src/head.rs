@@ -44,10 +44,9 @@ pub(super) async fn state(
     id: &TraceId,
 ) -> Result<Option<TraceState>, Problem> {
     let telemetry = &app.store.telemetry;
-    let found = telemetry.trace_progress(&viewer.project, std::slice::from_ref(id));
-    let found = found.await?.into_iter().next();
+    let found = telemetry.progress_now(&viewer.project, id).await?;
     let now = app.web.clock.now();
-    Ok(found.map(|(_, progress)| {
+    Ok(found.map(|progress| {
         let timing = Timing::default();
         let complete = completion(TargetKind::Trace, &progress, &timing, progress.first_seen);
         TraceState {

@@ -8,6 +8,7 @@ use perpend_domain::observation::Observation;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
+use super::refresh;
 use super::row::{ObservationRow, OwnRow, READ, READ_TRACE, TraceRow};
 use crate::{Error, Telemetry};
 use perpend_sql::{Arg, Sized, checked, query, query_scalar, value_list, value_rows};
@@ -180,6 +181,24 @@ impl Telemetry {
             }
         }
         Ok(found)
+    }
+
+    /// How far a trace has come by all that is stored of it now; none when the project has no such trace.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn progress_now(
+        &self,
+        project: &ProjectId,
+        id: &TraceId,
+    ) -> Result<Option<Progress>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(None);
+        };
+        // How many steps are open is counted by the fold.
+        refresh::of_trace(&self.pool, tenant, id).await?;
+        let found = self.trace_progress(project, std::slice::from_ref(id));
+        Ok(found.await?.pop().map(|(_, progress)| progress))
     }
 
     /// How far these traces have come; those that do not exist are left out.

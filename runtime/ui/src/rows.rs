@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use askama::Template;
 use perpend_domain::cost::CostSum;
 use perpend_domain::observation::Level;
+use perpend_domain::time::Timestamp;
 use perpend_markup::encode;
 use perpend_outline::{
     Axis, Bar, CriticalPath, Entry, Folds, Line, Oddity, Outline, Run, View, critical_path,
@@ -13,7 +14,6 @@ use perpend_outline::{
 
 use crate::Text;
 use crate::aspect::{Aspect, Kept, Looking, forgotten};
-use crate::time::part_of;
 use perpend_words::{cost, count, duration, kind_word, many};
 
 /// Rows rendered at once.
@@ -334,6 +334,13 @@ fn of_all(run: &Run) -> Option<String> {
     let cost = (!cost.is_empty()).then_some(cost);
     let all: Vec<String> = tokens.into_iter().chain(cost).collect();
     (!all.is_empty()).then(|| all.join(", "))
+}
+
+/// The part of the time axis that a step takes, in milliseconds from the start of the trace; none of a step without length.
+pub(crate) fn part_of(step: &Entry, (start, end): (Timestamp, Timestamp)) -> Option<(f64, f64)> {
+    let ms = |at: Timestamp| at.micros_since(start) as f64 / 1e3;
+    let (from, to) = (ms(step.start), ms(step.end.unwrap_or(end)));
+    (from < to).then_some((from, to))
 }
 
 /// The classes of the columns in which no row has anything: their room is left to the names. All rows of the trace count,

@@ -6,8 +6,8 @@ use perpend_domain::time::Timestamp;
 
 use crate::Text;
 use crate::aspect::{Kept, Looking};
-use crate::rows::{RowsInput, Window};
-use perpend_outline::{Bar, CriticalPath, Entry};
+use crate::rows::{RowsInput, Window, part_of};
+use perpend_outline::{Bar, CriticalPath};
 use perpend_words::{duration, many};
 
 /// Steps of the critical path that are named.
@@ -112,13 +112,6 @@ impl TimePart {
             has_step: of_step.is_some(),
         }
     }
-}
-
-/// The part of the time axis that a step takes, in milliseconds from the start of the trace; none of a step without length.
-pub(crate) fn part_of(step: &Entry, (start, end): (Timestamp, Timestamp)) -> Option<(f64, f64)> {
-    let ms = |at: Timestamp| at.micros_since(start) as f64 / 1e3;
-    let (from, to) = (ms(step.start), ms(step.end.unwrap_or(end)));
-    (from < to).then_some((from, to))
 }
 
 fn summary(path: &CriticalPath) -> Option<String> {

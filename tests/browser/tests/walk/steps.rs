@@ -357,12 +357,9 @@ async fn follows_a_running_trace(visitor: &Visitor) -> Result<()> {
             "{on} === document.activeElement && {on}.dataset.step === '{selected}' && {on}.marked === {before} && location.search === {before}"
         ))
         .await?;
-    ensure!(
-        browser
-            .text(".figures")
-            .await?
-            .contains("1 step still open")
-    );
+    browser
+        .wait_for("document.querySelector('.figures').textContent.includes('1 step still open')")
+        .await?;
     // The keyboard goes on from there.
     browser.press("j").await?;
     browser
