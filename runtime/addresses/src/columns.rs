@@ -117,7 +117,7 @@ pub enum Shape {
 }
 
 impl Column {
-    /// The column of this name; none where there is no such column.
+    /// The column with this name, if there is one.
     #[must_use]
     pub fn named(raw: &str) -> Option<Self> {
         let of_key = |prefix: &str| {

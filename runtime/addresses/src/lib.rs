@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //! - **Pure and total.** Any text is read; what it says that there is not is named, and the rest holds.
-//! - **There and back.** What is printed is read as the same, and what is usual is not printed.
+//! - **Round trip.** Parsing what was printed gives the same value. Defaults are not printed.
 
 mod asked;
 mod columns;

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - **Pure.** What is searched is handed in; nothing here reads a store.
-//! - **In time.** A text is found in time in step with what is searched, whatever either repeats.
+//! - **Linear time.** The time of a search grows linearly with the length of what is searched, even for repetitive texts.
 
 mod facets;
 #[cfg(feature = "schema")]

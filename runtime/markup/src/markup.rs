@@ -9,8 +9,8 @@ use askama::filters::HtmlSafe;
 /// Text from outside. Shows control characters as signs, so that nothing can hide or reorder the
 /// page; templates escape it like any other value.
 ///
-/// Names and ids stand in one line: line breaks and tabs, which a browser shows as spaces, are signs too, unless the text
-/// is one of [`lines`](Self::lines).
+/// Line breaks and tabs are shown as signs, because a browser would show them as spaces. A text made by
+/// [`lines`](Self::lines) keeps them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text {
     raw: String,

@@ -1,7 +1,5 @@
 //! `GET P/traces/{trace}/find`: the steps of a trace that contain a text.
 
-use std::time::Duration;
-
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -21,11 +19,6 @@ use crate::state::App;
 use crate::trace::OfTrace;
 use crate::viewer::Viewer;
 
-/// Hits of one part.
-const HITS: usize = 100;
-/// How long one part is searched.
-const TIME: Duration = Duration::from_secs(2);
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Asked {
@@ -33,7 +26,7 @@ pub(super) struct Asked {
     after: String,
 }
 
-/// The hits up to a place in a search, and the place; none for what is no such place.
+/// Reads where a search goes on: the number of hits so far and the last step that was searched.
 fn place(raw: &str) -> Option<(u64, FindCursor)> {
     let (n_hits, place) = raw.split_once('.')?;
     let n_hits: u32 = n_hits.parse().ok()?;
@@ -53,18 +46,15 @@ pub(super) async fn show(
     let stored = telemetry.trace(&viewer.project, &id, false).await?;
     let stored = stored.ok_or_else(unknown)?;
     let text = text(&asked.q);
-    let (n_before, after) = match place(&asked.after) {
-        Some((n_before, after)) => (n_before, Some(after)),
-        None => (0, None),
-    };
+    let place = place(&asked.after);
+    let is_odd = place.is_none() && !asked.after.is_empty();
+    let fault = "after: this is not a place in this search, so it begins at the first step.";
+    let notice = is_odd.then(|| Text::from(fault));
+    let (n_before, after) = place.unzip();
+    let n_before = n_before.unwrap_or_default();
     let part = match Sought::new(&text) {
         Some(sought) => {
-            let query = FindQuery {
-                sought,
-                after,
-                limit: HITS,
-                time: TIME,
-            };
+            let query = FindQuery::new(sought, after);
             let found = telemetry
                 .find_in_trace(&viewer.project, &id, &query)
                 .await?;
@@ -76,6 +66,7 @@ pub(super) async fn show(
         shell: viewer.shell(Section::Traces),
         trace: (id.to_string(), stored.trace.name.as_deref().map(Text::from)),
         text,
+        notice,
         n_before,
         part,
     });

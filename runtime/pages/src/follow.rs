@@ -1,5 +1,5 @@
-//! `GET P/_/traces/{trace}/state`: which state of a trace is stored. The pages of traces that still change poll it, so it
-//! reads two rows.
+//! `GET P/_/traces/{trace}/state`: which state of a trace is stored. The pages of traces that still change poll it: it
+//! reads two rows, and the steps of a trace that has changed since it was folded last.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;

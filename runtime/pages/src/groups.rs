@@ -37,12 +37,7 @@ fn place(asked: &Asked, notices: &mut Vec<Text>) -> (Option<Cursor>, bool) {
         true => ("after", &asked.after),
         false => ("before", &asked.before),
     };
-    let cursor = cursor::read(raw);
-    if cursor.is_none() && !raw.is_empty() {
-        let fault =
-            format!("{name}: this is not a cursor of this list, so this is its first page.");
-        notices.push(Text::from(fault));
-    }
+    let cursor = cursor::asked(name, raw, notices);
     let is_backwards = cursor.is_some() && name == "before";
     (cursor, is_backwards)
 }

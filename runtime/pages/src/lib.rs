@@ -26,7 +26,7 @@ mod fragment;
 mod frame;
 mod groups;
 mod head;
-mod known_values;
+mod lately;
 mod lines;
 mod list;
 mod login;
@@ -62,7 +62,6 @@ mod trends;
 mod values;
 mod viewer;
 mod views;
-mod waits;
 mod within;
 
 use axum::Router;

@@ -105,11 +105,7 @@ pub(super) async fn show(
         kept,
         mut notices,
     } = Narrowed::new(&asked, &viewer, app.web.clock.now());
-    let after = cursor::read(&asked.after);
-    if after.is_none() && !asked.after.is_empty() {
-        let fault = "after: this is not a cursor of this list, so this is its first page.";
-        notices.push(Text::from(fault));
-    }
+    let after = cursor::asked("after", &asked.after, &mut notices);
     let telemetry = &app.store.telemetry;
     let found = telemetry.scores(&viewer.project, &query, after.as_ref(), PER_PAGE);
     let found = found.await?;

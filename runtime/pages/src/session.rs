@@ -21,14 +21,12 @@ use crate::answer::{laid_out, page};
 use crate::query::Query;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{api, lines, read, trace};
+use crate::{api, lines, look, read, trace};
 
 /// Users named in the head.
 const USERS: u32 = 10;
 /// Turns shown that contain a text.
 const FOUND: u32 = 20;
-/// A longer text is not looked for.
-const MAX_TEXT: usize = 1_000;
 /// Tool calls shown of a turn.
 const TOOLS: u32 = 20;
 /// Steps that are looked through for the tool calls of a window. Traces that have more of them say so.
@@ -127,7 +125,7 @@ async fn found(
     session: &str,
     wanted: &str,
 ) -> Result<Option<FoundTurns>, Problem> {
-    let text: String = wanted.trim().chars().take(MAX_TEXT).collect();
+    let text = look::text(wanted);
     if text.is_empty() {
         return Ok(None);
     }

@@ -4,16 +4,20 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use perpend_domain::ids::ProjectId;
+use perpend_found::Facets;
 use perpend_scheduler::Scheduler;
 use perpend_store::Store;
-use perpend_ui::{Fault, Reference};
+use perpend_ui::{Fault, Reference, Waits};
 use perpend_web::{Room, Web};
 use serde_json::Value;
 
 use crate::acted::Acted;
-use crate::known_values::KnownValues;
+use crate::lately::Lately;
 use crate::outlines::Outlines;
-use crate::waits::KnownWaits;
+
+/// How long values to filter by, and what waits for people, are taken for the present ones, in milliseconds.
+const FRESH_VALUES: i64 = 60_000;
+const FRESH_WAITS: i64 = 5_000;
 
 /// The parts of this room, cheap to clone.
 #[derive(Clone, Debug)]
@@ -26,8 +30,8 @@ struct Parts {
     reference: OnceLock<Reference>,
     outlines: Outlines,
     acted: Acted,
-    known_values: KnownValues,
-    known_waits: KnownWaits,
+    values: Lately<Arc<Facets>>,
+    waits: Lately<Waits>,
 }
 
 /// What an [`App`] is made of.
@@ -54,8 +58,8 @@ impl App {
             reference: OnceLock::new(),
             outlines: Outlines::new(),
             acted: Acted::default(),
-            known_values: KnownValues::default(),
-            known_waits: KnownWaits::default(),
+            values: Lately::new(FRESH_VALUES),
+            waits: Lately::new(FRESH_WAITS),
         }))
     }
 
@@ -75,13 +79,13 @@ impl App {
     }
 
     /// Values that traces had a moment ago.
-    pub(crate) fn known_values(&self) -> &KnownValues {
-        &self.0.known_values
+    pub(crate) fn values(&self) -> &Lately<Arc<Facets>> {
+        &self.0.values
     }
 
-    /// What waited for somebody a moment ago.
-    pub(crate) fn known_waits(&self) -> &KnownWaits {
-        &self.0.known_waits
+    /// How many rules were paused and executions had failed a moment ago.
+    pub(crate) fn waits(&self) -> &Lately<Waits> {
+        &self.0.waits
     }
 
     /// Outlines of the traces that were looked at lately.

@@ -24,7 +24,7 @@ const SHOWN: usize = 12;
 /// Traces whose values are known.
 const NEWEST: u32 = 10_000;
 async fn known_values(app: &App, viewer: &Viewer) -> Result<Arc<Facets>, Problem> {
-    let (known, project) = (app.known_values(), &viewer.project);
+    let (known, project) = (app.values(), &viewer.project);
     let now = app.web.clock.now();
     if let Some(values) = known.get(project, now) {
         return Ok(values);
@@ -34,7 +34,7 @@ async fn known_values(app: &App, viewer: &Viewer) -> Result<Arc<Facets>, Problem
     };
     let telemetry = &app.store.telemetry;
     let values = Arc::new(telemetry.trace_facets(project, &shown, NEWEST).await?);
-    known.keep(project, now, &values);
+    known.keep(project, now, Arc::clone(&values));
     Ok(values)
 }
 

@@ -122,7 +122,7 @@ fn path_of(address: &Uri) -> &str {
 /// What waits in a project, or did some seconds ago.
 async fn waits(app: &App, project: &ProjectId) -> Result<Waits, Problem> {
     let now = app.web.clock.now();
-    if let Some(waits) = app.known_waits().get(project, now) {
+    if let Some(waits) = app.waits().get(project, now) {
         return Ok(waits);
     }
     let (store, since) = (&app.store, now.plus_millis(-RECENT));
@@ -131,7 +131,7 @@ async fn waits(app: &App, project: &ProjectId) -> Result<Waits, Problem> {
         paused: store.catalog.n_paused_rules(project).await?,
         failed: failed.await?,
     };
-    app.known_waits().keep(project, now, waits);
+    app.waits().keep(project, now, waits);
     Ok(waits)
 }
 

@@ -45,7 +45,7 @@ const PAIRED: [&str; 7] = [
     "assistant",
     "tool",
 ];
-/// Who speaks where that stands in `from`.
+/// Values of the member `from` that name the sender of a message.
 const SENDERS: [&str; 9] = [
     "human",
     "gpt",

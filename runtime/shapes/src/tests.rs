@@ -238,7 +238,7 @@ proptest! {
         let made = unified(value.clone());
         let mut after = Vec::new();
         leaves(&made, &mut after);
-        // Chunks are joined: the texts stand in longer ones.
+        // Chunks are joined, so each text is part of a longer one.
         let all = after.join("\n");
         for text in before.iter().filter(|text| !WORDS.contains(&text.as_str())) {
             let held: Option<Value> = crate::parsed(text);

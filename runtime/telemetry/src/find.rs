@@ -14,17 +14,28 @@ use perpend_found::{FindCursor, FoundIn, FoundPart, Hit, HitStep, Place, Sought}
 use super::row::wrong;
 use crate::{Error, Telemetry};
 
-/// How far one request searches.
+/// What is searched for in a trace, and how far one request searches.
 #[derive(Clone, Debug)]
 pub struct FindQuery {
-    /// The text.
-    pub sought: Sought,
-    /// Steps behind this one; the whole trace when absent.
-    pub after: Option<FindCursor>,
+    pub(crate) sought: Sought,
+    pub(crate) after: Option<FindCursor>,
     /// The search stops behind so many hits: at least 2, because the first one may be the trace itself.
-    pub limit: usize,
+    pub(crate) limit: usize,
     /// The search stops behind the first part that ends later.
-    pub time: Duration,
+    pub(crate) time: Duration,
+}
+
+impl FindQuery {
+    /// Searches for at most 2 seconds and 100 hits: in the steps behind a place, or in the whole trace.
+    #[must_use]
+    pub const fn new(sought: Sought, after: Option<FindCursor>) -> Self {
+        Self {
+            sought,
+            after,
+            limit: 100,
+            time: Duration::from_secs(2),
+        }
+    }
 }
 
 /// Comments that contain the text: the newest one and the occurrences in all of them, by observation.

@@ -429,7 +429,7 @@ impl Telemetry {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(HashMap::new());
         };
-        // Turns that began earlier are counted in the index alone; those that began together stand in the order of ids.
+        // An index alone counts the turns that began earlier. Turns with the same start are ordered by id.
         let before = "SELECT COUNT(*) FROM traces w WHERE w.tenant = $1 AND w.session_id = $2 AND";
         let sql = format!(
             "SELECT t.trace_id, ({before} w.started_at < t.started_at) + \

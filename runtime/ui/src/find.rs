@@ -17,6 +17,7 @@ pub struct FindPage {
     /// The address of the trace.
     trace: String,
     text: String,
+    notice: Option<Text>,
     hits: Vec<Row>,
     /// Hits of earlier parts.
     n_before: u64,
@@ -37,6 +38,8 @@ pub struct FindInput {
     pub trace: (String, Option<Text>),
     /// The text; nothing is searched when it is empty.
     pub text: String,
+    /// What in the address cannot be read.
+    pub notice: Option<Text>,
     /// Hits of earlier parts.
     pub n_before: u64,
     /// This part.
@@ -103,6 +106,7 @@ impl FindPage {
             shell,
             trace: (id, name),
             text,
+            notice,
             n_before,
             part,
         } = input;
@@ -125,6 +129,7 @@ impl FindPage {
             hits,
             n_before,
             next,
+            notice,
             text,
             shell,
         }

@@ -103,6 +103,7 @@ fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
             shell: shell(),
             trace: (HOSTILE.to_owned(), Some(text(HOSTILE))),
             text: typed(),
+            notice: Some(text(HOSTILE)),
             n_before,
             part,
         }))

@@ -286,6 +286,14 @@ async fn a_search_in_a_trace_goes_on_where_it_ended_and_names_each_step_once() {
     let all: Vec<String> = (0..250).map(|n| format!("answer {n}")).collect();
     assert_eq!((n_pages, names), (3, all));
 
+    let odd = format!("{path}/find?q=refund&after=5.x.y");
+    let odd = visitor.page(&odd).await;
+    assert!(
+        odd.contains("after: this is not a place in this search"),
+        "{odd}"
+    );
+    assert!(odd.contains("100 steps"), "{odd}");
+
     let of_step = visitor.page(&format!("{path}{step}")).await;
     assert!(
         of_step.contains("data-hits=\"") && of_step.contains("End the search"),

@@ -7,7 +7,9 @@ use perpend_contract::observation::{Grouped, Groups, Whole};
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Filter, OBSERVATIONS};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
-use perpend_domain::telemetry::{GivenUp, ObservationCursor, ObservationQuery, StoredObservation};
+use perpend_domain::telemetry::{
+    GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation,
+};
 use perpend_domain::time::Timestamp;
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
@@ -162,6 +164,20 @@ fn encoded(place: &ObservationCursor) -> String {
     cursor::encode(&json!([place.start.as_micros(), place.trace_id, place.id]))
 }
 
+/// Where the list goes on behind a page. An empty page is not its end where not all were tested.
+fn next_of(page: &ObservationPage) -> Option<String> {
+    if let Some(given_up) = &page.given_up_at {
+        return Some(encoded(&given_up.after));
+    }
+    let last = page.items.last().filter(|_| page.has_more)?;
+    let last = &last.observation;
+    Some(encoded(&ObservationCursor {
+        start: last.start,
+        trace_id: last.trace_id.clone(),
+        id: last.id.clone(),
+    }))
+}
+
 /// A numbered page says how many there are in all.
 fn cannot_count(given_up: &GivenUp) -> Problem {
     let message = format!(
@@ -213,19 +229,7 @@ async fn list_v2(
         true => looked_up(&app, &caller.project, &page.items).await?,
         false => LookedUp::default(),
     };
-    let next = match (&page.given_up_at, page.items.last()) {
-        // Not the end, though the page may be empty: the list goes on behind what was tested.
-        (Some(given_up), _) => Some(encoded(&given_up.after)),
-        (None, Some(last)) if page.has_more => {
-            let last = &last.observation;
-            Some(encoded(&ObservationCursor {
-                start: last.start,
-                trace_id: last.trace_id.clone(),
-                id: last.id.clone(),
-            }))
-        }
-        (None, _) => None,
-    };
+    let next = next_of(&page);
     let view = |stored: StoredObservation| {
         let named = known.named_by(&stored.observation);
         Grouped::new(&caller.project, stored, &groups, named)
@@ -307,17 +311,30 @@ async fn looked_up(
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_list_that_cannot_be_counted_names_the_columns_and_the_way_out() {
-        let given_up = GivenUp {
+    fn given_up() -> GivenUp {
+        GivenUp {
             after: ObservationCursor {
                 start: Timestamp::from_micros(1_700_000_000_000_000),
                 trace_id: TraceId::new("t").unwrap(),
                 id: ObservationId::new("o").unwrap(),
             },
             columns: vec!["input", "metadata"],
+        }
+    }
+
+    #[test]
+    fn an_empty_page_of_a_search_that_ended_early_goes_on_by_its_cursor() {
+        let page = ObservationPage {
+            given_up_at: Some(given_up()),
+            ..ObservationPage::default()
         };
-        let problem = cannot_count(&given_up);
+        assert_eq!(next_of(&page), Some(encoded(&given_up().after)));
+        assert_eq!(next_of(&ObservationPage::default()), None);
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_counted_names_the_columns_and_the_way_out() {
+        let problem = cannot_count(&given_up());
         let message = problem.message();
         assert!(message.starts_with("filter: "), "{message}");
         assert!(message.contains("input, metadata"), "{message}");

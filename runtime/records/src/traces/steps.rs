@@ -1,7 +1,5 @@
 //! The observations of a trace in reading order, and a search in them.
 
-use std::time::Duration;
-
 use axum::extract::{Path, State};
 use perpend_contract::found::{Found, FoundHit, FoundMeta};
 use perpend_contract::outline::{OutlineMeta, OutlineRow, OutlineWindow};
@@ -21,10 +19,6 @@ use serde_json::json;
 
 use crate::state::{App, Routes};
 
-/// Hits of one request.
-const HITS: usize = 100;
-/// How long one request searches.
-const TIME: Duration = Duration::from_secs(2);
 /// Characters of a text that can be searched for.
 const MAX_TEXT: usize = 1_000;
 /// Rows of one window.
@@ -138,12 +132,7 @@ async fn find_in(
     let text = params.text("text").unwrap_or_default();
     let sought = Sought::new(text).filter(|_| text.chars().count() <= MAX_TEXT);
     let expected = || Problem::query("text", format!("1 to {MAX_TEXT} characters are expected"));
-    let query = FindQuery {
-        sought: sought.ok_or_else(expected)?,
-        after: place(&params)?,
-        limit: HITS,
-        time: TIME,
-    };
+    let query = FindQuery::new(sought.ok_or_else(expected)?, place(&params)?);
     let telemetry = &app.store.telemetry;
     let part = telemetry
         .find_in_trace(&caller.project, &id, &query)

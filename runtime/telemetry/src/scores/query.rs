@@ -86,14 +86,10 @@ impl Statement {
         self.put(number.into());
     }
 
-    fn in_list<T>(&mut self, column: &str, list: &[T], put: impl FnMut(&mut Self, &T)) {
+    fn in_list<T>(&mut self, column: &str, list: &[T], mut put: impl FnMut(&mut Self, &T)) {
         self.push(" AND s.");
         self.push(column);
-        self.list(" IN (", list, put);
-    }
-
-    fn list<T>(&mut self, opens: &str, list: &[T], mut put: impl FnMut(&mut Self, &T)) {
-        self.push(opens);
+        self.push(" IN (");
         for (at, value) in list.iter().enumerate() {
             if at > 0 {
                 self.push(", ");
@@ -120,11 +116,8 @@ impl Statement {
         self.texts("source", query.sources.iter().map(|s| s.as_str()));
         self.texts("data_type", query.data_types.iter().map(|t| t.as_str()));
         self.texts("environment", query.environments.iter().map(String::as_str));
-        if !query.other_than_environments.is_empty() {
-            let opens = " AND s.environment NOT IN (";
-            let other = &query.other_than_environments;
-            self.list(opens, other, |sql, value| sql.text(value));
-        }
+        let others = &query.other_than_environments;
+        self.texts("environment NOT", others.iter().map(String::as_str));
         self.texts("config_id", query.config_ids.iter().map(String::as_str));
         self.texts("queue_id", query.queue_ids.iter().map(String::as_str));
         self.texts(

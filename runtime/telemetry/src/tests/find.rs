@@ -21,10 +21,9 @@ async fn found(
     let (mut hits, mut after, mut n_before) = (Vec::new(), None, 0);
     loop {
         let query = FindQuery {
-            sought: Sought::new(text).unwrap(),
-            after,
             limit,
             time,
+            ..FindQuery::new(Sought::new(text).unwrap(), after)
         };
         let trace = trace_id(1);
         let found = store.telemetry.find_in_trace(project, &trace, &query);
@@ -160,10 +159,9 @@ async fn the_trace_itself_is_found_by_its_record_and_by_comments_about_it() {
         let expected = [(FoundIn::Output, "a ", 1), (FoundIn::Comment, "no ", 3)];
         assert_eq!(places.collect::<Vec<_>>(), expected);
         let query = FindQuery {
-            sought: Sought::new("needle").unwrap(),
-            after: None,
             limit: 2,
             time: LONG,
+            ..FindQuery::new(Sought::new("needle").unwrap(), None)
         };
         for (p, trace) in [(&p, trace_id(2)), (&project("p2"), trace_id(1))] {
             let found = store.telemetry.find_in_trace(p, &trace, &query).await;
