@@ -12,13 +12,6 @@ pub(crate) struct Around {
     pub(crate) behind: Text,
 }
 
-impl Around {
-    /// What is between these bytes of a text, and around them.
-    pub(crate) fn of(whole: &str, found: (usize, usize)) -> Self {
-        Excerpt::of(whole, found).into()
-    }
-}
-
 impl From<Excerpt> for Around {
     fn from(excerpt: Excerpt) -> Self {
         Self {

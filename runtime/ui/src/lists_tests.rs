@@ -318,9 +318,7 @@ fn sessions_and_users_are_inert() {
         ways: Ways::default(),
     });
     assert!(session.contains("Turns 1–1 of 30"));
-    assert!(
-        session.contains("More than 2 turns; the first of them: 1 later turn was not searched.")
-    );
+    assert!(session.contains("More than 2 turns; the first of them: Not searched: 1 later turn."));
     assert!(session.contains("href=\"?turn=7\"") && session.contains("in a step"));
     assert!(session.contains("Rules 1–50 of 60 were asked."));
     assert!(session.contains("href=\"?turn=1&rules=50#pane-scores\">More rules"));

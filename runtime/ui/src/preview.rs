@@ -1,7 +1,7 @@
 //! What a value says, on one line of a list.
 
 use perpend_domain::payload::Payload;
-use perpend_found::first;
+use perpend_found::{Excerpt, first};
 
 use crate::Text;
 use crate::around::Around;
@@ -37,7 +37,7 @@ impl Preview {
                 behind: Text::default(),
             });
         };
-        let around = Around::of(value, (from, to));
+        let around = Around::from(Excerpt::of(value, (from, to)));
         let before = around.before.raw();
         let start = before.char_indices().rev().nth(BEFORE - 1);
         let start = start.map_or(0, |(at, _)| at);

@@ -113,11 +113,8 @@ impl FoundTurns {
     }
 
     fn unsearched(&self) -> Option<String> {
-        match self.n_left {
-            0 => None,
-            1 => Some("1 later turn was not searched.".to_owned()),
-            n => Some(format!("{} later turns were not searched.", count(n))),
-        }
+        let left = many(self.n_left, "later turn");
+        (0 < self.n_left).then(|| format!("Not searched: {left}."))
     }
 }
 

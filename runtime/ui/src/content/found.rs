@@ -1,7 +1,7 @@
 //! Where in a value a text stands: the whole of it is read, JSON inside strings too, and the answer is a list of paths.
 
 use perpend_domain::mapping::{NodePath, Step, opens};
-use perpend_found::first;
+use perpend_found::{Excerpt, first};
 
 use super::fold::SHOWN_BYTES;
 use super::form::Form;
@@ -137,7 +137,7 @@ impl Search<'_> {
 
     fn key(&mut self, steps: &dyn Fn() -> Vec<Step>, name: &str) {
         if let Some(found) = first(name, self.text) {
-            let place = self.place(&steps(), Around::of(name, found), "&as=tree");
+            let place = self.place(&steps(), Excerpt::of(name, found).into(), "&as=tree");
             self.push(Place {
                 is_key: true,
                 ..place
@@ -158,7 +158,7 @@ impl Search<'_> {
                 true => format!("&as={}", Form::Text.name()),
                 false => format!("&as={}&from={}", Form::Text.name(), found.0 - BEFORE),
             };
-            let place = self.place(steps, Around::of(&whole, found), &form);
+            let place = self.place(steps, Excerpt::of(&whole, found).into(), &form);
             self.push(place);
             from = found.1;
         }
