@@ -94,9 +94,8 @@ async fn waits_for_the_first_trace(visitor: &Visitor) -> Result<()> {
 
 async fn marks(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    server
-        .send(&data::many(36_000, 2, "worth keeping", "kim"))
-        .await?;
+    let spans = data::many(2, "worth keeping", "kim");
+    server.send(&spans).await?;
     visitor.log_in().await?;
     visitor.open("/traces?q=name%3A%22worth+keeping%22").await?;
     let pressed = |place: &str, is: bool| {
@@ -141,7 +140,8 @@ async fn marks(visitor: &Visitor) -> Result<()> {
         .wait_for("document.activeElement.matches('.problems') && document.querySelector('#field-add[aria-invalid]') !== null")
         .await?;
     browser.allow_scripts(false).await?;
-    let path = format!("/traces/{}", data::trace_id(36_000));
+    let older = spans[0]["traceId"].as_str().context("an id")?;
+    let path = format!("/traces/{older}");
     visitor.open(&path).await?;
     browser.click(".remove").await?;
     browser
@@ -175,7 +175,7 @@ async fn requeues(visitor: &Visitor) -> Result<()> {
     server
         .post("/api/public/v2/evaluation-rules", &rule)
         .await?;
-    let trace = data::trace_id(31_000);
+    let trace = data::new_trace();
     let bare = data::span(&trace, 1, None, "without output", &[]);
     server.send(&[bare]).await?;
     perpend_it::wait_for(&server.client, "/api/v1/failed-executions", |answer| {
@@ -243,7 +243,7 @@ async fn draw(browser: &Browser, shares: [f64; 2]) -> Result<()> {
 
 async fn zooms(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    let trace = data::trace_id(32_000);
+    let trace = data::new_trace();
     let mut spans = vec![data::span(&trace, 1, None, "four seconds", &[])];
     for n in 2..6 {
         spans.push(data::span(&trace, n, Some(1), &format!("second {n}"), &[]));
@@ -309,7 +309,7 @@ async fn zooms(visitor: &Visitor) -> Result<()> {
 
 async fn labels_the_axis(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    let trace = data::trace_id(32_100);
+    let trace = data::new_trace();
     let mut span = data::span(&trace, 1, None, "three hours", &[]);
     let begun: u64 = span["startTimeUnixNano"]
         .as_str()
@@ -360,7 +360,7 @@ async fn labels_the_axis(visitor: &Visitor) -> Result<()> {
 
 async fn plays(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    let mut turns = data::many(33_000, 45, "turn", "sam");
+    let mut turns = data::many(45, "turn", "sam");
     for turn in &mut turns {
         let session = json!({ "key": "session.id", "value": { "stringValue": "played" } });
         turn["attributes"]
@@ -424,7 +424,7 @@ async fn plays(visitor: &Visitor) -> Result<()> {
 async fn walks_a_long_session(visitor: &Visitor) -> Result<()> {
     const TURNS: u64 = 20_000;
     let Visitor { server, browser } = visitor;
-    let mut spans = data::many(100_000, TURNS, "turn", "ada");
+    let mut spans = data::many(TURNS, "turn", "ada");
     for (number, span) in (1..).zip(&mut spans) {
         let said = format!("what was asked in turn {number}");
         span["attributes"] = json!([

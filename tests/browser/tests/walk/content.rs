@@ -52,7 +52,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
 
 async fn shows_messages(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    let trace = data::trace_id(7_000);
+    let trace = data::new_trace();
     let messages = json!([
         { "role": "user", "content": "What is this?", "x_origin": { "screen": "checkout" } },
         { "role": "user", "content": [
@@ -125,7 +125,7 @@ const HOSTILE: &str = "<script>window.wasHere = 1</script><img src=x onerror=\"w
 
 async fn stays_inert(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    let trace = data::trace_id(8_000);
+    let trace = data::new_trace();
     let messages = json!([{ "role": "user", "content": HOSTILE, "name": HOSTILE }]).to_string();
     let mut attributes = data::said(&messages, HOSTILE).to_vec();
     attributes.extend([
@@ -182,7 +182,7 @@ async fn stays_inert(visitor: &Visitor) -> Result<()> {
 
 async fn begins_large_values(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    let trace = data::trace_id(9_000);
+    let trace = data::new_trace();
     let items: Vec<Value> = (0..40_000)
         .map(|n| json!({ "number": n, "text": "sixty characters of text, which stand here for what a tool says" }))
         .collect();
@@ -287,7 +287,7 @@ fn talk(trace: &str) -> Result<Vec<Value>> {
 
 async fn opens_the_same(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    let trace = data::trace_id(11_000);
+    let trace = data::new_trace();
     server.send(&talk(&trace)?).await?;
     visitor.log_in().await?;
     visitor.open(&format!("/traces/{trace}?v=thread")).await?;
@@ -332,11 +332,11 @@ async fn opens_the_same(visitor: &Visitor) -> Result<()> {
 }
 
 /// Turns that carry their whole history, the last but one with tool calls.
-fn turns(first: u64, n: u64) -> Vec<Value> {
+fn turns(n: u64) -> Vec<Value> {
     let mut history = Vec::new();
     let mut spans = Vec::new();
     for number in 1..=n {
-        let trace = data::trace_id(first + number);
+        let trace = data::new_trace();
         history.push(json!({ "role": "user", "content": format!("question {number}?") }));
         let input = Value::from(history.clone()).to_string();
         let answer = format!("answer {number}");
@@ -359,7 +359,7 @@ fn turns(first: u64, n: u64) -> Vec<Value> {
 
 async fn replays(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    server.send(&turns(12_000, 25)).await?;
+    server.send(&turns(25)).await?;
     visitor.log_in().await?;
     visitor.open("/sessions/replayed?turn=24").await?;
     browser
@@ -438,7 +438,7 @@ async fn keeps_projects_apart(visitor: &Visitor) -> Result<()> {
         .client
         .clone()
         .with_keys(public.context("a key")?, secret.context("a secret")?);
-    let trace = data::trace_id(10_000);
+    let trace = data::new_trace();
     let span = data::span(&trace, 1, None, "of another project", &[]);
     let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
     let sent = other.json(Method::POST, perpend_it::OTLP, &body).await?;
@@ -456,7 +456,7 @@ async fn keeps_projects_apart(visitor: &Visitor) -> Result<()> {
         answer(visitor, &there).await?,
         answer(
             visitor,
-            &format!("/project/{project}/traces/{}", data::trace_id(10_001)),
+            &format!("/project/{project}/traces/{}", data::new_trace()),
         )
         .await?,
         answer(visitor, &format!("/project/nobody-has-this/traces/{trace}")).await?,

@@ -1,13 +1,18 @@
 //! What tests send to the server of their own: spans as OTLP has them in JSON.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde_json::{Value, json};
 
 /// When the traces of tests began, in nanoseconds.
 const BEGUN: u64 = 1_770_000_000_000_000_000;
 
-/// The id of a trace of tests, from a number that no other test uses.
-pub(crate) fn trace_id(number: u64) -> String {
-    perpend_it::trace_id(number)
+/// Tests run beside each other on one server: each trace that one of them makes has a number of its own.
+static N_TRACES: AtomicU64 = AtomicU64::new(0);
+
+/// The id of a trace that no other test knows.
+pub(crate) fn new_trace() -> String {
+    perpend_it::trace_id(N_TRACES.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The id of its `n`-th span.
@@ -46,10 +51,12 @@ pub(crate) fn said<'a>(input: &'a str, output: &'a str) -> [(&'a str, &'a str); 
     ]
 }
 
-/// So many traces of one span each, with this name and user.
-pub(crate) fn many(first: u64, n: u64, name: &str, user: &str) -> Vec<Value> {
+/// So many new traces of one span each, with this name and user; each begins after those that were made before it.
+pub(crate) fn many(n: u64, name: &str, user: &str) -> Vec<Value> {
+    let first = N_TRACES.fetch_add(n, Ordering::Relaxed);
     let one = |number: u64| {
-        let mut span = span(&trace_id(number), 1, None, name, &[("user.id", user)]);
+        let id = perpend_it::trace_id(number);
+        let mut span = span(&id, 1, None, name, &[("user.id", user)]);
         let begun = BEGUN + number * 1_000_000_000;
         span["startTimeUnixNano"] = begun.to_string().into();
         span["endTimeUnixNano"] = (begun + 1_000_000 * (1 + number % 7)).to_string().into();

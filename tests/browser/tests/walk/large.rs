@@ -1,6 +1,6 @@
 //! A trace of 50,000 observations: the page stays small whatever is looked at.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use crate::data;
 
-const TRACE: u64 = 20_000;
+static TRACE: LazyLock<String> = LazyLock::new(data::new_trace);
 /// Rounds below the root, each with as many steps below it that are alike, and one of a name of its own.
 const ROUNDS: u64 = 500;
 const STEPS: u64 = 98;
@@ -64,9 +64,7 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
 async fn goes_on(visitor: &Visitor) -> Result<()> {
     SENT.get_or_try_init(|| send(&visitor.server)).await?;
     visitor.log_in().await?;
-    visitor
-        .open(&format!("/traces/{}?v=log", data::trace_id(TRACE)))
-        .await?;
+    visitor.open(&format!("/traces/{}?v=log", *TRACE)).await?;
     let browser = &visitor.browser;
     for n in [200, 300] {
         browser
@@ -98,31 +96,31 @@ static SENT: OnceCell<()> = OnceCell::const_new();
 async fn open(visitor: &Visitor, rest: &str) -> Result<()> {
     SENT.get_or_try_init(|| send(&visitor.server)).await?;
     visitor.log_in().await?;
-    let path = format!("/traces/{}{rest}", data::trace_id(TRACE));
+    let path = format!("/traces/{}{rest}", *TRACE);
     visitor.open(&path).await?;
     visitor.browser.wait_for(&format!("{N_ROWS} > 20")).await?;
     check_small(visitor).await
 }
 
 async fn send(server: &Server) -> Result<()> {
-    let trace = data::trace_id(TRACE);
-    let mut spans = vec![data::span(&trace, 1, None, "fifty thousand", &[])];
+    let trace = TRACE.as_str();
+    let mut spans = vec![data::span(trace, 1, None, "fifty thousand", &[])];
     let kind = [("perpend.observation.type", "embedding")];
     for round in 0..ROUNDS {
         let first = 2 + round * (STEPS + 2);
         spans.push(data::span(
-            &trace,
+            trace,
             first,
             Some(1),
             &format!("round {round}"),
             &[],
         ));
         let steps = first + 1..=first + STEPS;
-        spans.extend(steps.map(|n| data::span(&trace, n, Some(first), "embed chunk", &kind)));
+        spans.extend(steps.map(|n| data::span(trace, n, Some(first), "embed chunk", &kind)));
         let last = first + STEPS + 1;
         let words = format!("what round {round} gave");
         spans.push(data::span(
-            &trace,
+            trace,
             last,
             Some(first),
             "summary",

@@ -325,9 +325,7 @@ async fn as_api(visitor: &Visitor) -> Result<()> {
 
 async fn comes_back(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    server
-        .send(&data::many(3_000, 60, "way back", "kim"))
-        .await?;
+    server.send(&data::many(60, "way back", "kim")).await?;
     visitor.log_in().await?;
     visitor.open("/traces?q=name%3A%22way+back%22").await?;
     browser.press(&"j".repeat(40)).await?;
@@ -359,9 +357,7 @@ async fn comes_back(visitor: &Visitor) -> Result<()> {
 /// Six pages walked by keys; newer traces arrive on the way.
 async fn goes_on(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    server
-        .send(&data::many(30_000, 130, "going on", "lee"))
-        .await?;
+    server.send(&data::many(130, "going on", "lee")).await?;
     visitor.log_in().await?;
     visitor.open("/traces?q=name%3A%22going+on%22&n=25").await?;
     let ids =
@@ -377,11 +373,9 @@ async fn goes_on(visitor: &Visitor) -> Result<()> {
             .await?;
         browser.eval(ids).await
     };
-    for n in 0..5 {
+    for _ in 0..5 {
         pages.push(turn(">").await?);
-        server
-            .send(&data::many(30_500 + n, 1, "going on", "lee"))
-            .await?;
+        server.send(&data::many(1, "going on", "lee")).await?;
     }
     let all: Vec<&Value> = pages.iter().filter_map(Value::as_array).flatten().collect();
     let different: std::collections::HashSet<String> =
@@ -452,9 +446,7 @@ async fn chooses_columns(visitor: &Visitor) -> Result<()> {
 /// The text of the cell is drawn over with the pressed pointer, from its edge to its edge.
 async fn marks_text(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    server
-        .send(&data::many(4_000, 3, "marked text", "robin"))
-        .await?;
+    server.send(&data::many(3, "marked text", "robin")).await?;
     visitor.log_in().await?;
     visitor.open("/traces?q=name%3A%22marked+text%22").await?;
     let edges = browser
@@ -490,7 +482,7 @@ async fn marks_text(visitor: &Visitor) -> Result<()> {
 
 async fn finds_any_script(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    let trace = data::trace_id(5_000);
+    let trace = data::new_trace();
     let said = data::said("他说你好，她说 مرحبا بك", "two greetings");
     server
         .send(&[data::span(&trace, 1, None, "greetings", &said)])
@@ -527,7 +519,7 @@ async fn finds_any_script(visitor: &Visitor) -> Result<()> {
 
 async fn cuts_long_inputs(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    let trace = data::trace_id(6_000);
+    let trace = data::new_trace();
     let long = format!("It begins here. {}", "a long story ".repeat(375_000 / 13));
     let said = data::said(&long, "short");
     server

@@ -60,9 +60,7 @@ async fn logs_in(visitor: &Visitor) -> Result<()> {
 
 async fn walks_a_list(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    server
-        .send(&data::many(1_000, 60, "plain walk", "sam"))
-        .await?;
+    server.send(&data::many(60, "plain walk", "sam")).await?;
     browser.allow_scripts(false).await?;
     visitor.log_in().await?;
     browser.click(".rail a[data-key=t]").await?;
@@ -100,7 +98,7 @@ async fn walks_a_list(visitor: &Visitor) -> Result<()> {
 
 /// A root with 450 steps below it, each of a name of its own.
 async fn send_wide(visitor: &Visitor) -> Result<String> {
-    let trace = data::trace_id(2_000);
+    let trace = data::new_trace();
     let mut spans = vec![data::span(&trace, 1, None, "wide", &[])];
     spans.extend((2..452).map(|n| {
         let name = format!("step {n}");

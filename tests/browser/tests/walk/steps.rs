@@ -318,7 +318,7 @@ async fn shows_models(visitor: &Visitor) -> Result<()> {
 
 async fn follows_a_running_trace(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    let trace = data::trace_id(30_000);
+    let trace = data::new_trace();
     let event = async |id: &str, kind: &str, mut body: Value| {
         body["id"] = data::span_id(1).into();
         body["traceId"] = trace.as_str().into();
@@ -375,7 +375,7 @@ async fn follows_a_running_trace(visitor: &Visitor) -> Result<()> {
 
 async fn keeps_the_selection(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    let trace = data::trace_id(38_000);
+    let trace = data::new_trace();
     let kind = [("perpend.observation.type", "tool")];
     let spans = [
         data::span(&trace, 1, None, "agent", &[]),
@@ -455,7 +455,7 @@ async fn keeps_the_selection(visitor: &Visitor) -> Result<()> {
 async fn opens_a_deep_trace(visitor: &Visitor) -> Result<()> {
     const DEPTH: u64 = 240;
     let Visitor { server, browser } = visitor;
-    let trace = data::trace_id(38_100);
+    let trace = data::new_trace();
     let above = |n: u64| (1 < n).then(|| n - 1);
     let spans = (1..=DEPTH).map(|n| data::span(&trace, n, above(n), &format!("level {n}"), &[]));
     server.send(&spans.collect::<Vec<_>>()).await?;
@@ -491,7 +491,7 @@ async fn opens_a_deep_trace(visitor: &Visitor) -> Result<()> {
 
 async fn scrolls_over_what_arrived(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
-    let trace = data::trace_id(38_200);
+    let trace = data::new_trace();
     let span = |n: u64| data::span(&trace, n, (1 < n).then_some(1), &format!("step {n}"), &[]);
     let first: Vec<Value> = [1].into_iter().chain(1_001..=1_400).map(span).collect();
     server.send(&first).await?;
