@@ -1,5 +1,5 @@
 //! What the addresses of pages say: which traces are listed in which order with which columns, and the time and the
-//! environments that a reader looks at.
+//! environments that a reader looks at. The requests of the API that read the same.
 //!
 //! Invariants:
 //! - **Pure and total.** Any text is read; what it says that there is not is named, and the rest holds.
@@ -8,9 +8,11 @@
 mod asked;
 mod columns;
 mod focus;
+mod request;
 mod sort;
 
 pub use asked::{END, ListPage, MAX_LIST, ROWS, TracesQuery, containing, only, passing, tagged};
 pub use columns::{Column, Columns, Known, MAX_COLUMNS, NamedColumns, Shape};
 pub use focus::{Focus, Moment, RANGES};
+pub use request::ApiRequest;
 pub use sort::Sort;

@@ -13,7 +13,6 @@
 //! - **Bounded.** A page holds at most [`WINDOW`] rows of a trace, however many there are, and no HTML of the rest is
 //!   made. Trees are walked without recursion.
 
-mod api;
 mod around;
 mod aspect;
 pub mod assets;
@@ -78,7 +77,6 @@ mod ways;
 
 pub use askama::{Error, Template};
 
-pub use api::ApiRequest;
 pub use aspect::{Aspect, HeadInput, Kept, Looking, Neighbours};
 pub use charts::{Bar, Chart, Part};
 pub use chips::{Chip, chips};
@@ -104,8 +102,8 @@ pub use news::{NewsFragment, StateFragment};
 pub use overview::{OverviewPage, RunLine, Waiting};
 pub use peek::{CellPage, Peek, PeekInput, PeekPage};
 pub use perpend_addresses::{
-    Columns, END, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment, NamedColumns, ROWS, Sort,
-    TracesQuery,
+    ApiRequest, Columns, END, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment, NamedColumns, ROWS,
+    Sort, TracesQuery,
 };
 pub use perpend_markup::{Html, Text, encode, of_segment, segment, with_query};
 pub use perpend_words::{TraceState, clock, cost, count, dollars, duration};

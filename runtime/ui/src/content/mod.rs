@@ -7,8 +7,8 @@
 //! - `locate`: where in a value the messages are; `messages`, `parts`, `kinds`: their shapes; `pairs`:
 //!   results of tools beside their calls; `tools`: what was offered.
 //! - `inline`: media inside a value; `media`: how they are shown.
-//! - `spoken`: what is new in each of several conversations that continue each other; `repeats`: which of their messages
-//!   are not; `ran`: steps that ran tools, at the calls that asked for them.
+//! - `spoken`: what is new in each of several conversations that continue each other (`perpend_diff::repeats` says what is
+//!   not); `ran`: steps that ran tools, at the calls that asked for them.
 //! - `json`, `node`: nodes of a value, found in its text; `tree`: a window of them; `found`: where a text stands in it.
 //! - `fields`: what of an object was shown, and what is left; `fold`: long values; `form`: the forms of a value.
 
@@ -29,7 +29,6 @@ mod node;
 mod pairs;
 mod parts;
 mod ran;
-mod repeats;
 #[cfg(test)]
 mod shapes_tests;
 mod source;
@@ -60,9 +59,9 @@ pub(crate) use self::tree::Twig;
 use crate::ways::Ways;
 
 pub(crate) use self::parts::StepLink;
-pub use self::repeats::Picked;
-pub(crate) use self::repeats::Repeated;
 pub(crate) use self::spoken::{Spoken, Told, repeated, told};
+pub use perpend_diff::repeats::Picked;
+pub(crate) use perpend_diff::repeats::Repeated;
 
 pub use self::form::{Form, Forms};
 pub(crate) use self::found::Places;

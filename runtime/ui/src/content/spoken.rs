@@ -3,6 +3,7 @@
 
 use std::hash::{DefaultHasher, Hasher as _};
 
+use perpend_diff::repeats::{self, Keys, Repeated};
 use perpend_domain::payload::Payload;
 use perpend_markup::Text;
 use perpend_shapes::unify;
@@ -12,7 +13,6 @@ use super::locate::{self, Item};
 use super::messages::Message;
 use super::parts::{Part, StepLink};
 use super::ran::{self, EarlierCall, LONG_PART, ToolStep};
-use super::repeats::{self, Keys, Repeated};
 use super::source::Source;
 use super::{Addresses, Block, Chat, inline, pairs};
 

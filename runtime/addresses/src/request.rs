@@ -11,7 +11,7 @@ use perpend_markup::{Html, encode, is_hidden};
 #[derive(Clone, Debug)]
 pub struct ApiRequest {
     /// How what it gives differs from the page.
-    pub(crate) note: &'static str,
+    note: &'static str,
     address: String,
     parameters: Vec<(&'static str, String)>,
 }
@@ -41,8 +41,15 @@ impl ApiRequest {
         self
     }
 
+    /// How what it gives differs from the page; nothing where it does not.
+    #[must_use]
+    pub const fn note(&self) -> &'static str {
+        self.note
+    }
+
     /// The languages, and the request in each.
-    pub(crate) fn forms(&self) -> [(&'static str, Html); 3] {
+    #[must_use]
+    pub fn forms(&self) -> [(&'static str, Html); 3] {
         [
             ("curl", self.curl()),
             ("Python", self.python()),

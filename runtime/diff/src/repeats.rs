@@ -44,11 +44,15 @@ impl Picked {
         Some(Self(runs))
     }
 
-    pub(crate) fn n(&self) -> usize {
+    /// How many messages they are.
+    #[must_use]
+    pub fn n(&self) -> usize {
         self.0.iter().map(Range::len).sum()
     }
 
-    pub(super) fn contains(&self, place: usize) -> bool {
+    /// Whether the message at this place, from 0 on, is one of them.
+    #[must_use]
+    pub fn contains(&self, place: usize) -> bool {
         self.0.iter().any(|run| run.contains(&place))
     }
 
@@ -79,17 +83,18 @@ impl fmt::Display for Picked {
 
 /// Messages of an input that were shown before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Repeated {
-    pub(crate) which: Picked,
+pub struct Repeated {
+    /// Their places in the input.
+    pub which: Picked,
     /// The place of the call that has most of them, the latest of several.
-    pub(crate) call: usize,
+    pub call: usize,
 }
 
 /// The keys of what a call was asked and of what it answered; none for a message that is equal to no other.
-pub(super) type Keys = [Vec<Option<u64>>; 2];
+pub type Keys = [Vec<Option<u64>>; 2];
 
 /// For each of some calls in order, what of its input was shown before it.
-pub(super) fn repeated<'k>(calls: impl Iterator<Item = &'k Keys>) -> Vec<Option<Repeated>> {
+pub fn repeated<'k>(calls: impl Iterator<Item = &'k Keys>) -> Vec<Option<Repeated>> {
     let mut shown = Shown::default();
     calls.map(|keys| shown.call(keys)).collect()
 }
