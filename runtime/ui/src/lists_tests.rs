@@ -81,9 +81,16 @@ fn hostile_text_is_inert_in_the_peek() {
         trace: &trace(HOSTILE),
         scores: vec![score(HOSTILE)],
         n_of_steps: 2,
+        may_mark: true,
+        forms: FormKit::default(),
+        tried: Tried {
+            typed: vec![("add", HOSTILE.to_owned())],
+            problems: vec![("add", text(HOSTILE))],
+        },
     });
     let alone = checked(&PeekPage { peek: peek.clone() });
     assert!(alone.contains("Open the trace") && alone.contains("2 scores of its steps"));
+    assert!(alone.contains("name=\"add\"") && alone.contains("aria-invalid"));
     let line = hostile_line();
     let html = checked(&TracesPage {
         shell: shell(),
@@ -92,6 +99,10 @@ fn hostile_text_is_inert_in_the_peek() {
         ..TracesPage::default()
     });
     assert!(html.contains("aria-current=\"true\"") && html.contains("Open the trace"));
+    assert!(
+        html.contains("Not saved") && html.contains("data-swaps=\"tags rows\""),
+        "the list says what was wrong with a tag"
+    );
     let unknown = Peek::unknown("/project/p".to_owned(), "/project/p/traces".to_owned());
     assert!(checked(&PeekPage { peek: unknown }).contains("no trace with this id"));
 }
