@@ -157,15 +157,15 @@ impl TracesQuery {
 }
 
 impl TracesQuery {
-    /// The address of the first page with values counted on it, and of the part of it that counts them.
+    /// The address of the first page with a part on it that takes longer, by its name, and of this part alone.
     #[must_use]
-    pub fn counting(&self, base: &str) -> [String; 2] {
+    pub fn with_part(&self, base: &str, part: &str) -> [String; 2] {
         let list = self.first(base);
         let (path, query) = list.split_once('?').unwrap_or((&list, ""));
         let sign = if query.is_empty() { "" } else { "&" };
         [
-            format!("{path}?{query}{sign}facets=1"),
-            format!("{base}/_/traces/facets?{query}"),
+            format!("{path}?{query}{sign}{part}=1"),
+            format!("{base}/_/traces/{part}?{query}"),
         ]
     }
 

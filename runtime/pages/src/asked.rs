@@ -21,6 +21,8 @@ pub(super) struct Asked {
     pub(super) peek: Option<String>,
     /// The values of some columns are counted on the page.
     pub(super) has_facets: bool,
+    /// There are bars over time on the page.
+    pub(super) has_bars: bool,
     /// The list is counted to its end.
     pub(super) counts_all: bool,
     pub(super) notices: Vec<Text>,
@@ -34,7 +36,7 @@ impl Asked {
         let mut focus = Focus::default();
         let mut peek = None;
         let [mut after, mut before] = [const { String::new() }; 2];
-        let [mut has_facets, mut counts_all] = [false; 2];
+        let [mut has_facets, mut has_bars, mut counts_all] = [false; 3];
         for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
             let value = value.into_owned();
             match name.as_ref() {
@@ -45,6 +47,7 @@ impl Asked {
                 "after" => after = value,
                 "before" => before = value,
                 "facets" => has_facets = value == "1",
+                "bars" => has_bars = value == "1",
                 "count" => counts_all = value == "exact",
                 "peek" => peek = Some(value).filter(|id| !id.is_empty()),
                 // Each box of the form has one, and what is typed beside them.
@@ -74,6 +77,7 @@ impl Asked {
             from,
             peek,
             has_facets,
+            has_bars,
             counts_all,
             notices,
         }

@@ -100,6 +100,11 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
+    /// From its start to before its end.
+    pub(super) const fn time(self) -> Range {
+        (self.at, self.next)
+    }
+
     /// The traces that began in it.
     pub(super) fn rows(self, viewer: &Viewer, query: TracesQuery) -> TracesQuery {
         TracesQuery {

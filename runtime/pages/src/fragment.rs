@@ -26,8 +26,8 @@ pub(super) fn page_of(address: &str) -> Option<String> {
     if segments == ["traces", "suggest"] {
         return Some(format!("{base}/traces{query}"));
     }
-    if segments == ["traces", "facets"] {
-        return Some(with("/traces", "facets=1"));
+    if let ["traces", part @ ("facets" | "bars")] = segments.as_slice() {
+        return Some(with("/traces", &format!("{part}=1")));
     }
     let mut segments = segments.into_iter();
     Some(match (segments.next(), segments.next()) {
@@ -55,6 +55,7 @@ mod tests {
                 "?from=-1d&part=scores&trends=1",
             ),
             ("traces/facets?q=x", "/traces?q=x&facets=1"),
+            ("traces/bars", "/traces?bars=1"),
             ("traces/suggest?q=na", "/traces?q=na"),
             ("traces/t/peek", "/traces?peek=t"),
         ] {

@@ -12,6 +12,7 @@ mod acted;
 mod answer;
 mod api;
 mod asked;
+mod bars;
 mod charts;
 mod compare;
 mod conditions;
@@ -109,6 +110,8 @@ fn fragments(routes: &mut Routes<App>) {
     routes.page(BySession, later, trends::show);
     let values = Page::get("/project/{project}/_/traces/facets", TraceRead);
     routes.page(BySession, values, facets::show);
+    let over_time = Page::get("/project/{project}/_/traces/bars", TraceRead);
+    routes.page(BySession, over_time, bars::show);
     let further = Page::get("/project/{project}/_/traces/suggest", TraceRead);
     routes.page(BySession, further, suggest::show);
     let rows = Page::get("/project/{project}/_/traces/{trace}/rows", TraceRead);

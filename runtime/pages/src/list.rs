@@ -5,12 +5,14 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
+use perpend_domain::ids::TraceId;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_query::Parsed;
 use perpend_telemetry::{Bounds, Places, TestedTraces, TraceCursor, TracesFrom};
 use perpend_ui::{
-    FocusView, ListPage, Pager, Section, Stopped, TermChip, Text, TracesPage, TracesQuery, Ways,
+    FocusView, ListPage, Pager, Section, Stopped, TermChip, Text, TracesPage, TracesQuery, Tried,
+    Ways,
 };
 use perpend_web::problem::Problem;
 
@@ -19,7 +21,7 @@ use crate::asked::Asked;
 use crate::conditions::Conditions;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{api, facets, lines, peek, read, setup};
+use crate::{api, bars, facets, lines, peek, read, setup};
 
 /// Terms of which it is said how many traces they alone leave.
 const MAX_ALONE: usize = 10;
@@ -34,15 +36,51 @@ pub(super) async fn show(
     headers: HeaderMap,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
+    let asked = Asked::new(raw.as_deref());
+    let view = whole(&app, &viewer, &headers, asked, Tried::default());
+    page(StatusCode::OK, &view.await?)
+}
+
+/// Whether the address is one of the list of traces.
+pub(super) fn is_at(viewer: &Viewer, address: &str) -> bool {
+    let path = address.split('?').next().unwrap_or_default();
+    path == format!("{}/traces", viewer.base())
+}
+
+/// The list at `back` as an answer to a form of a trace beside it that was not accepted.
+pub(super) async fn tried(
+    app: &App,
+    viewer: &Viewer,
+    trace: &TraceId,
+    back: &str,
+    tried: Tried,
+) -> Result<Response, Problem> {
+    let asked = Asked {
+        peek: Some(trace.as_str().to_owned()),
+        ..Asked::new(back.split_once('?').map(|(_, query)| query))
+    };
+    let viewer = viewer.at(back);
+    let view = whole(app, &viewer, &HeaderMap::new(), asked, tried).await?;
+    page(StatusCode::UNPROCESSABLE_ENTITY, &view)
+}
+
+async fn whole(
+    app: &App,
+    viewer: &Viewer,
+    headers: &HeaderMap,
+    asked: Asked,
+    tried: Tried,
+) -> Result<TracesPage, Problem> {
     let Asked {
         query,
         page: which,
         from,
         peek,
         has_facets,
+        has_bars,
         counts_all,
         notices,
-    } = Asked::new(raw.as_deref());
+    } = asked;
     let conditions = Conditions::new(&query, app.web.clock.now());
     let parsed = &conditions.parsed;
     let notices = notices.into_iter().chain(viewer.faults.clone());
@@ -68,40 +106,36 @@ pub(super) async fn show(
         let all = view.query.with(all.trim());
         view.with_own = Some(all.first(view.shell.base()));
     }
-    let request = api::traces(&viewer, (&view.query, &view.page), json(&conditions));
+    let request = api::traces(viewer, (&view.query, &view.page), json(&conditions));
     view.shell = view.shell.with_api([request]);
     let bounds = Bounds {
         max_tested: read::MAX_TESTED,
         max_counted: (!counts_all).then_some(MAX_COUNTED),
     };
-    fill(
-        &app,
-        &viewer,
-        (conditions.filter(), bounds),
-        from,
-        &mut view,
-    )
-    .await?;
+    fill(app, viewer, (conditions.filter(), bounds), from, &mut view).await?;
     if view.lines.is_empty() && view.pager.is_first() && view.stopped.is_none() {
-        count_alone(&app, &viewer, &conditions, &mut view).await?;
-        view.elsewhere = elsewhere(&app, &viewer, &view.query).await?;
+        count_alone(app, viewer, &conditions, &mut view).await?;
+        view.elsewhere = elsewhere(app, viewer, &view.query).await?;
     }
     let is_bare = view.lines.is_empty() && view.terms.is_empty();
     if is_bare
-        && read::newest(&app, &viewer.project, Filter::default(), 1)
+        && read::newest(app, &viewer.project, Filter::default(), 1)
             .await?
             .is_empty()
     {
-        view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
+        view.setup = Some(setup::of(app, &viewer.project, headers).await?);
     }
     if has_facets {
-        view.facets = Some(facets::of(&app, &viewer, &view.query).await?);
+        view.facets = Some(facets::of(app, viewer, &view.query).await?);
+    }
+    if has_bars {
+        view.bars = Some(bars::of(app, viewer, &view.query).await?);
     }
     if let Some(id) = peek {
         let close = view.query.address(view.shell.base(), &view.page);
-        view.peek = Some(peek::of(&app, &viewer, &id, close).await?);
+        view.peek = Some(peek::of(app, viewer, (id.as_str(), tried), close).await?);
     }
-    page(StatusCode::OK, &view)
+    Ok(view)
 }
 
 fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {

@@ -12,10 +12,10 @@ use perpend_web::problem::{Code, Problem};
 
 use crate::acted::Done;
 use crate::forms::Sent;
-use crate::read;
 use crate::state::App;
 use crate::trace::{OfTrace, tried};
 use crate::viewer::Viewer;
+use crate::{list, read};
 
 /// A field whose value is escaped: browsers write line breaks of forms in their own way.
 fn decoded(sent: &Sent, field: &str) -> Option<String> {
@@ -106,7 +106,11 @@ pub(super) async fn tag(
             typed: vec![("add", tag)],
             problems: vec![("add", Text::from(fault))],
         };
-        return tried(&app, viewer, trace, &sent.back(), refused).await;
+        let back = sent.back();
+        return match list::is_at(viewer, &back) {
+            true => Box::pin(list::tried(&app, viewer, &trace, &back, refused)).await,
+            false => tried(&app, viewer, trace, &back, refused).await,
+        };
     }
     let act = async {
         if has_it == is_added {

@@ -3,9 +3,10 @@
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::ids::TraceId;
 use perpend_domain::score::Subject;
-use perpend_ui::{CellPage, Peek, PeekInput, PeekPage, ScoreView};
+use perpend_ui::{CellPage, Peek, PeekInput, PeekPage, ScoreView, Tried};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -17,11 +18,12 @@ use crate::trace::OfTrace;
 use crate::viewer::Viewer;
 use crate::{lines, read};
 
-/// A trace beside the list at `close`; an id that no trace can have is one that none has.
+/// A trace beside the list at `close`, with a form of its tags that was not accepted, if any; an id that no trace can have is
+/// one that none has.
 pub(super) async fn of(
     app: &App,
     viewer: &Viewer,
-    raw: &str,
+    (raw, tried): (&str, Tried),
     close: String,
 ) -> Result<Peek, Problem> {
     let base = viewer.base();
@@ -51,6 +53,9 @@ pub(super) async fn of(
         trace: &trace,
         scores: scores.collect(),
         n_of_steps: of_steps.len() as u64,
+        may_mark: viewer.may(TraceMark),
+        forms: viewer.kit().clone(),
+        tried,
     }))
 }
 
@@ -64,7 +69,7 @@ pub(super) async fn show(
     let asked = Asked::new(raw.as_deref());
     let close = asked.query.address(&viewer.base(), &asked.page);
     let id = of_trace.id()?;
-    let peek = of(&app, &viewer, id.as_str(), close).await?;
+    let peek = of(&app, &viewer, (id.as_str(), Tried::default()), close).await?;
     if peek.is_unknown() {
         return Err(unknown());
     }

@@ -48,6 +48,7 @@ mod testing;
 mod tests;
 mod tool_steps;
 mod touched;
+mod trace_bars;
 mod trace_facets;
 mod trace_groups;
 mod trace_list;
@@ -70,6 +71,7 @@ pub use prepare::{Prepared, Preparing, Serialised};
 use queue::Writer;
 pub use reader::TraceReader;
 pub use touched::take_touched;
+pub use trace_bars::{Began, Environments};
 use trace_marks::Marked;
 
 /// A tenant and its number in this database.

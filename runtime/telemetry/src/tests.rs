@@ -1,5 +1,6 @@
 //! What telemetry promises, on each database.
 
+mod bars;
 mod by_id;
 mod changed;
 mod costs;

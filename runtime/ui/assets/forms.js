@@ -90,5 +90,5 @@ document.addEventListener("submit", (event) => {
 
 /** The parts of this page that undoing something can change. */
 function undoes() {
-  return ["marks", "rows"].filter((name) => document.getElementById(name)).join(" ");
+  return ["marks", "tags", "rows"].filter((name) => document.getElementById(name)).join(" ");
 }

@@ -244,7 +244,8 @@ function onClick(event) {
 /** What a key leads to: the list of keys names it, so that none is listed that does nothing. */
 function controlOf(key) {
   const line = document.querySelector(`#keys [data-acts="${CSS.escape(key)}"]`);
-  return line && document.querySelector(line.dataset.needs);
+  const all = line ? Array.from(document.querySelectorAll(line.dataset.needs)) : [];
+  return all.find((one) => one.checkVisibility()) ?? all[0];
 }
 
 /** Follows a link, presses a button and moves the focus to anything else. */

@@ -1,6 +1,6 @@
-// The list of traces: a trace opened beside it, rows that are chosen by keys, and values that are counted when their panel
-// is opened. Without this script the first and the last are links to the same page with more on it, and rows are chosen by
-// their boxes. Markup comes from the server alone.
+// The list of traces: a trace opened beside it, rows that are chosen by keys, and values that a click with Alt excludes.
+// Without this script the first is a link to the same page with more on it, rows are chosen by their boxes, and each value
+// has a link that excludes it. Markup comes from the server alone.
 "use strict";
 
 const panel = document.getElementById("peek");
@@ -201,6 +201,15 @@ function onKey(event) {
   event.preventDefault();
 }
 
+/** A click with Alt on a value to filter by excludes it, as the link beside it does. */
+function onExclude(event) {
+  const value = event.target instanceof Element ? event.target.closest(".facets li > a:first-child") : null;
+  const not = value?.parentElement.querySelector(".not");
+  if (!not || !event.altKey || event.button !== 0) return;
+  event.preventDefault();
+  location.href = not.href;
+}
+
 function onClick(event) {
   if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   const link = event.target instanceof Element ? event.target.closest("a") : null;
@@ -217,6 +226,7 @@ if (panel) {
   if (hasKeys) addEventListener("keydown", beforeKey, { capture: true });
   addEventListener("keydown", onKey);
   addEventListener("click", onClick);
+  addEventListener("click", onExclude);
 }
 if (choice) {
   choice.addEventListener("submit", onSubmit);

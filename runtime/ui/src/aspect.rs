@@ -416,7 +416,7 @@ impl Head {
             }),
             faults: input.faults.into_iter().map(Text::from).collect(),
             is_bookmarked: trace.bookmarked,
-            tags: tags(trace, base),
+            tags: tags(trace.tags.iter().map(String::as_str), base),
             may_mark: input.may_mark,
             tried: input.tried,
         }
@@ -496,11 +496,12 @@ fn labels(trace: &Trace, base: &str) -> Vec<Label> {
     labels
 }
 
-fn tags(trace: &Trace, base: &str) -> Vec<Label> {
-    let label = |tag: &String| Label {
+/// Tags, each with the list of its like.
+pub(crate) fn tags<'t>(tags: impl Iterator<Item = &'t str>, base: &str) -> Vec<Label> {
+    let label = |tag: &'t str| Label {
         label: "tag",
-        value: Text::from(tag.as_str()),
+        value: Text::from(tag),
         href: Some(tagged(base, tag)),
     };
-    trace.tags.iter().map(label).collect()
+    tags.map(label).collect()
 }

@@ -69,6 +69,8 @@ pub struct Chart {
     pub(crate) has_part: bool,
     /// How many steps have no cost although they should, in words.
     pub(crate) unpriced: Option<String>,
+    /// What else has to be said of what is counted.
+    pub(crate) notes: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug)]
@@ -129,7 +131,14 @@ impl Chart {
             bars: drawn.collect(),
             has_part: bars.iter().any(|bar| 0.0 < bar.part),
             unpriced: None,
+            notes: Vec::new(),
         }
+    }
+
+    /// Says in its caption what is counted.
+    #[must_use]
+    pub fn noting(self, notes: Vec<&'static str>) -> Self {
+        Self { notes, ..self }
     }
 
     /// Says of its bars, whose heights are dollars, where prices are missing. `costs` are in the order of the bars.

@@ -1,6 +1,7 @@
 //! Lists: traces, sessions, users and scores.
 
 use perpend_domain::cost::CostSum;
+use perpend_domain::metrics::Granularity;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::telemetry::{GroupedBy, TraceGroup};
 use perpend_domain::time::Timestamp;
@@ -81,9 +82,16 @@ fn hostile_text_is_inert_in_the_peek() {
         trace: &trace(HOSTILE),
         scores: vec![score(HOSTILE)],
         n_of_steps: 2,
+        may_mark: true,
+        forms: FormKit::default(),
+        tried: Tried {
+            typed: vec![("add", typed())],
+            problems: vec![("add", text(HOSTILE))],
+        },
     });
     let alone = checked(&PeekPage { peek: peek.clone() });
     assert!(alone.contains("Open the trace") && alone.contains("2 scores of its steps"));
+    assert!(alone.contains("name=\"add\"") && alone.contains("aria-invalid"));
     let line = hostile_line();
     let html = checked(&TracesPage {
         shell: shell(),
@@ -92,8 +100,47 @@ fn hostile_text_is_inert_in_the_peek() {
         ..TracesPage::default()
     });
     assert!(html.contains("aria-current=\"true\"") && html.contains("Open the trace"));
+    assert!(
+        html.contains("Not saved") && html.contains("data-swaps=\"tags rows\""),
+        "the list says what was wrong with a tag"
+    );
     let unknown = Peek::unknown("/project/p".to_owned(), "/project/p/traces".to_owned());
     assert!(checked(&PeekPage { peek: unknown }).contains("no trace with this id"));
+}
+
+#[test]
+fn bars_stand_above_the_list_and_say_what_they_count() {
+    let bar = |value, part| Bar {
+        at: Timestamp::from_millis(0),
+        value,
+        part,
+        is_partial: part > 0.0,
+        href: typed(),
+    };
+    let bars = [bar(4.0, 1.0), bar(0.0, 0.0)];
+    let shown = |value: f64| value.to_string();
+    let chart = Chart::new(("Traces", Part::Errors), Granularity::Day, &bars, shown);
+    let trend = Trend::Traces(chart.noting(vec!["the last 7 days"]));
+    let alone = checked(&TrendPage {
+        trend: trend.clone(),
+    });
+    let page = |bars| {
+        checked(&TracesPage {
+            shell: shell(),
+            focus: focus(),
+            bars,
+            ..TracesPage::default()
+        })
+    };
+    let list = page(Some(trend));
+    for html in [&alone, &list] {
+        assert!(html.contains("; the last 7 days") && html.contains("4, 1 with errors"));
+    }
+    let later = page(None);
+    assert!(
+        later.contains("/_/traces/bars?") && later.contains("?bars=1"),
+        "{later}"
+    );
 }
 
 fn setup() -> Setup {

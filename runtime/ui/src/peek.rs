@@ -1,13 +1,15 @@
 //! One trace beside the list: its figures, its scores, what went in and what came out.
 
 use askama::Template;
-use perpend_addresses::{MAX_LIST, only, tagged};
+use perpend_addresses::{MAX_LIST, only};
 use perpend_domain::payload::Payload;
 use perpend_domain::trace::Trace;
 use perpend_markup::encode;
 
 use crate::Text;
+use crate::aspect::{Label, tags};
 use crate::content::{Addresses, Block};
+use crate::forms::{FormKit, Tried};
 use crate::line::TraceLine;
 use crate::scores::{ScoreView, Verdict};
 use perpend_words::{count, many};
@@ -27,6 +29,12 @@ pub struct PeekInput<'a> {
     pub scores: Vec<ScoreView>,
     /// How many scores there are about its steps.
     pub n_of_steps: u64,
+    /// Whether the reader may change its tags.
+    pub may_mark: bool,
+    /// What the forms of its tags carry.
+    pub forms: FormKit,
+    /// The form of the tags, when it was not accepted.
+    pub tried: Tried,
 }
 
 /// One trace beside the list.
@@ -43,6 +51,9 @@ pub(crate) struct Found {
     pub(crate) line: TraceLine,
     pub(crate) scores: Vec<ScoreView>,
     n_of_steps: u64,
+    pub(crate) may_mark: bool,
+    pub(crate) forms: FormKit,
+    pub(crate) tried: Tried,
     input: Block,
     output: Block,
 }
@@ -84,6 +95,9 @@ impl Peek {
             trace,
             scores,
             n_of_steps,
+            may_mark,
+            forms,
+            tried,
         } = input;
         let at = |part: &str| Addresses::new(&base, line.id.as_str(), None, part);
         let found = Found {
@@ -92,6 +106,9 @@ impl Peek {
             line,
             scores,
             n_of_steps,
+            may_mark,
+            forms,
+            tried,
         };
         Self {
             base,
@@ -166,9 +183,12 @@ impl Found {
         labels.extend(release.map(|release| alike("release", "release", release)));
         let version = line.version.iter();
         labels.extend(version.map(|version| alike("version", "version", version)));
-        let tags = line.tags.iter();
-        labels.extend(tags.map(|tag| ("tag", tag.clone(), tagged(base, tag.raw()))));
         labels
+    }
+
+    /// The tags, each with the list of its like.
+    pub(crate) fn tags(&self, base: &str) -> Vec<Label> {
+        tags(self.line.tags.iter().map(Text::raw), base)
     }
 
     /// Title, name in the raw address, value.

@@ -13,6 +13,7 @@ use crate::menu;
 use crate::peek::Peek;
 use crate::setup::Setup;
 use crate::table::{Head, Table};
+use crate::trends::Trend;
 use crate::ways::Ways;
 use crate::{Shell, Text};
 use perpend_words::{clock, count, many};
@@ -49,6 +50,8 @@ pub struct TracesPage {
     pub notices: Vec<Text>,
     /// The values of some columns, where they are asked for.
     pub facets: Option<FacetsView>,
+    /// The traces over time, where they are asked for.
+    pub bars: Option<Trend>,
     /// A trace beside the list.
     pub peek: Option<Peek>,
     /// Nothing was recorded yet: how to change that.
@@ -150,9 +153,9 @@ impl TracesPage {
         self.query.with("").first(self.shell.base())
     }
 
-    /// The page with values counted on it, and the part of it that counts them.
-    fn counting(&self) -> [String; 2] {
-        self.query.counting(self.shell.base())
+    /// The page with a part on it that takes longer, and this part alone.
+    fn with_part(&self, part: &str) -> [String; 2] {
+        self.query.with_part(self.shell.base(), part)
     }
 
     /// Filters to begin with.

@@ -21,6 +21,8 @@ pub struct TrendPage {
 /// What was added up.
 #[derive(Clone, Debug)]
 pub enum Trend {
+    /// Traces over time, above their list.
+    Traces(Chart),
     /// Figures of the whole range, and latencies over time, where any trace began.
     Latency(Vec<Figure>, Option<Chart>),
     /// What each model cost, the dearest first.

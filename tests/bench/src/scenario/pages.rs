@@ -152,6 +152,12 @@ impl Opening {
             format!("{base}/_/traces/facets?")
         })
         .await?;
+        for (what, time) in [("a week", ""), ("all time", "from=2010-01-01")] {
+            self.page(&format!("traces over {what}"), CHART, |_| {
+                format!("{base}/_/traces/bars?{time}")
+            })
+            .await?;
+        }
         self.page("scores", PAGE, |_| format!("{base}/scores"))
             .await?;
         self.page("scores of a name", PAGE, |_| {

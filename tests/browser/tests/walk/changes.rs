@@ -105,10 +105,10 @@ async fn marks(visitor: &Visitor) -> Result<()> {
     };
     browser.eval("void (window.stays = true)").await?;
     browser.press("jjb").await?;
-    let second = "tbody tr:nth-child(2)";
+    let second = "#rows tr:nth-child(2)";
     browser.wait_for(&pressed(second, true)).await?;
     browser
-        .expect(&pressed("tbody tr:nth-child(1)", false))
+        .expect(&pressed("#rows tr:nth-child(1)", false))
         .await?;
     browser
         .wait_for(&format!("{TOAST}.includes('Bookmark set.')"))
@@ -116,7 +116,7 @@ async fn marks(visitor: &Visitor) -> Result<()> {
     browser.press("z").await?;
     browser.wait_for(&pressed(second, false)).await?;
     browser
-        .expect("window.stays && document.activeElement.closest('tr') === document.querySelector('tbody tr:nth-child(2)')")
+        .expect("window.stays && document.activeElement.closest('tr') === document.querySelector('#rows tr:nth-child(2)')")
         .await?;
     browser.click(&format!("{second} .name")).await?;
     browser

@@ -358,7 +358,7 @@ async fn leads_by_keys(visitor: &Visitor) -> Result<()> {
         ("E", "matches('.focus [name=env]')"),
         ("s", "matches('[name=sort]')"),
         ("c", "matches('.picker > summary')"),
-        ("v", "matches('.picker > summary')"),
+        ("v", "matches('#facets > h2')"),
     ] {
         browser.eval("document.activeElement.blur()").await?;
         browser.press(key).await?;
@@ -393,13 +393,13 @@ async fn shows_times_of_zones(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
     browser.set_zone("Asia/Tokyo").await?;
     visitor.open("/traces").await?;
-    let both = "(() => { const at = document.querySelector('tbody time'); return [at.textContent, at.title]; })()";
+    let both = "(() => { const at = document.querySelector('#rows time'); return [at.textContent, at.title]; })()";
     let local = browser.eval(both).await?;
     ensure!(
         local[1].as_str().is_some_and(|utc| utc.ends_with("UTC")),
         "{local}"
     );
-    let ahead = "(() => { const at = document.querySelector('tbody time'); return (Date.parse(`${at.textContent.replace(' ', 'T')}Z`) - Date.parse(at.title.replace(' UTC', 'Z').replace(' ', 'T'))) / 3600000; })()";
+    let ahead = "(() => { const at = document.querySelector('#rows time'); return (Date.parse(`${at.textContent.replace(' ', 'T')}Z`) - Date.parse(at.title.replace(' UTC', 'Z').replace(' ', 'T'))) / 3600000; })()";
     browser.expect(&format!("{ahead} === 9")).await?;
     let head = |zone| {
         format!(
@@ -421,7 +421,7 @@ async fn shows_times_of_zones(visitor: &Visitor) -> Result<()> {
         .await?;
     visitor.open("/traces").await?;
     browser
-        .expect("document.querySelector('tbody time').title === ''")
+        .expect("document.querySelector('#rows time').title === ''")
         .await?;
     browser.set_zone("UTC").await
 }

@@ -1,6 +1,7 @@
 //! What the pages promise, in a real browser: each module proves one kind of promise.
 
 mod accessible;
+mod around;
 mod changes;
 mod compare;
 mod content;
@@ -26,6 +27,7 @@ fn main() -> anyhow::Result<ExitCode> {
         plain::all(&shared),
         keyboard::all(&shared),
         lists::all(&shared),
+        around::all(&shared),
         steps::all(&shared),
         compare::all(&shared),
         content::all(&shared),

@@ -1,0 +1,112 @@
+//! How many traces began in stretches of time, and how many of them have errors: counted in indexes alone.
+
+use std::collections::BTreeSet;
+
+use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
+use perpend_sql::Sql;
+
+use crate::{Error, Telemetry};
+
+/// What began in a stretch of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Began {
+    /// Traces.
+    pub traces: u64,
+    /// Those of them that have a step with an error.
+    pub with_errors: u64,
+}
+
+/// Which environments count.
+#[derive(Clone, Copy, Debug)]
+pub enum Environments<'a> {
+    /// These.
+    Only(&'a [&'a str]),
+    /// All but these.
+    AllBut(&'a [&'a str]),
+}
+
+perpend_sql::record! {
+    struct Counted {
+        traces: i64,
+        with_errors: i64,
+    }
+}
+
+/// The traces that began in the stretch `s`. Each of these statements reads one range of one index.
+fn began(tenant: &str, index: &str, condition: &str) -> String {
+    format!(
+        "(SELECT COUNT(*) FROM traces t{index} WHERE t.tenant = {tenant}{condition} \
+           AND t.started_at >= s.begins AND t.started_at < s.ends)"
+    )
+}
+
+impl Telemetry {
+    /// The traces of each stretch, from its start to before its end, in the order of the stretches.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn traces_began(
+        &self,
+        project: &ProjectId,
+        environments: Environments<'_>,
+        stretches: &[(Timestamp, Timestamp)],
+    ) -> Result<Vec<Began>, Error> {
+        let tenant = self.fresh_tenant(project).await?;
+        let counts_none = matches!(environments, Environments::Only([]));
+        let Some(tenant) = tenant.filter(|_| !counts_none && !stretches.is_empty()) else {
+            return Ok(vec![Began::default(); stretches.len()]);
+        };
+        let mut sql = Sql::default();
+        let tenant = sql.bind(tenant.into());
+        let (Environments::Only(names) | Environments::AllBut(names)) = environments;
+        let different: BTreeSet<&str> = names.iter().copied().collect();
+        let names: Vec<String> = different
+            .into_iter()
+            .map(|name| sql.bind_text(name))
+            .collect();
+        let mut rows = Vec::with_capacity(stretches.len());
+        for (place, (from, to)) in stretches.iter().enumerate() {
+            let [from, to] = [from, to].map(|at| sql.bind(at.as_micros().into()));
+            rows.push(format!(
+                "(CAST({place} AS BIGINT), CAST({from} AS BIGINT), CAST({to} AS BIGINT))"
+            ));
+        }
+        // An index by environment tells one of them; one query that excludes some would read every row.
+        let of_each = names
+            .iter()
+            .map(|name| began(&tenant, "", &format!(" AND t.environment = {name}")));
+        let of_each: Vec<String> = of_each.collect();
+        let (traces, test) = match environments {
+            Environments::Only(_) => (of_each.join(" + "), "IN"),
+            Environments::AllBut(_) => {
+                let all = [began(&tenant, "", "")].into_iter().chain(of_each);
+                (all.collect::<Vec<_>>().join(" - "), "NOT IN")
+            }
+        };
+        let failed = match names.is_empty() {
+            true => " AND t.n_error > 0".to_owned(),
+            false => format!(
+                " AND t.n_error > 0 AND t.environment {test} ({})",
+                names.join(", ")
+            ),
+        };
+        // SQLite has no statistics that would tell that few traces have errors.
+        let index = match self.pool.is_postgres() {
+            true => "",
+            false => " INDEXED BY traces_failed",
+        };
+        sql.push(&format!(
+            "WITH s (place, begins, ends) AS (VALUES {}) \
+             SELECT {traces} AS traces, {} AS with_errors FROM s ORDER BY s.place",
+            rows.join(", "),
+            began(&tenant, index, &failed)
+        ));
+        let counted: Vec<Counted> = self.pool.select(&sql.text, &sql.args).await?;
+        let began = counted.into_iter().map(|row| Began {
+            traces: row.traces.unsigned_abs(),
+            with_errors: row.with_errors.unsigned_abs(),
+        });
+        Ok(began.collect())
+    }
+}

@@ -1,0 +1,182 @@
+//! What stands around the list of traces, over HTTP: bars over time, and the tags of a trace beside the list.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use axum::http::Method;
+use perpend_it::{TestApp, Trace};
+use perpend_ui::encode;
+use serde_json::{Value, json};
+
+use crate::pages::Visitor;
+
+const TIME: &str = "from=2026-03-01&to=2026-03-08";
+
+/// Five traces on three days: two have an error, one is of another environment.
+async fn filled() -> TestApp {
+    let app = TestApp::new().await.unwrap();
+    let events = [
+        (1, 2, "ERROR", "default"),
+        (2, 2, "DEFAULT", "default"),
+        (3, 4, "DEFAULT", "default"),
+        (4, 4, "ERROR", "staging"),
+        (5, 7, "DEFAULT", "default"),
+    ];
+    let events = events.map(|(n, day, level, environment)| {
+        let at = format!("2026-03-{day:02}T10:0{n}:00Z");
+        let trace = json!({ "id": format!("te{n}"), "type": "trace-create", "timestamp": at, "body": {
+            "id": format!("t{n}"), "timestamp": at, "name": format!("turn {n}"), "environment": environment } });
+        let step = json!({ "id": format!("se{n}"), "type": "span-create", "timestamp": at, "body": {
+            "id": format!("s{n}"), "traceId": format!("t{n}"), "name": "step", "startTime": at, "endTime": at,
+            "level": level, "environment": environment } });
+        [trace, step]
+    });
+    let batch = json!({ "batch": events.as_flattened() });
+    let sent = app
+        .client
+        .json(Method::POST, "/api/public/ingestion", &batch);
+    assert_eq!(sent.await.unwrap().json()["errors"], json!([]));
+    app
+}
+
+/// When each bar begins, where it leads to, and its numbers.
+fn bars(part: &str) -> Vec<(String, String, Vec<u64>)> {
+    let rows = part.split("<tr><td><a href=\"").skip(1);
+    rows.map(|row| {
+        let row = row.split("</tr>").next().unwrap();
+        let address = row.split('"').next().unwrap().replace("&#38;", "&");
+        let (_, at) = row.split_once("datetime=\"").unwrap();
+        let cells = row.split("<td class=\"num\">").skip(1);
+        let numbers = cells.map(|cell| cell.split('<').next().unwrap().parse().unwrap());
+        (at[..10].to_owned(), address, numbers.collect())
+    })
+    .collect()
+}
+
+fn n_rows(page: &str) -> u64 {
+    page.matches("<a class=\"name\"").count() as u64
+}
+
+#[tokio::test]
+async fn bars_count_what_the_metrics_count_and_each_lists_exactly_its_traces() {
+    let app = filled().await;
+    let visitor = Visitor::of(&app).await;
+    let part = visitor.page(&format!("/_/traces/bars?{TIME}")).await;
+    assert!(!part.contains("<html"), "{part}");
+    let all = bars(&part);
+    assert_eq!(all.len(), 7, "a bar for each day: {part}");
+    let numbers = |day: &str| {
+        all.iter()
+            .find(|(at, ..)| at.ends_with(day))
+            .unwrap()
+            .2
+            .clone()
+    };
+    assert_eq!(
+        ["-02", "-03", "-04", "-07"].map(numbers),
+        [vec![2, 1], vec![0, 0], vec![2, 1], vec![1, 0]]
+    );
+    let question = json!({ "view": "traces", "metrics": [{ "measure": "count", "aggregation": "count" }],
+        "timeDimension": { "granularity": "day" }, "orderBy": null,
+        "fromTimestamp": "2026-03-01T00:00:00Z", "toTimestamp": "2026-03-08T00:00:00Z" });
+    let asked = format!(
+        "/api/public/metrics?query={}",
+        encode(&question.to_string())
+    );
+    let asked = app.client.get(&asked).await.unwrap().json();
+    for day in asked["data"].as_array().unwrap() {
+        let at = &day["time_dimension"].as_str().unwrap()[..10];
+        let found = all.iter().find(|(own, ..)| own == at).unwrap();
+        assert_eq!(Value::from(found.2[0]), day["count_count"], "{at}");
+    }
+    for (at, address, numbers) in &all {
+        let list = visitor.client.get(address).await.unwrap().text();
+        assert_eq!(n_rows(&list), numbers[0], "{at}: {address}");
+    }
+    // An environment narrows them, and stays in their addresses.
+    let part = visitor
+        .page(&format!("/_/traces/bars?{TIME}&env=staging"))
+        .await;
+    let total: u64 = bars(&part).iter().map(|(.., numbers)| numbers[0]).sum();
+    assert_eq!(total, 1, "{part}");
+    for (_, address, numbers) in bars(&part) {
+        let list = visitor.client.get(&address).await.unwrap().text();
+        assert_eq!(n_rows(&list), numbers[0], "{address}");
+    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn bars_come_with_the_page_without_script_and_say_what_of_the_list_they_do_not_heed() {
+    let app = filled().await;
+    let visitor = Visitor::of(&app).await;
+    let list = visitor.page(&format!("/traces?{TIME}")).await;
+    let parameters = "from=2026-03-01T00%3A00%3A00Z&to=2026-03-08T00%3A00%3A00Z";
+    let part = format!("data-later=\"{}/_/traces/bars?{parameters}\"", visitor.base);
+    let list = list.replace("&#38;", "&");
+    assert!(list.contains(&part), "{part}: {list}");
+    assert!(
+        list.contains(&format!("/traces?{parameters}&bars=1\"")),
+        "{list}"
+    );
+    let whole = visitor.page(&format!("/traces?{TIME}&bars=1")).await;
+    assert_eq!(bars(&whole).len(), 7, "{whole}");
+    let note = "not only of the filter";
+    assert!(!whole.contains(note) && !whole.contains("the last 7 days"));
+
+    let filtered = visitor
+        .page(&format!("/_/traces/bars?q=name%3Anone&{TIME}"))
+        .await;
+    assert!(filtered.contains(note), "{filtered}");
+    let (_, address, numbers) = bars(&filtered).swap_remove(1);
+    assert_eq!(numbers, [2, 1]);
+    assert!(
+        address.contains("q=name%3Anone"),
+        "the filter stays: {address}"
+    );
+    let usual = visitor.page("/_/traces/bars").await;
+    assert!(usual.contains("the last 7 days"), "{usual}");
+    let turned = visitor
+        .page("/_/traces/bars?from=2026-03-08&to=2026-03-01")
+        .await;
+    assert!(turned.contains("ends before it begins"), "{turned}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_tag_is_given_to_the_trace_beside_the_list_and_what_is_wrong_with_one_is_said_there() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(1, "ticket");
+    app.ingest(&trace).await.unwrap();
+    let list = format!("{}/traces?peek={}", visitor.base, trace.id);
+    let action = format!("{}/traces/{}", visitor.base, trace.id);
+    let peek = format!("/_/traces/{}/peek", trace.id);
+    let part = visitor.page(&peek).await;
+    assert!(
+        part.contains(&format!("action=\"{action}\"")) && part.contains("name=\"add\""),
+        "{part}"
+    );
+    let send = async |typed: &str| {
+        let token = visitor.token(&list).await;
+        let body = format!("form={token}&back={}&add={typed}", encode(&list));
+        visitor.send(&action, body).await
+    };
+    let done = send("golden").await;
+    assert_eq!(done.status, 303, "{}", done.text());
+    assert_eq!(done.headers["location"].to_str().unwrap(), list);
+    let page = visitor.client.get(&list).await.unwrap().text();
+    assert!(
+        page.contains("aria-label=\"Remove the tag golden\""),
+        "{page}"
+    );
+    let found = visitor.page("/traces?q=tags%3Agolden").await;
+    assert_eq!(n_rows(&found), 1, "{found}");
+    let refused = send("%20").await;
+    let html = refused.text();
+    assert_eq!(refused.status, 422, "{html}");
+    assert!(
+        html.contains("<h1>Traces</h1>") && html.contains("aria-describedby=\"problem-add\""),
+        "{html}"
+    );
+    app.stop().await.unwrap();
+}
