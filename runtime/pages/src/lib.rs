@@ -5,7 +5,8 @@
 //!   another one is not found. The guard in front of a page makes the `Viewer`.
 //! - **Nothing runs that we did not ship.** Every answer carries the content security policy; raw values
 //!   leave as plain text that the browser may not interpret, media only as what it draws or plays.
-//! - **A page never waits for an evaluator**, and opening one changes nothing.
+//! - **A page never waits for an evaluator**, and opening one changes nothing; the browser alone keeps in which forms its
+//!   reader saw values last.
 //! - **A form calls the function behind the operation of the API**, once, and leads back to a page (`forms`).
 
 mod acted;
