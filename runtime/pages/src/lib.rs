@@ -35,7 +35,6 @@ mod look;
 mod marks;
 mod media;
 mod news;
-mod outlines;
 mod overview;
 mod overview_range;
 mod peek;

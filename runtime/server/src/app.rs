@@ -74,6 +74,7 @@ impl App {
         let (clock, ids) = (Arc::clone(&new.clock), Arc::clone(&new.ids));
         let web = Web::new(new.store.catalog.clone(), new.config, new.clock, new.ids);
         let (store, scheduler) = (&new.store, &new.scheduler);
+        let outlines = Arc::default();
         Self {
             ingress: perpend_ingress::App::new(perpend_ingress::NewApp {
                 web: web.clone(),
@@ -85,6 +86,7 @@ impl App {
             pages: perpend_pages::App::new(perpend_pages::NewApp {
                 web: web.clone(),
                 store: store.clone(),
+                outlines: Arc::clone(&outlines),
                 scheduler: scheduler.clone(),
                 home_project: new.home_project.clone(),
                 document: new.document,
@@ -108,6 +110,7 @@ impl App {
             records: perpend_records::App::new(perpend_records::NewApp {
                 web: web.clone(),
                 store: store.clone(),
+                outlines,
                 scheduler: scheduler.clone(),
                 prices: Arc::clone(&prices),
             }),
