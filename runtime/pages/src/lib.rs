@@ -13,6 +13,7 @@ mod acted;
 mod answer;
 mod api;
 mod asked;
+mod attempt;
 mod charts;
 mod compare;
 mod conditions;
@@ -236,6 +237,8 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, reference, reference::show);
     let group = Page::get("/api/reference/{group}", Needs::Nobody);
     routes.page(BySession, group, reference::group);
+    let tried = Page::get("/project/{project}/try/{operation}", TraceRead);
+    routes.page(BySession, tried, attempt::show);
     routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), asset);
     values(&mut routes);
     fragments(&mut routes);

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use axum::Router;
 use perpend_domain::ids::ProjectId;
 use perpend_found::Facets;
 use perpend_outline::Outlines;
@@ -48,6 +49,8 @@ pub struct NewApp {
     pub home_project: ProjectId,
     /// The OpenAPI document, when somebody looks at the reference.
     pub document: fn() -> Value,
+    /// The operations of the API, each behind its guard: a page asks those that read for its viewer.
+    pub operations: Router,
 }
 
 impl App {

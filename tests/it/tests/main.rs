@@ -48,6 +48,7 @@ mod pages_places;
 mod pages_sessions;
 mod pages_shell;
 mod pages_trace;
+mod pages_try;
 mod pages_values;
 mod plugins;
 mod prompts;
