@@ -9,6 +9,7 @@
 mod align;
 mod axis;
 mod critical;
+mod held;
 mod peaks;
 mod place;
 mod runs;
@@ -27,6 +28,7 @@ use perpend_domain::time::Timestamp;
 pub use align::{Pair, align};
 pub use axis::{Axis, Bar, Tick};
 pub use critical::{CriticalPath, critical_path};
+pub use held::Outlines;
 pub use peaks::highest;
 pub use place::Oddity;
 pub use runs::Run;

@@ -1,9 +1,10 @@
 //! The charts of the overview: what was recorded over time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use perpend_domain::cost::CostSum;
-use perpend_domain::metrics::{Accumulator, Aggregation, Granularity, Group, View};
+use perpend_domain::filter::{Condition, OBSERVATIONS, Test, find};
+use perpend_domain::metrics::{Accumulator, Aggregation, Granularity, Group, Partial, View};
 use perpend_domain::observation::ObservationKind;
 use perpend_domain::time::Timestamp;
 use perpend_ui::{Bar, Chart, Focus, Moment, Part, TracesQuery};
@@ -34,20 +35,36 @@ impl Sums {
     }
 }
 
-/// What is asked in each group: [`sums_of`] reads it.
-pub(super) const METRICS: [(&str, Aggregation); 3] = [
+/// What is asked in each group: [`totals`] reads it.
+const METRICS: [(&str, Aggregation); 3] = [
     ("count", Aggregation::Count),
     ("totalTokens", Aggregation::Sum),
     ("totalCost", Aggregation::Sum),
 ];
 
-/// What steps of one kind add up to, by [`METRICS`]. A model call without a cost lacks a price, and so does another
-/// step that used tokens.
-pub(super) fn sums_of(group: &Group, kind: Option<&str>) -> Sums {
+/// In more steps than these those without a price are not looked for one by one: that takes longer than a page may.
+const MAX_READ: f64 = 50_000.0;
+
+/// Steps, tokens and cost of a group of [`METRICS`].
+fn totals(group: &Group) -> [Partial; 3] {
     let total = |at: usize| group.values.get(at).map(Accumulator::total);
-    let [n, tokens, cost] = [0, 1, 2].map(|at| total(at).unwrap_or_default());
-    let kind = kind.and_then(|kind| kind.parse::<ObservationKind>().ok());
-    let n_calls = match kind.is_some_and(ObservationKind::is_generation_like) {
+    [0, 1, 2].map(|at| total(at).unwrap_or_default())
+}
+
+fn kind_of(group: &Group) -> Option<&str> {
+    group.dimensions.get(1).and_then(Option::as_deref)
+}
+
+/// Whether every step of the group is a model call.
+fn is_of_calls(group: &Group) -> bool {
+    let kind = kind_of(group).and_then(|kind| kind.parse::<ObservationKind>().ok());
+    kind.is_some_and(ObservationKind::is_generation_like)
+}
+
+/// What steps of one kind add up to. A model call without a cost lacks a price, and so does another step that used tokens.
+fn sums_of(group: &Group) -> Sums {
+    let [n, tokens, cost] = totals(group);
+    let n_calls = match is_of_calls(group) {
         true => n.n,
         false => tokens.n,
     };
@@ -63,6 +80,61 @@ pub(super) fn sums_of(group: &Group, kind: Option<&str>) -> Sums {
     }
 }
 
+/// Whether steps that have a cost without tokens may stand for others of the group, which lack one.
+fn is_mixed(group: &Group) -> bool {
+    let [_, tokens, cost] = totals(group);
+    !is_of_calls(group) && 0 < tokens.n && 0 < cost.n
+}
+
+/// What steps add up to by a dimension and their kind.
+pub(super) async fn by(
+    asked: Questions<'_>,
+    dimension: &str,
+    granularity: Option<Granularity>,
+) -> Result<Vec<(Group, Sums)>, Problem> {
+    let dimensions = [dimension, "type"];
+    let groups = asked.ask(View::Observations, &dimensions, &METRICS, granularity);
+    let groups = groups.await?.into_iter();
+    let summed = groups.map(|group| {
+        let sums = sums_of(&group);
+        (group, sums)
+    });
+    let mut all: Vec<(Group, Sums)> = summed.collect();
+    let n_steps: f64 = all.iter().map(|(_, sums)| sums.observations).sum();
+    let mixed = all.iter().filter(|(group, _)| is_mixed(group));
+    let kinds = mixed.filter_map(|(group, _)| kind_of(group).map(str::to_owned));
+    let kinds: BTreeSet<String> = kinds.collect();
+    if kinds.is_empty() || MAX_READ < n_steps {
+        return Ok(all);
+    }
+    let condition = |column, test| Condition {
+        column: find(OBSERVATIONS, column),
+        test,
+    };
+    let unpriced = vec![
+        condition("type", Test::AnyOf(kinds.into_iter().collect())),
+        condition("totalCost", Test::IsNull),
+    ];
+    let unpriced = asked.ask_where(
+        View::Observations,
+        &dimensions,
+        &METRICS,
+        granularity,
+        unpriced,
+    );
+    let unpriced = unpriced.await?;
+    let with_tokens = unpriced.iter().map(|group| {
+        let [_, tokens, _] = totals(group);
+        ((group.at, &group.dimensions), tokens.n)
+    });
+    let with_tokens: BTreeMap<_, u64> = with_tokens.collect();
+    for (group, sums) in all.iter_mut().filter(|(group, _)| is_mixed(group)) {
+        let found = with_tokens.get(&(group.at, &group.dimensions));
+        sums.cost.n_unpriced = found.copied().unwrap_or_default();
+    }
+    Ok(all)
+}
+
 /// The sums of each bucket; of the whole time under its start where there are no buckets.
 pub(super) async fn sums(
     app: &App,
@@ -71,15 +143,10 @@ pub(super) async fn sums(
     granularity: Option<Granularity>,
 ) -> Result<BTreeMap<Timestamp, Sums>, Problem> {
     let asked = Questions { app, viewer, range };
-    let dimensions = ["level", "type"];
-    let groups = asked
-        .ask(View::Observations, &dimensions, &METRICS, granularity)
-        .await?;
     let mut all: BTreeMap<Timestamp, Sums> = BTreeMap::new();
-    for group in &groups {
+    for (group, mut own) in by(asked, "level", granularity).await? {
         let sums = all.entry(group.at.unwrap_or(range.0)).or_default();
-        let [level, kind] = [0, 1].map(|at| group.dimensions.get(at).and_then(Option::as_deref));
-        let mut own = sums_of(group, kind);
+        let level = group.dimensions.first().and_then(Option::as_deref);
         if level == Some("ERROR") {
             own.errors = own.observations;
         }

@@ -5,13 +5,15 @@
 //!   another one is not found. The guard in front of a page makes the `Viewer`.
 //! - **Nothing runs that we did not ship.** Every answer carries the content security policy; raw values
 //!   leave as plain text that the browser may not interpret, media only as what it draws or plays.
-//! - **A page never waits for an evaluator**, and opening one changes nothing.
+//! - **A page never waits for an evaluator**, and opening one changes nothing; the browser alone keeps in which forms its
+//!   reader saw values last.
 //! - **A form calls the function behind the operation of the API**, once, and leads back to a page (`forms`).
 
 mod acted;
 mod answer;
 mod api;
 mod asked;
+mod attempt;
 mod bars;
 mod charts;
 mod compare;
@@ -35,7 +37,6 @@ mod look;
 mod marks;
 mod media;
 mod news;
-mod outlines;
 mod overview;
 mod overview_range;
 mod peek;
@@ -239,6 +240,8 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, reference, reference::show);
     let group = Page::get("/api/reference/{group}", Needs::Nobody);
     routes.page(BySession, group, reference::group);
+    let tried = Page::get("/project/{project}/try/{operation}", TraceRead);
+    routes.page(BySession, tried, attempt::show);
     routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), asset);
     values(&mut routes);
     fragments(&mut routes);

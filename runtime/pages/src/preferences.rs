@@ -64,18 +64,19 @@ pub(super) async fn submit(
             return page(StatusCode::UNPROCESSABLE_ENTITY, &view);
         }
     };
-    let value = chosen.cookie();
-    let seconds = if value.is_empty() { 0 } else { SECONDS };
-    let cookie = format!(
-        "{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax",
-        Preferences::COOKIE
-    );
     // The form at the rail is on every page; its sender returns to that page.
     let elsewhere = fields.text("back").and_then(sent::local);
     let elsewhere = elsewhere.filter(|back| !back.starts_with("/preferences"));
     let mut response = Redirect::to(elsewhere.unwrap_or("/preferences?saved=1")).into_response();
-    if let Ok(cookie) = HeaderValue::try_from(cookie) {
-        response.headers_mut().insert(SET_COOKIE, cookie);
-    }
+    keep(&mut response, Preferences::COOKIE, &chosen.cookie());
     Ok(response)
+}
+
+/// Has the browser keep a choice under this name; none where the value is empty.
+pub(super) fn keep(response: &mut Response, name: &str, value: &str) {
+    let seconds = if value.is_empty() { 0 } else { SECONDS };
+    let cookie = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax");
+    if let Ok(cookie) = HeaderValue::try_from(cookie) {
+        response.headers_mut().append(SET_COOKIE, cookie);
+    }
 }

@@ -1,6 +1,6 @@
 //! Questions of the overview about many rows: a range of time, in the environments that are looked at.
 
-use perpend_domain::filter::{Filter, OBSERVATIONS, SCORES, TRACES};
+use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, SCORES, TRACES};
 use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
 use perpend_domain::time::Timestamp;
 use perpend_web::problem::Problem;
@@ -33,6 +33,19 @@ impl Questions<'_> {
         metrics: &[(&str, Aggregation)],
         granularity: Option<Granularity>,
     ) -> Result<Vec<Group>, Problem> {
+        let asked = self.ask_where(view, dimensions, metrics, granularity, Vec::new());
+        asked.await
+    }
+
+    /// The same of the rows that also pass these conditions.
+    pub(super) async fn ask_where(
+        &self,
+        view: View,
+        dimensions: &[&str],
+        metrics: &[(&str, Aggregation)],
+        granularity: Option<Granularity>,
+        mut conditions: Vec<Condition>,
+    ) -> Result<Vec<Group>, Problem> {
         let columns = match view {
             View::Traces => TRACES,
             View::Observations => OBSERVATIONS,
@@ -45,6 +58,7 @@ impl Questions<'_> {
                 aggregation: *aggregation,
             })
         };
+        conditions.push(self.viewer.environments(columns));
         let question = Question {
             view,
             with_booleans: view == View::ScoresNumeric,
@@ -53,9 +67,7 @@ impl Questions<'_> {
                 .filter_map(|name| view.dimension(name))
                 .collect(),
             metrics: metrics.iter().filter_map(metric).collect(),
-            filter: Filter {
-                conditions: vec![self.viewer.environments(columns)],
-            },
+            filter: Filter { conditions },
             from: self.range.0,
             to: self.range.1,
             granularity,

@@ -113,23 +113,21 @@ pub(super) async fn outline(
     trace: &TraceId,
 ) -> Result<Option<(i64, Arc<Outline>)>, Problem> {
     let telemetry = &app.store.telemetry;
-    // Read before the observations: what changes in between makes the outline newer than its version, and the next
-    // request makes it anew.
+    // Read before the observations.
     let Some(version) = telemetry.trace_version(project, trace).await? else {
         return Ok(None);
     };
     let key = (project.clone(), trace.clone());
-    if let Some(outline) = app.outlines().get(&key, version) {
+    if let Some(outline) = app.outlines.get(&key, version) {
         return Ok(Some((version.revision, outline)));
     }
     let steps = telemetry.steps_of_trace(project, trace).await?;
     // Sorting a large trace takes longer than other requests should wait for this thread.
-    let made = tokio::task::spawn_blocking(move || Arc::new(Outline::new(steps))).await;
+    let outlines = Arc::clone(&app.outlines);
+    let made = tokio::task::spawn_blocking(move || outlines.make(key, version, steps)).await;
     let outline = made.map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "outline not made");
         Problem::internal()
     })?;
-    let kept = Arc::clone(&outline);
-    app.outlines().keep(key, version, kept);
     Ok(Some((version.revision, outline)))
 }

@@ -60,7 +60,7 @@ pub(super) async fn group(
 }
 
 /// What operations answer by what they take. Codes that only the rules of one resource give are those of `docs/errors.md`.
-fn faults() -> Vec<Fault> {
+pub(super) fn faults() -> Vec<Fault> {
     let known = Code::ALL.iter().filter_map(|code| {
         let when = match code {
             Code::InvalidQuery => When::Query,

@@ -2,7 +2,7 @@
 
 use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HOST, ORIGIN, REFERER};
-use perpend_ui::{Preferences, Shell};
+use perpend_ui::{Forms, Preferences, Shell};
 use perpend_web::problem::{Code, Problem};
 
 use crate::state::App;
@@ -65,6 +65,19 @@ pub(super) fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> 
 /// What the browser that sends these headers is to be shown.
 pub(super) fn preferences(headers: &HeaderMap) -> Preferences {
     cookie(headers, Preferences::COOKIE).map_or_else(Preferences::default, Preferences::of_cookie)
+}
+
+/// The cookie with the forms of values that were chosen last, as an address names them.
+pub(super) const FORMS_COOKIE: &str = "perpend_forms";
+
+/// The forms in which the reader wants values where an address names none.
+pub(super) fn forms(headers: &HeaderMap) -> Forms {
+    let mut forms = Forms::default();
+    let kept = cookie(headers, FORMS_COOKIE).unwrap_or_default();
+    for (name, value) in form_urlencoded::parse(kept.as_bytes()) {
+        forms.take(&name, &value);
+    }
+    forms
 }
 
 /// The frame of a page without a session.

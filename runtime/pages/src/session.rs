@@ -12,7 +12,7 @@ use perpend_domain::trace_list::TraceQuery;
 use perpend_telemetry::Bounds;
 use perpend_ui::{
     FoundTurns, GroupLine, Moment, Section, SessionPage, TURNS, Text, Turn, TurnInput, Ways, href,
-    of_segment,
+    of_segment, with_query,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -213,7 +213,10 @@ pub(super) async fn show(
         Err(_) => perpend_ui::DetailInput::default(),
     };
     let address = href(&viewer.base(), GroupedBy::Session, &session);
-    let at = |turn: u64| format!("{address}?turn={turn}");
+    let at = |turn: u64| {
+        let turn = vec![("turn", turn.to_string())];
+        with_query(&address, &[turn, viewer.focus.pairs()].concat())
+    };
     let view = SessionPage {
         shell: viewer
             .shell(Section::Sessions)

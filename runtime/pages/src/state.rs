@@ -3,8 +3,10 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use axum::Router;
 use perpend_domain::ids::ProjectId;
 use perpend_found::Facets;
+use perpend_outline::Outlines;
 use perpend_scheduler::Scheduler;
 use perpend_store::Store;
 use perpend_ui::{Fault, Reference, Waits};
@@ -13,7 +15,6 @@ use serde_json::Value;
 
 use crate::acted::Acted;
 use crate::lately::Lately;
-use crate::outlines::Outlines;
 
 /// How long values to filter by, and what waits for people, are taken for the present ones, in milliseconds.
 const FRESH_VALUES: i64 = 60_000;
@@ -28,7 +29,6 @@ pub struct App(Arc<Parts>);
 struct Parts {
     given: NewApp,
     reference: OnceLock<Reference>,
-    outlines: Outlines,
     acted: Acted,
     values: Lately<Arc<Facets>>,
     waits: Lately<Waits>,
@@ -41,12 +41,16 @@ pub struct NewApp {
     pub web: Web,
     /// The database.
     pub store: Store,
+    /// Outlines of the traces that were looked at lately.
+    pub outlines: Arc<Outlines>,
     /// Says why something has no score.
     pub scheduler: Scheduler,
     /// The project that the login link opens.
     pub home_project: ProjectId,
     /// The OpenAPI document, when somebody looks at the reference.
     pub document: fn() -> Value,
+    /// The operations of the API, each behind its guard: a page asks those that read for its viewer.
+    pub operations: Router,
 }
 
 impl App {
@@ -56,7 +60,6 @@ impl App {
         Self(Arc::new(Parts {
             given,
             reference: OnceLock::new(),
-            outlines: Outlines::new(),
             acted: Acted::default(),
             values: Lately::new(FRESH_VALUES),
             waits: Lately::new(FRESH_WAITS),
@@ -86,11 +89,6 @@ impl App {
     /// How many rules were paused and executions had failed a moment ago.
     pub(crate) fn waits(&self) -> &Lately<Waits> {
         &self.0.waits
-    }
-
-    /// Outlines of the traces that were looked at lately.
-    pub(crate) fn outlines(&self) -> &Outlines {
-        &self.0.outlines
     }
 }
 

@@ -22,7 +22,7 @@ use crate::look::{Look, Looked};
 use crate::read::unknown;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{api, explain, head, read, step_scores, views, within};
+use crate::{api, explain, head, preferences, read, sent, step_scores, views, within};
 
 /// The trace in an address.
 #[derive(Debug, Deserialize)]
@@ -127,7 +127,7 @@ async fn whole(
     detail.own_us = selected.and_then(|row| outline.own_us(row));
     let observation = step.as_ref().map(|step| step.id.as_str());
     let kept = Kept::new(observation, &looked.folds);
-    in_forms(&mut detail, &kept, &looked.looking);
+    in_forms(&mut detail, viewer, &kept, &looked.looking);
     let make = move || {
         let pane = match &step {
             Some(step) => DetailPage::of_observation(step, detail),
@@ -146,7 +146,9 @@ async fn whole(
         rows: rows_of(&looked, &n_scores, true, revision),
         head,
     });
-    page(StatusCode::OK, &view)
+    let mut response = page(StatusCode::OK, &view)?;
+    keep_forms(&mut response, viewer, &looked.looking);
+    Ok(response)
 }
 
 /// `GET P/_/traces/{trace}/detail`: the pane alone, for the script that swaps it.
@@ -172,7 +174,7 @@ pub(super) async fn detail(
             input.of_steps = Some(step_scores::of(&app, &viewer, &id, address).await?);
         }
     }
-    in_forms(&mut input, &kept, &look.looking);
+    in_forms(&mut input, &viewer, &kept, &look.looking);
     let view = match target.observation() {
         Some(observation) => {
             let step = read::step(&app, &viewer.project, &id, observation).await?;
@@ -185,7 +187,9 @@ pub(super) async fn detail(
             laid_out(move || DetailPage::of_trace(&whole, input)).await?
         }
     };
-    page(StatusCode::OK, &view)
+    let mut response = page(StatusCode::OK, &view)?;
+    keep_forms(&mut response, &viewer, &look.looking);
+    Ok(response)
 }
 
 /// `GET P/_/traces/{trace}/rows`: a window of rows. A page whose rows are of another revision gets a window around its
@@ -240,13 +244,23 @@ pub(super) async fn seek(
     page(StatusCode::OK, &view)
 }
 
-/// Shows its values in the forms of this address, and leads from there to other ones.
-fn in_forms(detail: &mut DetailInput, kept: &Kept, looking: &Looking) {
-    detail.forms = looking.forms.clone();
+/// Shows its values in the forms of this address, or else in those chosen last, and leads from there to other ones.
+fn in_forms(detail: &mut DetailInput, viewer: &Viewer, kept: &Kept, looking: &Looking) {
+    detail.forms = looking.forms.or(&viewer.forms);
     detail.address = kept.address(&Looking {
         forms: Forms::default(),
         ..looking.clone()
     });
+}
+
+/// Has the browser keep the forms of an address that differ from those chosen before.
+fn keep_forms(response: &mut Response, viewer: &Viewer, looking: &Looking) {
+    let forms = looking.forms.or(&viewer.forms);
+    if forms != viewer.forms {
+        let query = forms.query();
+        let value = query.trim_start_matches('&');
+        preferences::keep(response, sent::FORMS_COOKIE, value);
+    }
 }
 
 type Counts = HashMap<Option<String>, u64>;

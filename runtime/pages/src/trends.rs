@@ -14,7 +14,7 @@ use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
 use crate::answer::page;
-use crate::charts::{self, Bucket, METRICS, Sums, buckets};
+use crate::charts::{self, Bucket, Sums, buckets};
 use crate::query::Query;
 use crate::questions::{Questions, Range};
 use crate::state::App;
@@ -188,16 +188,12 @@ async fn users(asked: Questions<'_>) -> Result<u64, Problem> {
 
 /// The dearest first; those without a known price by their tokens.
 async fn models(asked: Questions<'_>) -> Result<Trend, Problem> {
-    let dimensions = ["providedModelName", "type"];
-    let groups = asked
-        .ask(View::Observations, &dimensions, &METRICS, None)
-        .await?;
+    let groups = charts::by(asked, "providedModelName", None).await?;
     let mut by_name: BTreeMap<&str, Sums> = BTreeMap::new();
-    for group in &groups {
-        let [name, kind] = [0, 1].map(|at| group.dimensions.get(at).and_then(Option::as_deref));
-        if let Some(name) = name {
+    for (group, own) in &groups {
+        if let Some(Some(name)) = group.dimensions.first() {
             let sums = by_name.entry(name).or_default();
-            *sums = sums.plus(charts::sums_of(group, kind));
+            *sums = sums.plus(*own);
         }
     }
     let mut models: Vec<(&str, Sums)> = by_name.into_iter().collect();

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, Uri};
 use perpend_domain::access::{Permission, Scope};
 use perpend_domain::filter::{Column, Condition, Test, find};
 use perpend_domain::ids::ProjectId;
-use perpend_ui::{Focus, FormKit, Opened, Preferences, Section, Shell, Text, Waits};
+use perpend_ui::{Focus, FormKit, Forms, Opened, Preferences, Section, Shell, Text, Waits};
 use perpend_web::auth::{Act, FormToken, session_of};
 use perpend_web::problem::Problem;
 
@@ -27,6 +27,8 @@ pub(super) struct Viewer {
     pub(super) token: FormToken,
     name: String,
     preferences: Preferences,
+    /// The forms of values that they chose last.
+    pub(super) forms: Forms,
     waits: Waits,
     kit: FormKit,
     /// The time and the environments of the page, or of the list that it was opened from.
@@ -170,6 +172,7 @@ pub(super) async fn viewer(
         token,
         name: found.name,
         preferences: sent::preferences(headers),
+        forms: sent::forms(headers),
         kit: FormKit {
             token: format!(
                 "{}.{}.{}",

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use perpend_catalog::Prices;
+use perpend_outline::Outlines;
 use perpend_scheduler::Scheduler;
 use perpend_store::Store;
 use perpend_web::{Room, Web};
@@ -22,6 +23,8 @@ pub struct NewApp {
     pub web: Web,
     /// The database.
     pub store: Store,
+    /// Outlines of the traces that were looked at lately.
+    pub outlines: Arc<Outlines>,
     /// Woken by a batch of events.
     pub scheduler: Scheduler,
     /// Prices of models.

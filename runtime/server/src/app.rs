@@ -17,6 +17,8 @@ use perpend_web::Web;
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use crate::paths;
+
 /// The parts of a server, each of which is cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App {
@@ -74,6 +76,32 @@ impl App {
         let (clock, ids) = (Arc::clone(&new.clock), Arc::clone(&new.ids));
         let web = Web::new(new.store.catalog.clone(), new.config, new.clock, new.ids);
         let (store, scheduler) = (&new.store, &new.scheduler);
+        let outlines = Arc::default();
+        let admin = perpend_admin::App::new(perpend_admin::NewApp {
+            web: web.clone(),
+            store: store.clone(),
+            vault: new.vault.clone(),
+            outbound: outbound.clone(),
+            sweep_wanted: Arc::clone(&sweep_wanted),
+        });
+        let records = perpend_records::App::new(perpend_records::NewApp {
+            web: web.clone(),
+            store: store.clone(),
+            outlines: Arc::clone(&outlines),
+            scheduler: scheduler.clone(),
+            prices: Arc::clone(&prices),
+        });
+        let api = perpend_api::App::new(perpend_api::NewApp {
+            web: web.clone(),
+            store: store.clone(),
+            engine: Arc::clone(&new.engine),
+            scheduler: scheduler.clone(),
+            prices: Arc::clone(&prices),
+            vault: new.vault.clone(),
+            home_project: new.home_project.clone(),
+            bundle: new.bundle,
+            components: new.components,
+        });
         Self {
             ingress: perpend_ingress::App::new(perpend_ingress::NewApp {
                 web: web.clone(),
@@ -85,43 +113,24 @@ impl App {
             pages: perpend_pages::App::new(perpend_pages::NewApp {
                 web: web.clone(),
                 store: store.clone(),
+                outlines,
                 scheduler: scheduler.clone(),
                 home_project: new.home_project.clone(),
                 document: new.document,
+                operations: paths::operations(&admin, &records, &api),
             }),
             exports: exports::App {
                 store: store.clone(),
                 clock,
                 ids,
-                prices: Arc::clone(&prices),
-                vault: new.vault.clone(),
-                outbound: outbound.clone(),
-                max_file_bytes,
-            },
-            admin: perpend_admin::App::new(perpend_admin::NewApp {
-                web: web.clone(),
-                store: store.clone(),
-                vault: new.vault.clone(),
-                outbound,
-                sweep_wanted: Arc::clone(&sweep_wanted),
-            }),
-            records: perpend_records::App::new(perpend_records::NewApp {
-                web: web.clone(),
-                store: store.clone(),
-                scheduler: scheduler.clone(),
-                prices: Arc::clone(&prices),
-            }),
-            api: perpend_api::App::new(perpend_api::NewApp {
-                web: web.clone(),
-                store: store.clone(),
-                engine: Arc::clone(&new.engine),
-                scheduler: scheduler.clone(),
                 prices,
                 vault: new.vault,
-                home_project: new.home_project.clone(),
-                bundle: new.bundle,
-                components: new.components,
-            }),
+                outbound,
+                max_file_bytes,
+            },
+            admin,
+            records,
+            api,
             web,
             store: new.store,
             engine: new.engine,

@@ -38,13 +38,14 @@ impl FindQuery {
     }
 }
 
-/// Comments that contain the text: the newest one and the occurrences in all of them, by observation.
+/// Comments that contain the text: the newest one and the occurrences in all of them, by step; those about the trace and about
+/// steps that have not arrived together.
 type Comments = HashMap<Option<String>, Place>;
 
 impl Telemetry {
     /// Searches the steps of a trace by start and id: in their ids, names, status messages, inputs, outputs, metadata and
-    /// events, and in the comments of their scores. A search from the start also looks at the trace itself. `None` when the
-    /// project has no such trace.
+    /// events, and in the comments of their scores. A search from the start also looks at the trace itself, where comments about
+    /// steps that have not arrived are found too. `None` when the project has no such trace.
     ///
     /// # Errors
     /// When the database fails.
@@ -60,7 +61,8 @@ impl Telemetry {
             return Ok(None);
         };
         let sought = Arc::new(query.sought.clone());
-        let mut comments = self.found_comments(project, trace, &sought).await?;
+        let of = (trace, reader.number);
+        let mut comments = self.found_comments(project, of, after, &sought).await?;
         let mut hits = Vec::new();
         if query.after.is_none() {
             let own = comments.remove(&None);
@@ -100,7 +102,8 @@ impl Telemetry {
     async fn found_comments(
         &self,
         project: &ProjectId,
-        trace: &TraceId,
+        of: (&TraceId, i64),
+        after: Option<&FindCursor>,
         sought: &Sought,
     ) -> Result<Comments, Error> {
         let mut comments = Comments::new();
@@ -115,7 +118,7 @@ impl Telemetry {
                 }
             }
         };
-        self.each_comment(project, trace, take).await?;
+        self.each_comment(project, of, after, take).await?;
         Ok(comments)
     }
 

@@ -41,6 +41,8 @@ static HEADS: Sized = Sized::new(|n| {
 #[derive(Debug)]
 pub struct TraceReader {
     trace: TraceId,
+    /// What other tables call the trace.
+    pub(super) number: i64,
     of_trace: Arc<OfTrace>,
     /// Not read yet.
     left: VecDeque<i64>,
@@ -81,6 +83,7 @@ impl Telemetry {
             .await?;
         Ok(Some(TraceReader {
             trace: trace.clone(),
+            number: of.number,
             of_trace: Arc::new(of.of_trace()?),
             left: left.into(),
             rows: VecDeque::new(),
@@ -123,6 +126,7 @@ impl Telemetry {
         let n_steps = left.len() + usize::try_from(n_before).unwrap_or_default();
         let reader = TraceReader {
             trace: trace.clone(),
+            number: of.number,
             of_trace: Arc::new(of.of_trace()?),
             left: left.into(),
             rows: VecDeque::new(),

@@ -210,18 +210,6 @@ async function copy(text, what) {
   say(isDone ? `${what} copied` : `${what} not copied: the browser allows it on secure addresses only`);
 }
 
-/** A picture in its size, over the page. Without this script its link opens it. */
-function onZoom(event) {
-  const link = event.target instanceof Element ? event.target.closest("a[data-zooms]") : null;
-  if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-  event.preventDefault();
-  const dialog = document.getElementById("zoom");
-  const picture = link.querySelector("img").cloneNode();
-  picture.addEventListener("click", () => picture.classList.toggle("whole"));
-  dialog.querySelector("p").replaceChildren(picture);
-  dialog.showModal();
-}
-
 function onClick(event) {
   const jump = event.target instanceof Element ? event.target.closest("[data-jumps]") : null;
   if (jump) {
@@ -398,7 +386,6 @@ if (again) {
 if (preferred.keys !== "off") addEventListener("keydown", onShellKey);
 addEventListener("keydown", onSend);
 document.addEventListener("click", onClick);
-document.addEventListener("click", onZoom);
 addEventListener("perpend:copy", (event) => copy(event.detail.text, event.detail.what));
 for (const button of document.querySelectorAll("[data-copies], [data-text], [data-opens]")) button.hidden = false;
 if (preferred.zone === "browser") {

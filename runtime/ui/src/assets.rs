@@ -57,6 +57,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         asset("keys.js", SCRIPT, include_bytes!("../assets/keys.js")),
         asset("live.js", SCRIPT, include_bytes!("../assets/live.js")),
         asset("look.js", SCRIPT, include_bytes!("../assets/look.js")),
+        asset("media.js", SCRIPT, include_bytes!("../assets/media.js")),
         asset("pane.js", SCRIPT, include_bytes!("../assets/pane.js")),
         asset("rows.js", SCRIPT, include_bytes!("../assets/rows.js")),
         asset("scores.js", SCRIPT, include_bytes!("../assets/scores.js")),

@@ -106,10 +106,10 @@ pub use perpend_addresses::{
     Sort, TracesQuery,
 };
 pub use perpend_markup::{Html, Text, encode, of_segment, segment, with_query};
-pub use perpend_words::{TraceState, clock, cost, count, dollars, duration};
+pub use perpend_words::{TraceState, clock, cost, count, dollars, duration, size};
 pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use preview::{Preview, beginning};
-pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, When};
+pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, TryPage, When};
 pub use rows::{RowsInput, RowsPage, WINDOW};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use score_list::{ScoreLine, ScoresPage};

@@ -343,6 +343,18 @@ fn the_reference_is_inert() {
             );
         }
     }
+    let tried = |answer| {
+        checked(&TryPage {
+            shell: shell(),
+            path: typed(),
+            fields: vec![(typed(), true, typed()), (typed(), true, String::new())],
+            answer,
+        })
+    };
+    assert!(tried(None).contains("Fill in what is needed"));
+    let said = "64 KB of 3.2 MB".to_owned();
+    let answer = (Text::from(HOSTILE), 200, said, Text::lines(HOSTILE));
+    assert!(tried(Some(answer)).contains("64 KB of 3.2 MB"));
     assert!(
         checked(&RulesPage {
             shell: shell(),

@@ -235,8 +235,8 @@ struct Same {
     n: usize,
     /// The number of the turn that has most of them.
     turn: u64,
-    /// Where that turn is.
-    href: String,
+    /// That turn is before this window.
+    is_before: bool,
     /// Where the messages are.
     those: String,
 }
@@ -258,7 +258,13 @@ impl SessionPage {
 
     /// The rules that were not asked.
     fn rule_ways(&self) -> Vec<(&'static str, String)> {
-        self.rules.ways(&format!("?turn={}", self.wanted))
+        let address = format!("?turn={}{}", self.wanted, self.kept());
+        self.rules.ways(&address)
+    }
+
+    /// The time and the environments of the lists, behind another parameter of an address.
+    fn kept(&self) -> String {
+        self.shell.focus.query().replacen('?', "&", 1)
     }
 
     /// Something is on its way: the scores are asked for again.
@@ -300,10 +306,7 @@ impl Turn {
                 Same {
                     n: which.n(),
                     turn,
-                    href: match turn < first {
-                        true => format!("?turn={turn}"),
-                        false => format!("#turn-{turn}"),
-                    },
+                    is_before: turn < first,
                     those: input.page(&format!("&as=conversation&n={which}")),
                 }
             });

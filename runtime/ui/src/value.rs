@@ -41,12 +41,10 @@ impl Part {
         shown: impl FnOnce(&Asked, &Addresses) -> Shown,
     ) -> Self {
         let shown = shown(&Asked::form(forms.of(part)), &at);
-        let as_is = (part == "tools").then_some((None, "List"));
-        let named = named(&shown.forms).map(|(form, label)| (Some(form), label));
-        let tabs = as_is.into_iter().chain(named).map(|(form, label)| Tab {
+        let tabs = named(&shown.forms).map(|(form, label)| Tab {
             label: label.to_owned(),
             href: format!("{address}{}", forms.with(part, form).query()),
-            is_current: form == shown.form,
+            is_current: Some(form) == shown.form,
         });
         Self {
             title,

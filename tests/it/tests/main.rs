@@ -49,6 +49,7 @@ mod pages_sessions;
 mod pages_shell;
 mod pages_trace;
 mod pages_traces;
+mod pages_try;
 mod pages_values;
 mod plugins;
 mod prompts;

@@ -170,6 +170,57 @@ async fn the_overview_says_for_how_many_steps_a_price_is_missing() {
 }
 
 #[tokio::test]
+async fn a_step_that_costs_without_tokens_hides_no_other_that_has_no_price() {
+    let app = TestApp::new().await.unwrap();
+    let at = "2026-04-01T10:00:00Z";
+    let tool = |id: &str, model: &str, more: Value| {
+        let mut body = json!({ "id": id, "traceId": "t", "name": id, "startTime": at,
+            "endTime": at, "model": model });
+        for (name, value) in more.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        event(id, "tool-create", body)
+    };
+    let (cost, usage) = (json!({ "total": 0.5 }), json!({ "input": 10, "output": 5 }));
+    let (paid, used) = (
+        json!({ "costDetails": cost }),
+        json!({ "usageDetails": usage }),
+    );
+    let both = json!({ "costDetails": cost, "usageDetails": usage });
+    send(
+        &app,
+        vec![
+            event(
+                "t",
+                "trace-create",
+                json!({ "id": "t", "name": "t", "timestamp": at }),
+            ),
+            tool("search", "ours-part-x", paid),
+            tool("rank", "ours-part-x", used.clone()),
+            tool("read", "ours-whole-x", both),
+            tool("write", "ours-none-x", used),
+        ],
+    )
+    .await;
+    let visitor = Visitor::of(&app).await;
+    // A part of an hour is added up from the steps, a whole day from the sums by hour.
+    for time in [
+        "from=2026-04-01&to=2026-04-02",
+        "from=2026-04-01+09:30&to=2026-04-01+10:30",
+    ] {
+        let overview = visitor.page(&format!("?{time}")).await;
+        shows(&overview, "<dt>Cost</dt><dd><b>≥ $1.00</b>");
+        shows(&overview, "no price is known for 2 steps");
+        let models = visitor.page(&format!("/_/trends?{time}&part=models")).await;
+        for (name, said) in [("part", "≥ $0.5000"), ("whole", "$0.5000"), ("none", "?")] {
+            let row = between(&models, &format!("<bdi>ours-{name}-x</bdi>"), "</tr>");
+            shows(row, &format!("<td class=\"num\">{said}</td>"));
+        }
+    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_comparison_gives_no_difference_of_costs_that_lack_prices() {
     let (app, visitor) = filled().await;
     let compared = async |a: &str, b: &str| {

@@ -71,6 +71,25 @@ async fn a_turn_that_carries_its_whole_history_shows_what_is_new_in_it() {
         "{later}"
     );
     assert!(!later.contains(">question 3</pre>") && later.contains(">question 4</pre>"));
+    // Links and forms keep the time and the environments of the lists.
+    let focus = "from=-7d&env=default";
+    let kept = visitor
+        .page(&format!("/sessions/grows?turn=23&{focus}&find=question+5"))
+        .await;
+    let links = kept.replace("&#38;", "&");
+    for link in [
+        format!("\"?turn=3&{focus}\""),
+        format!("?turn=3&{focus}&end=1\""),
+        format!("\"?turn=5&{focus}\""),
+    ] {
+        assert!(links.contains(&link), "{link}: {links}");
+    }
+    let forms = kept.split("<form class=\"goto\"").skip(1);
+    let hidden = "<input type=\"hidden\" name=\"env\" value=\"default\">";
+    let forms: Vec<bool> = forms
+        .map(|form| form.split("</form>").next().unwrap().contains(hidden))
+        .collect();
+    assert_eq!(forms, [true, true], "{kept}");
     let those = format!(
         "/value?trace={}&part=input&as=conversation&n=12",
         trace_id(7)

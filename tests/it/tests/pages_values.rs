@@ -63,6 +63,53 @@ async fn a_value_has_forms_that_links_choose_and_keep() {
 }
 
 #[tokio::test]
+async fn the_form_that_was_chosen_last_is_that_of_the_next_step() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = recorded(&app, 7, &json!({ "a": [1] }).to_string()).await;
+    let step = format!(
+        "{}/traces/{trace}?observation={}",
+        visitor.base,
+        Trace::span_id(1)
+    );
+    let kept = async |cookie: &str, address: &str| {
+        let client = visitor.client.clone().with_header("cookie", cookie);
+        let answer = client.get(address).await.unwrap();
+        let set = answer.headers.get("set-cookie");
+        let set = set.map(|set| set.to_str().unwrap().split(';').next().unwrap().to_owned());
+        (set, answer.headers["etag"].clone(), answer.text())
+    };
+    let n_trees = |html: &str| html.matches("class=\"tree\"").count();
+    let (none, usual_tag, usual) = kept("a=b", &step).await;
+    assert_eq!(none, None);
+    let (set, _, raw) = kept("a=b", &format!("{step}&as.input=raw")).await;
+    assert_eq!(set.as_deref(), Some("perpend_forms=as.input=raw"));
+    assert_eq!(n_trees(&raw) + 1, n_trees(&usual), "{raw}");
+    // The same address is another page now, which the tag tells.
+    let raw_now = "perpend_forms=as.input=raw";
+    let (none, tag, again) = kept(raw_now, &step).await;
+    assert_eq!((none, n_trees(&again)), (None, n_trees(&raw)));
+    assert_ne!(tag, usual_tag);
+    // The address wins, and is kept beside the other forms; the fragment of the pane does the same.
+    let fragment = step.replace("/traces/", "/_/traces/");
+    let fragment = fragment.replace('?', "/detail?");
+    for address in [&step, &fragment] {
+        let (set, _, tree) = kept(raw_now, &format!("{address}&as.input=tree")).await;
+        assert_eq!(set.as_deref(), Some("perpend_forms=as.input=tree"));
+        assert_eq!(n_trees(&tree), n_trees(&usual), "{tree}");
+        let (set, ..) = kept(raw_now, &format!("{address}&as.output=raw")).await;
+        let both = "perpend_forms=as.input=raw&as.output=raw";
+        assert_eq!(set.as_deref(), Some(both));
+    }
+    // A form that a value does not have leaves it as it is, and so does what the cookie should not hold.
+    let (_, _, odd) = kept("perpend_forms=as.input=conversation", &step).await;
+    assert_eq!(n_trees(&odd), n_trees(&usual), "{odd}");
+    let (none, _, odd) = kept("perpend_forms=as.input=<b>&x", &step).await;
+    assert_eq!((none, n_trees(&odd)), (None, n_trees(&usual)));
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_node_opens_at_its_path_which_a_mapping_takes() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;

@@ -4,15 +4,16 @@ use anyhow::Context as _;
 use perpend_it::{TestApp, Trace, trace_id};
 use serde_json::{Value, json};
 
-/// 300 answers below a root, of which the first 250 contain the text.
-async fn ingest(app: &TestApp) -> anyhow::Result<()> {
-    let mut trace = Trace::new(1, "ticket");
-    for n in 0..300 {
+/// So many answers below a root, of which the first 250 contain the text.
+fn answers(n: u32) -> Trace {
+    (0..n).fold(Trace::new(1, "ticket"), |trace, n| {
         let said = if n < 250 { "Say \"ÄPFEL\"" } else { "No." };
-        trace = trace.generation(&format!("answer {n}"), said);
-    }
-    app.ingest(&trace).await?;
-    Ok(())
+        trace.generation(&format!("answer {n}"), said)
+    })
+}
+
+async fn ingest(app: &TestApp) -> anyhow::Result<()> {
+    app.ingest(&answers(300)).await
 }
 
 fn path(rest: &str) -> String {
@@ -114,6 +115,11 @@ async fn the_outline_of_a_trace_is_read_in_windows_of_rows_in_reading_order() ->
     for wrong in ["outline?n=0", "outline?n=1001", "outline?at=-1"] {
         assert_eq!(app.client.get(&path(wrong)).await?.status, 400, "{wrong}");
     }
+    // What is held of it serves its newest state alone.
+    app.ingest(&answers(301)).await?;
+    let window = get(&app, "outline?at=301").await?;
+    assert_eq!(window["meta"], json!({ "at": 301, "total": 302 }));
+    assert_eq!(window["data"][0]["name"], json!("answer 300"));
     let other = format!("/api/v1/traces/{}/outline", trace_id(2));
     assert_eq!(app.client.get(&other).await?.status, 404);
     app.stop().await

@@ -1,5 +1,7 @@
 //! The observations of a trace in reading order, and a search in them.
 
+use std::sync::Arc;
+
 use axum::extract::{Path, State};
 use perpend_contract::found::{Found, FoundHit, FoundMeta};
 use perpend_contract::outline::{OutlineMeta, OutlineRow, OutlineWindow};
@@ -70,16 +72,22 @@ async fn outline_of(
     let at = params.int("at", 0, u32::MAX, 0)? as usize;
     let n = params.int("n", 1, MAX_ROWS, 200)? as usize;
     let (telemetry, project) = (&app.store.telemetry, &caller.project);
+    // Read before the observations.
     let version = telemetry.trace_version(project, &id).await?;
-    version.ok_or_else(missing)?;
-    let steps = telemetry.steps_of_trace(project, &id).await?;
+    let version = version.ok_or_else(missing)?;
+    let key = (project.clone(), id);
+    if let Some(outline) = app.outlines.get(&key, version) {
+        return Ok(Answer(window(&outline, at, n)));
+    }
+    let steps = telemetry.steps_of_trace(project, &key.1).await?;
     // Sorting a large trace takes longer than other requests should wait for this thread.
-    let made = tokio::task::spawn_blocking(move || window(&Outline::new(steps), at, n)).await;
-    let window = made.map_err(|error| {
+    let outlines = Arc::clone(&app.outlines);
+    let made = tokio::task::spawn_blocking(move || outlines.make(key, version, steps)).await;
+    let outline = made.map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "outline not made");
         Problem::internal()
     })?;
-    Ok(Answer(window))
+    Ok(Answer(window(&outline, at, n)))
 }
 
 fn window(outline: &Outline, at: usize, n: usize) -> OutlineWindow {

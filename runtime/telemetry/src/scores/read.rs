@@ -12,6 +12,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
 use perpend_domain::list::{Changed, Cursor, Numbered, Page, Paging, Window};
+use perpend_found::FindCursor;
 use perpend_sql::{As, Cell, Pool, Row, checked, digest, from_json, query, query_scalar};
 
 perpend_sql::record! {
@@ -392,20 +393,32 @@ impl Telemetry {
         self.fetch_scores(statement).await
     }
 
-    /// Hands on the comments of the scores about a trace and its observations, newest first: the id of the observation,
-    /// none for the trace itself, and the comment.
+    /// Hands on the comments of the scores about a trace and its steps, newest first: the id of the step, none for the trace
+    /// itself and for a step that has not arrived, and the comment. Behind a place, those about the steps there alone.
     pub(crate) async fn each_comment(
         &self,
         project: &ProjectId,
-        trace: &TraceId,
+        (trace, number): (&TraceId, i64),
+        after: Option<&FindCursor>,
         mut take: impl FnMut(Option<String>, &str) + Send,
     ) -> Result<(), Error> {
-        let mut statement = Statement::select("s.observation_id, s.comment", project);
-        statement.push(" AND s.trace_id = ");
-        statement.text(trace.as_str());
-        statement.push(" AND s.comment IS NOT NULL");
-        statement.push(FEW_NEWEST_FIRST);
-        let Statement { sql, args, .. } = statement;
+        // The record of a trace is no step.
+        let comments = "SELECT o.id, s.comment FROM scores s LEFT JOIN observations o ON o.trace = $3 \
+             AND o.id = s.observation_id AND o.id <> 't-' || s.trace_id \
+             WHERE s.project_id = $1 AND s.trace_id = $2 AND s.comment IS NOT NULL";
+        let place = match after {
+            Some(_) => " AND (o.started_at, o.id) > ($4, $5)",
+            None => "",
+        };
+        let comments = query(format!("{comments}{place}{FEW_NEWEST_FIRST}"));
+        let comments = comments.bind(project.as_str()).bind(trace.as_str());
+        let comments = match after {
+            Some((start, id)) => comments
+                .bind(number)
+                .bind(start.as_micros())
+                .bind(id.as_str()),
+            None => comments.bind(number),
+        };
         let put = &mut |row: Row| {
             let cells = row.cells(&[As::Text, As::Text])?;
             let mut texts = cells.into_iter().map(Cell::into_text);
@@ -415,7 +428,7 @@ impl Telemetry {
             }
             Ok::<(), Error>(())
         };
-        query(sql).bind_all(&args).each(&self.pool, put).await
+        comments.each(&self.pool, put).await
     }
 
     /// How many scores there are about a trace itself and about each of these observations of it. What has none is left

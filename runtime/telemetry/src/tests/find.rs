@@ -158,6 +158,39 @@ async fn the_trace_itself_is_found_by_its_record_and_by_comments_about_it() {
         let places = places.map(|place| (place.part, place.excerpt.before.as_str(), place.n));
         let expected = [(FoundIn::Output, "a ", 1), (FoundIn::Comment, "no ", 3)];
         assert_eq!(places.collect::<Vec<_>>(), expected);
+        // Nor do those about the record, which is no step, and about a step that has not arrived get lost.
+        let elsewhere = [record_id(&trace_id(1)).unwrap(), span(1, 9, None).id];
+        let elsewhere = elsewhere.map(|id| {
+            let about = Subject::Observation(trace_id(1), id.clone());
+            let mut score = score(id.as_str(), about, "tone", 1.0);
+            score.comment = Some("a needle".to_owned());
+            score
+        });
+        let batch = Batch {
+            scores: elsewhere.into(),
+            ..Batch::default()
+        };
+        store.telemetry.write_batch(&p, batch, at(1)).await.unwrap();
+        let n_comments = |hit: &Hit| {
+            let mut places = hit.places.iter();
+            let comment = places.find(|place| place.part == FoundIn::Comment);
+            comment.map_or(0, |place| place.n)
+        };
+        for bounds in [(2, LONG), (100, Duration::ZERO)] {
+            let hits = found(&store, &p, "needle", bounds).await;
+            assert_eq!(ids(&hits), [None]);
+            assert_eq!(n_comments(&hits[0]), 5);
+        }
+        // Where the step arrives, its comment is one about the step.
+        let batch = Batch {
+            observations: vec![with_text(9, &[])],
+            ..Batch::default()
+        };
+        store.telemetry.write_batch(&p, batch, at(2)).await.unwrap();
+        let hits = found(&store, &p, "needle", (2, LONG)).await;
+        assert_eq!(ids(&hits), [None, Some(span(1, 9, None).id.to_string())]);
+        let n: Vec<u64> = hits.iter().map(n_comments).collect();
+        assert_eq!(n, [4, 1]);
         let query = FindQuery {
             limit: 2,
             time: LONG,

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 /// A form of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
+    /// Tools that were offered, as a list.
+    List,
     /// Messages, as a conversation.
     Conversation,
     /// Text with its markdown rendered; JSON indented.
@@ -20,7 +22,8 @@ impl Form {
     pub const NAMES: &str = "conversation, text, tree or raw";
 
     /// All of them, with the words for addresses and for people.
-    pub(crate) const ALL: [(Self, &'static str, &'static str); 4] = [
+    pub(crate) const ALL: [(Self, &'static str, &'static str); 5] = [
+        (Self::List, "list", "List"),
         (Self::Conversation, "conversation", "Conversation"),
         (Self::Text, "text", "Text"),
         (Self::Tree, "tree", "Tree"),
@@ -66,11 +69,21 @@ impl Forms {
         self.0[at]
     }
 
-    /// The same with another form of a part; its usual one when absent.
-    pub(crate) fn with(&self, part: &str, form: Option<Form>) -> Self {
+    /// The same with another form of a part.
+    pub(crate) fn with(&self, part: &str, form: Form) -> Self {
         let mut forms = self.clone();
         if let Some(at) = PARTS.iter().position(|(name, _)| *name == part) {
-            forms.0[at] = form;
+            forms.0[at] = Some(form);
+        }
+        forms
+    }
+
+    /// The same with the forms of others for the parts of which it says nothing.
+    #[must_use]
+    pub fn or(&self, others: &Self) -> Self {
+        let mut forms = self.clone();
+        for (own, other) in forms.0.iter_mut().zip(others.0) {
+            *own = own.or(other);
         }
         forms
     }
@@ -82,7 +95,8 @@ impl Forms {
     }
 
     /// As the end of an address.
-    pub(crate) fn query(&self) -> String {
+    #[must_use]
+    pub fn query(&self) -> String {
         let mut query = String::new();
         for (name, value) in self.pairs() {
             // Writing to a `String` cannot fail.
@@ -102,11 +116,14 @@ mod tests {
         assert_eq!(forms.take("as.input", "tree"), Some(true));
         assert_eq!(forms.take("as.output", "cloud"), Some(false));
         assert_eq!(forms.take("as.else", "tree"), None);
-        let forms = forms.with("metadata", Some(Form::Raw));
+        let forms = forms.with("metadata", Form::Raw);
         assert_eq!(forms.query(), "&as.input=tree&as.metadata=raw");
         assert_eq!(
             (forms.of("input"), forms.of("output")),
             (Some(Form::Tree), None)
         );
+        let others = Forms::default().with("input", Form::Raw);
+        let both = forms.or(&others.with("tools", Form::List));
+        assert_eq!(both.query(), "&as.input=tree&as.tools=list&as.metadata=raw");
     }
 }

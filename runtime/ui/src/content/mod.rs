@@ -169,7 +169,7 @@ impl Asked {
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     pub(crate) block: Block,
-    /// The form; none for what has none, such as a list of tools.
+    /// The form; none for what has none, such as nothing.
     pub(crate) form: Option<Form>,
     /// Those that it can be shown in.
     pub(crate) forms: Vec<Form>,
@@ -226,8 +226,9 @@ impl Shown {
             return Self::plain(Block::Absent);
         };
         let payload = Payload::from_value(definitions.clone());
-        let other = Self::of(Some(&payload), &Asked::form(form), at);
-        if form.is_some() {
+        let mut other = Self::of(Some(&payload), &Asked::form(form), at);
+        other.forms.insert(0, Form::List);
+        if form.is_some_and(|form| form != Form::List) {
             return other;
         }
         // As the request for a medium in it reads it.
@@ -237,7 +238,7 @@ impl Shown {
         match Tools::of(&source, &value, &called) {
             Some(tools) => Self {
                 block: Block::Tools(tools),
-                form: None,
+                form: Some(Form::List),
                 ..other
             },
             None => other,
@@ -276,6 +277,7 @@ impl Shown {
             (None, false) => Form::Text,
         };
         let can = |form: &Form| match form {
+            Form::List => false,
             Form::Conversation => chat.is_some(),
             Form::Tree => is_json,
             Form::Text | Form::Raw => true,
@@ -285,7 +287,7 @@ impl Shown {
         let form = asked.form.filter(can).unwrap_or(usual);
         let block = match (form, chat) {
             (Form::Conversation, Some(chat)) => Block::Chat(Box::new(chat)),
-            (Form::Tree | Form::Conversation, _) => {
+            (Form::Tree | Form::Conversation | Form::List, _) => {
                 let few = asked.is_brief.then_some(FEW_NODES);
                 let tree = Tree::of(&node, path, at, (asked.from, asked.depth), few);
                 let media = source

@@ -38,6 +38,20 @@ pub struct ReferenceGroupPage<'r> {
     group: &'r Group,
 }
 
+/// What an operation answers to the viewer of the page.
+#[derive(Clone, Debug, Template)]
+#[template(path = "reference_try.html")]
+pub struct TryPage {
+    /// Around the page.
+    pub shell: Shell,
+    /// The path of the operation, with `{names}`.
+    pub path: String,
+    /// Its parameters: name, whether it is needed, and the value.
+    pub fields: Vec<(String, bool, String)>,
+    /// The address that was asked, the status, how much of the body is shown, and the body; none while values are missing.
+    pub answer: Option<(Text, u16, String, Text)>,
+}
+
 /// An OpenAPI document, ready to be shown.
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
@@ -143,6 +157,17 @@ impl Reference {
     /// The last parts of the addresses of all groups.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().map(|group| group.path.as_str())
+    }
+
+    /// The operation with this id, where a page can show what it answers: its path, and for each of its parameters the name,
+    /// the place and whether it is needed.
+    #[must_use]
+    pub fn tried(&self, id: &str) -> Option<(&str, Vec<(&str, &str, bool)>)> {
+        let mut all = self.groups.iter().flat_map(|group| &group.operations);
+        let found = all.find(|one| one.is_tried && one.id.raw() == id)?;
+        let fields = found.parameters.iter();
+        let fields = fields.map(|one| (one.name.raw(), one.place.raw(), one.is_required));
+        Some((found.path.raw(), fields.collect()))
     }
 
     /// The page of a group.

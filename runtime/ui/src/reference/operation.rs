@@ -1,6 +1,6 @@
 //! One operation of the API: what it takes, what it answers, and how to call it.
 
-use perpend_domain::access::{Permission, Scope};
+use perpend_domain::access::{Permission, Place, Scope};
 use serde_json::Value;
 
 use super::schema::{Field, Shape, anchor, content, kind, shapes, text};
@@ -51,6 +51,8 @@ pub(super) struct Operation {
     pub(super) answers: Vec<Answer>,
     /// A request, with variables of the shell where something is to be filled in.
     pub(super) curl: Text,
+    /// It reads JSON of a project, so that a page can show what it answers.
+    pub(super) is_tried: bool,
     needs_key: bool,
     has_body: bool,
 }
@@ -196,7 +198,12 @@ impl Operation {
         });
         let needs = described["x-perpend-permission"].as_str();
         let needs = needs.unwrap_or("nobody");
+        let json = &described["responses"]["200"]["content"]["application/json"];
+        let mut all = Permission::ALL.iter();
+        let is_of_organization =
+            all.any(|one| one.place() == Place::Organization && one.name() == needs);
         Self {
+            is_tried: method == "get" && json.is_object() && !is_of_organization,
             id: text(&described["operationId"]),
             anchor: anchor(&[method, path]),
             method: method.to_uppercase().into(),

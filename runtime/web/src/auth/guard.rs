@@ -14,6 +14,7 @@ use perpend_domain::ids::ProjectId;
 use super::act::{Act, Allowed, decide};
 use super::caller::authenticate;
 use super::counted::charge_to_key;
+use super::key::Caller;
 use super::refusals::Refusal;
 use crate::client_address::ClientAddress;
 use crate::problem::Problem;
@@ -86,13 +87,21 @@ pub trait Way<S>: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), Response>> + Send;
 }
 
+/// As whom this process itself asks an operation: the viewer of a page, whose session was read. Nothing that is sent can put
+/// this into a request.
+#[derive(Clone, Debug)]
+pub struct OfViewer(pub Act);
+
 /// Keys in headers, a problem as JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct ByKey;
 
 impl<S: Room> Way<S> for ByKey {
     async fn admit(&self, app: &S, parts: &mut Parts, any: &[Permission]) -> Result<(), Response> {
-        let admitted = by_key(app.web(), parts, any).await;
+        let admitted = match parts.extensions.remove::<OfViewer>() {
+            Some(OfViewer(act)) => as_viewer(act, parts, any),
+            None => by_key(app.web(), parts, any).await,
+        };
         admitted.map_err(IntoResponse::into_response)
     }
 }
@@ -167,6 +176,19 @@ fn note_refused(web: &Web, project: &ProjectId, status: StatusCode) {
     };
     let at = web.clock.now();
     web.refusals.note(project, Refusal { at, status, why });
+}
+
+/// By the same rules as a key of the viewer's scope; no key is charged, or noted as refused.
+fn as_viewer(act: Act, parts: &mut Parts, any: &[Permission]) -> Result<(), Problem> {
+    let caller = Caller {
+        owner: KeyOwner::Project(act.project),
+        scope: act.scope,
+        public_half: act.public_half,
+    };
+    if let Allowed::InProject(act) = decide(caller, any)? {
+        parts.extensions.insert(act);
+    }
+    Ok(())
 }
 
 async fn by_key(web: &Web, parts: &mut Parts, any: &[Permission]) -> Result<(), Problem> {

@@ -27,7 +27,7 @@ pub use cache::{KEPT_MS, KeyCache};
 pub use caller::{act_of, session_of};
 pub(crate) use counted::counted_key;
 pub(crate) use guard::Guarded;
-pub use guard::{ByKey, ByKeyOfSender, Needs, Way};
+pub use guard::{ByKey, ByKeyOfSender, Needs, OfViewer, Way};
 pub use key::{CountedKey, KnownKey};
 pub use login::check_login_token;
 pub use pair::KeyPair;

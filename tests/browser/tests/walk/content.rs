@@ -83,10 +83,20 @@ async fn shows_messages(visitor: &Visitor) -> Result<()> {
         .wait_for("document.querySelector('#detail img').naturalWidth === 1 && document.querySelector('#detail img').complete")
         .await?;
     browser
+        .wait_for("document.querySelector('#detail .medium .pixels').textContent === '1 × 1 px'")
+        .await?;
+    browser
         .eval("document.querySelector('#detail [data-zooms]').click()")
         .await?;
     browser
         .expect("document.getElementById('zoom').open && document.querySelector('#zoom img').src === document.querySelector('#detail img').src")
+        .await?;
+    browser
+        .expect("document.querySelector('#zoom a[download]').href === document.querySelector('#detail [data-zooms]').href")
+        .await?;
+    browser.click("#zoom [aria-pressed=false]").await?;
+    browser
+        .expect("document.querySelector('#zoom [aria-pressed=true]') !== null && document.querySelector('#zoom img.whole') !== null")
         .await?;
     browser.click("#zoom button").await?;
     browser

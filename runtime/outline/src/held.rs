@@ -4,17 +4,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hashlink::LruCache;
 use perpend_domain::ids::{ProjectId, TraceId};
-use perpend_domain::telemetry::TraceVersion;
-use perpend_outline::Outline;
+use perpend_domain::telemetry::{Bone, TraceVersion};
+
+use crate::Outline;
 
 /// Memory of all outlines together.
 const MAX_BYTES: usize = 64 << 20;
 
+/// Which trace an outline is of.
 type Key = (ProjectId, TraceId);
 
 /// One outline for each trace, that of its newest version; the one used longest ago goes first.
 #[derive(Debug)]
-pub(crate) struct Outlines(Mutex<Held>);
+pub struct Outlines(Mutex<Held>);
+
+impl Default for Outlines {
+    fn default() -> Self {
+        Self::of_at_most(MAX_BYTES)
+    }
+}
 
 #[derive(Debug)]
 struct Held {
@@ -62,10 +70,6 @@ impl Held {
 }
 
 impl Outlines {
-    pub(crate) fn new() -> Self {
-        Self::of_at_most(MAX_BYTES)
-    }
-
     fn of_at_most(max_bytes: usize) -> Self {
         Self(Mutex::new(Held {
             by_trace: LruCache::new_unbounded(),
@@ -75,13 +79,18 @@ impl Outlines {
     }
 
     /// The outline of this version of a trace, where it is still held.
-    pub(crate) fn get(&self, key: &Key, version: TraceVersion) -> Option<Arc<Outline>> {
+    #[must_use]
+    pub fn get(&self, key: &Key, version: TraceVersion) -> Option<Arc<Outline>> {
         self.with(|held| held.get(key, version))
     }
 
-    /// Holds it in the place of an older one.
-    pub(crate) fn keep(&self, key: Key, version: TraceVersion, outline: Arc<Outline>) {
-        self.with(|held| held.keep(key, version, outline));
+    /// Makes the outline of these steps, and holds it in the place of an older one. The version is one from before the steps
+    /// were read: what changed in between makes the outline newer than its version, and it is made anew when next asked for.
+    #[must_use]
+    pub fn make(&self, key: Key, version: TraceVersion, steps: Vec<Bone>) -> Arc<Outline> {
+        let outline = Arc::new(Outline::new(steps));
+        self.with(|held| held.keep(key, version, Arc::clone(&outline)));
+        outline
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Held) -> T) -> T {
@@ -92,7 +101,6 @@ impl Outlines {
 #[cfg(test)]
 mod tests {
     use perpend_domain::observation::{Level, ObservationKind};
-    use perpend_domain::telemetry::Bone;
     use perpend_domain::time::Timestamp;
 
     use super::*;

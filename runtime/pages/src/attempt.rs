@@ -1,0 +1,177 @@
+//! `GET P/try/{operation}`: an operation of the API that reads, asked in this process for the viewer of the page.
+//!
+//! Invariants:
+//! - **The viewer's permissions.** The guard of the operation decides, by what the viewer holds in the project of the session.
+//! - **Bounded.** The page shows how an answer begins, and says how much of it that is.
+//! - **No secrets.** An answer that no cache may keep opens something, and is not shown.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{Path, RawQuery, State};
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{Request, StatusCode};
+use axum::response::Response;
+use perpend_ui::{Section, Text, TryPage, encode, size, with_query};
+use perpend_web::auth::{Act, OfViewer};
+use perpend_web::problem::Problem;
+use serde_json::Value;
+use tower_service::Service as _;
+
+use crate::answer::page;
+use crate::state::App;
+use crate::viewer::Viewer;
+use crate::{query, reference};
+
+/// Bytes of an answer that are shown.
+const SHOWN: usize = 64 << 10;
+
+/// The values in a query, by parameter of the operation: those of the page itself have other names.
+fn given(query: &str) -> HashMap<String, String> {
+    let pairs = form_urlencoded::parse(query.as_bytes());
+    let given = pairs.filter_map(|(name, value)| {
+        let name = name.strip_prefix("p.")?.to_owned();
+        (!value.is_empty()).then(|| (name, value.into_owned()))
+    });
+    given.collect()
+}
+
+/// The address with these values; `parameters`: each with its place.
+fn address(
+    path: &str,
+    parameters: &[(&str, &str, bool)],
+    given: &HashMap<String, String>,
+) -> String {
+    let mut address = path.to_owned();
+    let mut pairs = Vec::new();
+    for &(name, place, _) in parameters {
+        let Some(value) = given.get(name) else {
+            continue;
+        };
+        match place {
+            "path" => address = address.replace(&format!("{{{name}}}"), &encode(value)),
+            _ => pairs.push((name, value.clone())),
+        }
+    }
+    with_query(&address, &pairs)
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path((_, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    query::unrepeated(query.as_deref())?;
+    let tried = app.reference(reference::faults).tried(&id);
+    let (path, parameters) = tried.ok_or_else(|| Problem::not_found("operation"))?;
+    let given = given(query.as_deref().unwrap_or_default());
+    let value = |name: &str| given.get(name).cloned().unwrap_or_default();
+    let fields = parameters
+        .iter()
+        .map(|&(name, _, is_needed)| (name.to_owned(), is_needed, value(name)));
+    let mut view = TryPage {
+        shell: viewer.shell(Section::Reference),
+        path: path.to_owned(),
+        fields: fields.collect(),
+        answer: None,
+    };
+    let mut fields = view.fields.iter();
+    if fields.all(|(_, is_needed, value)| !is_needed || !value.is_empty()) {
+        let address = address(path, &parameters, &given);
+        let response = ask(&app, &viewer, &address).await?;
+        let status = response.status().as_u16();
+        let (said, body) = begins(response).await?;
+        view.answer = Some((Text::from(address), status, said, body));
+    }
+    page(StatusCode::OK, &view)
+}
+
+async fn ask(app: &App, viewer: &Viewer, address: &str) -> Result<Response, Problem> {
+    let act = Act {
+        project: viewer.project.clone(),
+        scope: viewer.scope,
+        public_half: None,
+    };
+    let request = Request::builder().uri(address).extension(OfViewer(act));
+    let request = request.body(Body::empty());
+    let request = request.map_err(|_| Problem::query("p", "makes an address that is too long"))?;
+    // A router is always ready, and has an answer to everything.
+    let Ok(response) = app.operations.clone().call(request).await;
+    Ok(response)
+}
+
+/// How much of an answer is shown, in words, and that.
+async fn begins(response: Response) -> Result<(String, Text), Problem> {
+    let policy = response.headers().get(CACHE_CONTROL);
+    if policy.is_some_and(|policy| policy == "no-store") {
+        let said = "not shown: it opens something without a key".to_owned();
+        return Ok((said, Text::default()));
+    }
+    let mut body = response.into_body();
+    let whole = body.size_hint().exact();
+    let mut shown: Vec<u8> = Vec::new();
+    // One byte more tells that there are more.
+    while shown.len() <= SHOWN {
+        match poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            Some(Ok(frame)) => {
+                let data = frame.into_data().unwrap_or_default();
+                let n = data.len().min(SHOWN + 1 - shown.len());
+                shown.extend_from_slice(&data[..n]);
+            }
+            Some(Err(error)) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "an answer broke off"
+                );
+                return Err(Problem::internal());
+            }
+            None => break,
+        }
+    }
+    let is_cut = SHOWN < shown.len();
+    shown.truncate(SHOWN);
+    let of_all = size(shown.len() as u64);
+    let said = match (is_cut, whole) {
+        (false, _) => of_all,
+        (true, Some(n)) => format!("{of_all} of {}", size(n)),
+        (true, None) => format!("the first {of_all}"),
+    };
+    let json = serde_json::from_slice::<Value>(&shown).ok();
+    let indented = json.and_then(|json| serde_json::to_string_pretty(&json).ok());
+    let text = indented.unwrap_or_else(|| String::from_utf8_lossy(&shown).into_owned());
+    Ok((said, Text::lines(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::response::IntoResponse as _;
+
+    use super::*;
+
+    #[test]
+    fn values_stand_in_the_address_where_they_belong() {
+        let parameters = [
+            ("id", "path", true),
+            ("n", "query", false),
+            ("other", "query", false),
+        ];
+        let given = given("p.id=a%2F%7Bn%7D&p.n=1%262&p.other=&p.unknown=x&env=e");
+        let address = address("/api/x/{id}/y", &parameters, &given);
+        assert_eq!(address, "/api/x/a%2F%7Bn%7D/y?n=1%262");
+    }
+
+    #[tokio::test]
+    async fn a_long_answer_is_cut_and_one_with_a_secret_is_not_shown() {
+        let (said, text) = begins("[1, 2]".into_response()).await.unwrap();
+        assert_eq!((said.as_str(), text.raw()), ("6 bytes", "[\n  1,\n  2\n]"));
+        let (said, text) = begins("a".repeat(SHOWN + 1).into_response()).await.unwrap();
+        assert!(said.starts_with("64 KB of "), "{said}");
+        assert_eq!(text.raw().len(), SHOWN);
+        let secret = ([(CACHE_CONTROL, "no-store")], "secret").into_response();
+        let (said, text) = begins(secret).await.unwrap();
+        assert!(said.starts_with("not shown") && text.raw().is_empty());
+    }
+}

@@ -1,0 +1,81 @@
+//! Operations of the API that a page tries for its viewer, over HTTP.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use axum::http::Method;
+use perpend_it::{OTLP, TestApp, Trace, trace_id};
+
+use crate::pages::{FORM, OURS, Visitor};
+
+/// The page that tries this operation.
+fn path(operation: &str, values: &str) -> String {
+    format!("/try/{operation}?{values}")
+}
+
+#[tokio::test]
+async fn an_operation_is_tried_in_the_project_of_the_session() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    app.ingest(&Trace::new(1, "ours")).await.unwrap();
+    let other = app.other_project().await.unwrap();
+    let theirs = Trace::new(2, "theirs").to_json();
+    let sent = other.json(Method::POST, OTLP, &theirs).await.unwrap();
+    assert_eq!(sent.status, 200, "{}", sent.text());
+    let group = visitor.client.get("/api/reference/traces").await.unwrap();
+    let form = format!("action=\"{}/try/getTraceOutline\"", visitor.base);
+    assert!(group.text().contains(&form), "{}", group.text());
+    let empty = visitor.page(&path("getTraceOutline", "")).await;
+    assert!(empty.contains("name=\"p.traceId\""), "{empty}");
+    assert!(empty.contains("Fill in what is needed") && !empty.contains("id=\"answer\""));
+    let ours = format!("p.traceId={}&p.n=1", trace_id(1));
+    let ours = visitor.page(&path("getTraceOutline", &ours)).await;
+    let address = format!("/api/v1/traces/{}/outline?n=1", trace_id(1));
+    for what in [
+        "Answer <code>200</code>",
+        address.as_str(),
+        "ours",
+        Trace::span_id(1).as_str(),
+    ] {
+        assert!(ours.contains(what), "{what}: {ours}");
+    }
+    // What is wrong is answered as the API answers it, and what is another project's is not there.
+    let theirs = format!("p.traceId={}", trace_id(2));
+    let theirs = visitor.page(&path("getTraceOutline", &theirs)).await;
+    assert!(theirs.contains("Answer <code>404</code>"), "{theirs}");
+    let wrong = format!("p.traceId={}&p.n=0", trace_id(1));
+    let wrong = visitor.page(&path("getTraceOutline", &wrong)).await;
+    assert!(wrong.contains("Answer <code>400</code>"), "{wrong}");
+    for unknown in ["nothing", "createComment", "deleteTrace"] {
+        let address = format!("{}{}", visitor.base, path(unknown, ""));
+        let answer = visitor.client.get(&address).await.unwrap();
+        assert_eq!(answer.status, 404, "{unknown}");
+    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_try_needs_a_session_and_shows_the_beginning_of_what_is_long() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let long = "long ".repeat(40_000);
+    let trace = Trace::new(1, "long").attribute("perpend.observation.output", &long);
+    app.ingest(&trace).await.unwrap();
+    let values = format!("p.traceId={}", trace_id(1));
+    let page = visitor.page(&path("getTrace", &values)).await;
+    assert!(page.contains("64 KB"), "{}", page.len());
+    assert!(page.len() < 300_000, "{}", page.len());
+    // Neither nobody nor a key opens it.
+    let address = format!("{}{}", visitor.base, path("getTrace", &values));
+    for client in [app.anonymous(), app.client.clone()] {
+        let client = client.with_header("accept", "text/html");
+        assert_eq!(client.get(&address).await.unwrap().status, 303);
+    }
+    // Nor does the cookie of a session open the API.
+    let api = format!("/api/public/traces/{}", trace_id(1));
+    assert_eq!(visitor.client.get(&api).await.unwrap().status, 401);
+    let posted = visitor
+        .client
+        .send(Method::POST, &address, &[FORM, OURS], String::new());
+    assert_eq!(posted.await.unwrap().status, 405);
+    app.stop().await.unwrap();
+}
