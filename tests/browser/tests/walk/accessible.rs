@@ -177,11 +177,7 @@ async fn targets(visitor: &Visitor) -> Result<()> {
             pages::open(visitor, &page).await?;
             let small = browser.eval(SMALL).await?;
             let small = small.as_array().context("a list of targets")?;
-            found.extend(
-                small
-                    .iter()
-                    .map(|one| format!("{name}, {width} px: {one}")),
-            );
+            found.extend(small.iter().map(|one| format!("{name}, {width} px: {one}")));
         }
     }
     let n_found = found.len();
