@@ -377,6 +377,11 @@ grid.addEventListener("order", ({ detail: [what, on] }) => orders[what](on));
 grid.addEventListener("scroll", () => grid.scrollTop !== lastTop && requestAnimationFrame(fill), { passive: true });
 addEventListener("resize", () => { layout(); fill(); });
 addEventListener("popstate", onBack);
+// Paper has the rows that are here; where the trace has others, it says which these are.
+addEventListener("beforeprint", () => {
+  if (box.childElementCount < count) grid.dataset.printed = `Rows ${first + 1} to ${end()} of ${count}.`;
+  else delete grid.dataset.printed;
+});
 addEventListener("perpend:step", (event) => seekStep(event.detail));
 // Other rows came between these, or some went.
 grid.addEventListener("followed", ({ detail }) => {

@@ -66,10 +66,13 @@ function ofTable(table) {
     grip.title = "Drag, or use arrow keys; Delete for the usual width";
     grip.ariaValueMin = String(LEAST);
     grip.ariaValueMax = String(MOST);
-    const onMove = (event) => setWidth(name, event.clientX - cell.getBoundingClientRect().left);
+    // The grip is wider than the line between two columns: the line stays where it is under the pointer.
+    let off = 0;
+    const onMove = (event) => setWidth(name, event.clientX + off - cell.getBoundingClientRect().left);
     grip.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       grip.setPointerCapture(event.pointerId);
+      off = cell.getBoundingClientRect().right - event.clientX;
       grip.addEventListener("pointermove", onMove);
       event.preventDefault();
       focus(grip);

@@ -122,7 +122,19 @@ impl Browser {
     /// # Errors
     /// When the driver does not answer.
     pub async fn prefer(&self, scheme: &str) -> Result<()> {
-        let media = json!({ "features": [
+        self.emulate("", scheme).await
+    }
+
+    /// Shows pages as they are printed, until colours are preferred again.
+    ///
+    /// # Errors
+    /// When the driver does not answer.
+    pub async fn print(&self, scheme: &str) -> Result<()> {
+        self.emulate("print", scheme).await
+    }
+
+    async fn emulate(&self, media: &str, scheme: &str) -> Result<()> {
+        let media = json!({ "media": media, "features": [
             { "name": "prefers-color-scheme", "value": scheme },
             { "name": "prefers-reduced-motion", "value": "reduce" },
         ] });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use perpend_browser::{Place, Shared, Visitor, axe};
 
@@ -13,6 +13,8 @@ const SIZES: [(u32, u32); 3] = [(1440, 1000), (768, 1024), (360, 780)];
 /// Violations in one message.
 const MAX_TOLD: usize = 40;
 const COLOURS: [&str; 2] = ["light", "dark"];
+/// A telephone, the window that WCAG asks for, and that one zoomed to 200 %.
+const NARROW: [u32; 3] = [360, 320, 160];
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
     vec![
@@ -56,6 +58,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             Place::Demo,
             "no_page_scrolls_sideways_in_a_narrow_window",
             narrow,
+        ),
+        shared.test(
+            Place::Demo,
+            "each_target_is_24_px_wide_and_high_unless_it_is_a_link_in_a_sentence",
+            targets,
         ),
     ]
 }
@@ -120,10 +127,11 @@ async fn narrow(visitor: &Visitor) -> Result<()> {
     let mut all = pages::of_demo(visitor).await?;
     all.extend([("login", "/login".to_owned())]);
     let mut found = Vec::new();
-    for (name, path) in all {
-        for width in [360, 320] {
+    for page in all {
+        let (name, _) = page;
+        for width in NARROW {
             browser.resize(width, 780).await?;
-            visitor.open(&path).await?;
+            pages::open(visitor, &page).await?;
             browser.picture(&format!("{name}-{width}")).await?;
             let over = browser
                 .eval("document.documentElement.scrollWidth - innerWidth")
@@ -137,5 +145,47 @@ async fn narrow(visitor: &Visitor) -> Result<()> {
         }
     }
     ensure!(found.is_empty(), "{}", found.join("\n"));
+    Ok(())
+}
+
+/// What can be pointed at and is smaller than 24 px, one line each. A box that is ticked has its label as a target, and a card
+/// may be one as a whole. Left out are links in a sentence, and the bars of charts, which stand in the table beside them too.
+const SMALL: &str = r"(() => {
+    const isSmall = ({ width, height }) => width < 23.9 || height < 23.9;
+    const isSentence = (one) => Array.from(one.parentElement.childNodes)
+        .some((node) => node.nodeType === Node.TEXT_NODE && /\p{L}{2}/u.test(node.data));
+    const target = (one) => one.closest('.leads') || (one.matches('[type=checkbox], [type=radio]') && one.closest('label')) || one;
+    const all = 'a[href], button, input:not([type=hidden]), select, summary, [role=treegrid] [role=row], [tabindex=\'0\']';
+    return Array.from(document.querySelectorAll(all))
+        .filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.closest('.said, .skip, svg'))
+        .filter((one) => isSmall(target(one).getBoundingClientRect()))
+        .filter((one) => getComputedStyle(one).display !== 'inline' || !isSentence(one))
+        .map((one) => {
+            const { width, height } = target(one).getBoundingClientRect();
+            return `${width.toFixed(1)} x ${height.toFixed(1)}: ${one.outerHTML.slice(0, 160)}`;
+        });
+})()";
+
+async fn targets(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    let mut found = Vec::new();
+    for page in pages::of_demo(visitor).await? {
+        let (name, _) = page;
+        for (width, height) in SIZES {
+            browser.resize(width, height).await?;
+            pages::open(visitor, &page).await?;
+            let small = browser.eval(SMALL).await?;
+            let small = small.as_array().context("a list of targets")?;
+            found.extend(small.iter().map(|one| format!("{name}, {width} px: {one}")));
+        }
+    }
+    let n_found = found.len();
+    found.truncate(MAX_TOLD);
+    ensure!(
+        n_found == 0,
+        "{n_found} targets are too small:\n{}",
+        found.join("\n")
+    );
     Ok(())
 }

@@ -10,6 +10,7 @@ mod keyboard;
 mod large;
 mod lists;
 mod pages;
+mod paper;
 mod plain;
 mod steps;
 mod visit;
@@ -32,6 +33,7 @@ fn main() -> anyhow::Result<ExitCode> {
         compare::all(&shared),
         content::all(&shared),
         changes::all(&shared),
+        paper::all(&shared),
     ];
     let tests = of_each.into_iter().flatten().collect();
     Ok(shared.run(tests)?.exit_code())
