@@ -151,7 +151,7 @@ async fn groups_are_found_by_a_walk_in_time_without_sorting_all_traces() {
     for by in [GroupedBy::Session, GroupedBy::User] {
         let mut query = GroupQuery::new(by, 50);
         query.started = (Some(at(0)), Some(at(1)));
-        let sql = crate::trace_groups::newest(1, &query, false);
+        let sql = crate::trace_groups::newest(1, &query, None, false);
         let steps = super::plans::plan(&store, &sql.text).await;
         assert!(steps[0].contains("traces_newest"), "{steps:?}");
         // A later trace is looked for from this one on, and not from the begin of the time.
