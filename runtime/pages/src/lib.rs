@@ -24,6 +24,7 @@ mod follow;
 mod forms;
 mod fragment;
 mod frame;
+mod group_lines;
 mod groups;
 mod head;
 mod lately;
@@ -60,6 +61,7 @@ mod suggest;
 mod terms;
 mod trace;
 mod trends;
+mod user;
 mod values;
 mod viewer;
 mod views;
@@ -112,6 +114,10 @@ fn fragments(routes: &mut Routes<App>) {
     routes.page(BySession, values, facets::show);
     let further = Page::get("/project/{project}/_/traces/suggest", TraceRead);
     routes.page(BySession, further, suggest::of_traces);
+    let further = Page::get("/project/{project}/_/sessions/suggest", TraceRead);
+    routes.page(BySession, further, suggest::of_sessions);
+    let further = Page::get("/project/{project}/_/users/suggest", TraceRead);
+    routes.page(BySession, further, suggest::of_users);
     let rows = Page::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
     routes.page(BySession, rows, trace::rows);
     let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);
@@ -194,7 +200,7 @@ pub fn routes() -> (Router<App>, Described) {
     let users = Page::get("/project/{project}/users", TraceRead);
     routes.page(BySession, users, groups::users);
     let user = Page::get("/project/{project}/users/{user}", TraceRead);
-    routes.page(BySession, user, groups::user);
+    routes.page(BySession, user, user::show);
     let dataset = Page::get("/project/{project}/datasets/{dataset}", DatasetRead);
     routes.page(BySession, dataset, datasets::dataset);
     let run = Page::get(

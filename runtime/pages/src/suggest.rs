@@ -7,9 +7,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::filter::{Column, ColumnKind, Filter, SCORE_COLUMNS, TRACES, find};
+use perpend_domain::telemetry::GroupedBy;
 use perpend_found::{Facet, FacetColumn, Facets};
 use perpend_query::{Part, SCORE, Writing, operators, printed, writing};
-use perpend_ui::{Filtered, OF_TRACES, SuggestPage, Suggestion, Text};
+use perpend_ui::{Filtered, OF_SESSIONS, OF_TRACES, OF_USERS, SuggestPage, Suggestion, Text};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -55,6 +56,46 @@ pub(super) async fn of_traces(
     show(&app, &viewer, &OF_TRACES, &asked).await
 }
 
+/// `GET P/_/sessions/suggest`
+pub(super) async fn of_sessions(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    show(&app, &viewer, &OF_SESSIONS, &asked).await
+}
+
+/// `GET P/_/users/suggest`
+pub(super) async fn of_users(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    show(&app, &viewer, &OF_USERS, &asked).await
+}
+
+/// Sessions or users whose ids begin with what is written, where a column holds such ids.
+async fn ids(
+    app: &App,
+    viewer: &Viewer,
+    list: &'static Filtered,
+    text: &str,
+) -> Result<Vec<String>, Problem> {
+    let Writing { start, part, .. } = writing(text, list.columns);
+    let Part::Value { column, .. } = part else {
+        return Ok(Vec::new());
+    };
+    let column = find(list.columns, &column).map(|column| column.id);
+    let by = match (list.list, column) {
+        ("sessions", Some("id")) | (_, Some("sessionId")) => GroupedBy::Session,
+        ("users", Some("id")) => GroupedBy::User,
+        _ => return Ok(Vec::new()),
+    };
+    let telemetry = &app.store.telemetry;
+    let found = telemetry.groups_beginning(&viewer.project, by, &start, SHOWN);
+    Ok(found.await?)
+}
+
 /// How the filter of a list may go on.
 pub(super) async fn show(
     app: &App,
@@ -65,15 +106,16 @@ pub(super) async fn show(
     let suggestions = match asked.q.len() <= perpend_query::MAX_BYTES {
         true => {
             let known = known_values(app, viewer).await?;
-            further(&asked.q, list, &known)
+            let ids = ids(app, viewer, list, &asked.q).await?;
+            further(&asked.q, list, &known, &ids)
         }
         false => Vec::new(),
     };
     page(StatusCode::OK, &SuggestPage { suggestions })
 }
 
-/// What may stand where a text ends.
-fn further(text: &str, list: &'static Filtered, known: &Facets) -> Vec<Suggestion> {
+/// What may stand where a text ends. `ids` are such that begin with the value there.
+fn further(text: &str, list: &'static Filtered, known: &Facets, ids: &[String]) -> Vec<Suggestion> {
     let Writing { at, start, part } = writing(text, list.columns);
     let mut options = match &part {
         Part::Column => columns(list.columns),
@@ -84,7 +126,16 @@ fn further(text: &str, list: &'static Filtered, known: &Facets) -> Vec<Suggestio
             is_first,
         } => {
             let is_first = *is_first && start.is_empty();
-            tests((column, key.as_deref()), is_first, list, known)
+            let own = tests((column, key.as_deref()), is_first, list, known);
+            let others = ids
+                .iter()
+                .filter(|id| own.iter().all(|one| one.title != **id));
+            let others = others.map(|id| Choice {
+                title: id.clone(),
+                note: String::new(),
+                written: format!("{} ", printed(id)),
+            });
+            others.collect::<Vec<_>>().into_iter().chain(own).collect()
         }
     };
     let start = start.to_lowercase();
@@ -233,7 +284,7 @@ fn said(sign: &str) -> &'static str {
 fn facet_of(list: &Filtered, column: &Column) -> Option<FacetColumn> {
     Some(match (list.list, column.id) {
         (_, "environment") => FacetColumn::Environment,
-        (_, "userId") => FacetColumn::User,
+        ("users", "id") | (_, "userId") => FacetColumn::User,
         ("traces", "name") => FacetColumn::Name,
         ("traces", "tags") => FacetColumn::Tag,
         ("traces", "release") => FacetColumn::Release,
@@ -283,8 +334,25 @@ mod tests {
     }
 
     fn wholes(text: &str) -> Vec<String> {
-        let further = further(text, &OF_TRACES, &known()).into_iter();
+        wholes_of(&OF_TRACES, text, &[])
+    }
+
+    fn wholes_of(list: &'static Filtered, text: &str, ids: &[String]) -> Vec<String> {
+        let further = further(text, list, &known(), ids).into_iter();
         further.map(|suggestion| suggestion.whole).collect()
+    }
+
+    #[test]
+    fn lists_of_sessions_and_users_have_columns_and_ids_of_their_own_and_no_scores() {
+        assert_eq!(wholes_of(&OF_SESSIONS, "errorC", &[]), ["errorCount:"]);
+        assert!(wholes_of(&OF_SESSIONS, "sco", &[]).is_empty());
+        assert!(wholes_of(&OF_USERS, "score.qu", &[]).is_empty());
+        assert!(wholes_of(&OF_USERS, "level:", &[]).is_empty());
+        let ids = ["a 1".to_owned(), "a2".to_owned()];
+        assert_eq!(
+            wholes_of(&OF_SESSIONS, "id:a", &ids),
+            ["id:\"a 1\" ", "id:a2 "]
+        );
     }
 
     #[test]
@@ -298,7 +366,7 @@ mod tests {
     #[test]
     fn values_come_with_their_numbers_and_in_quotes_where_they_need_them() {
         assert_eq!(wholes("name:two"), ["name:\"two words\" "]);
-        let level = further("level:", &OF_TRACES, &known());
+        let level = further("level:", &OF_TRACES, &known(), &[]);
         assert_eq!(level[0].note.raw(), "5 of the newest 10,000");
         let titles: Vec<_> = level.iter().map(|one| one.title.raw()).collect();
         assert_eq!(

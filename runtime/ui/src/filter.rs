@@ -1,28 +1,11 @@
 //! The field that takes the filter of a list as text, with what was read in it.
 
-use perpend_domain::filter::Column;
+use perpend_addresses::Filtered;
 use perpend_found::Counted;
 use perpend_markup::with_query;
 use perpend_words::{count, many};
 
 use crate::Text;
-
-/// A list that takes a filter as text.
-#[derive(Debug)]
-pub struct Filtered {
-    /// Its name in addresses: `traces`.
-    pub list: &'static str,
-    /// One of its rows: `trace`.
-    pub row: &'static str,
-    /// What can be tested.
-    pub columns: &'static [Column],
-    /// A filter, to show how one is written.
-    pub example: &'static str,
-    /// Where a word alone is looked for, and what else holds for this list only: sentences.
-    pub help: &'static str,
-    /// Filters to begin with, and what they are called.
-    pub quick: &'static [(&'static str, &'static str)],
-}
 
 /// The filter of a list as it was asked for.
 #[derive(Clone, Debug)]

@@ -95,22 +95,22 @@ pub use diff::{Diff, DiffChoice};
 pub use facets::{FacetsPage, FacetsView};
 pub use facts::total_tokens;
 pub use figure::{Figure, change};
-pub use filter::{FilterView, Filtered, Stopped, TermChip};
+pub use filter::{FilterView, Stopped, TermChip};
 pub use find::{FindInput, FindPage};
 pub use focus::FocusView;
 pub use forms::{FormKit, Told, Tried, Undo, without_tokens};
-pub use groups::{GroupLine, GroupsPage, UserPage};
+pub use groups::{GroupChip, GroupLine, GroupsPage, UserPage};
 pub use line::TraceLine;
 pub use log::{LOG, LogInput, LogPage};
 pub use news::{NewsFragment, StateFragment};
 pub use overview::{OverviewPage, RunLine, Waiting};
 pub use peek::{CellPage, Peek, PeekInput, PeekPage};
 pub use perpend_addresses::{
-    Columns, END, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment, NamedColumns, ROWS, Sort,
-    TracesQuery,
+    Columns, END, Filtered, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment, NamedColumns,
+    OF_SESSIONS, OF_TRACES, OF_USERS, ROWS, Sort, TracesQuery,
 };
 pub use perpend_markup::{Html, Text, encode, of_segment, segment, with_query};
-pub use perpend_words::{TraceState, clock, cost, count, dollars, duration};
+pub use perpend_words::{TraceState, clock, cost, count, dollars, duration, number};
 pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use preview::{Preview, beginning};
 pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, When};
@@ -127,7 +127,7 @@ pub use step_scores::{ScoreOfStep, ScoresOfSteps};
 pub use suggest::{SuggestPage, Suggestion};
 pub use thread::{CALLS, Call, ThreadInput, ThreadPage, Within};
 pub use trace::{DetailInput, DetailPage, TraceInput, TracePage};
-pub use traces::{OF_TRACES, Pager, TracesPage};
+pub use traces::{Pager, TracesPage};
 pub use trends::{Later, ModelLine, ScoreTrend, Together, Trend, TrendPage};
 pub use value::{ValueInput, ValuePage, ValueView};
 pub use ways::Ways;

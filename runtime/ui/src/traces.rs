@@ -1,14 +1,13 @@
 //! The list of latest traces with its filter.
 
 use askama::Template;
-use perpend_addresses::{Column, ListPage, MAX_LIST, ROWS, Sort, TracesQuery};
-use perpend_domain::filter::TRACES;
+use perpend_addresses::{Column, ListPage, MAX_LIST, OF_TRACES, ROWS, Sort, TracesQuery};
 use perpend_domain::time::Timestamp;
 use perpend_found::Counted;
 use perpend_markup::encode;
 
 use crate::facets::FacetsView;
-use crate::filter::{FilterView, Filtered, Stopped, TermChip};
+use crate::filter::{FilterView, Stopped, TermChip};
 use crate::focus::FocusView;
 use crate::line::TraceLine;
 use crate::menu;
@@ -54,22 +53,6 @@ pub struct TracesPage {
     /// Nothing was recorded yet: how to change that.
     pub setup: Option<Setup>,
 }
-
-/// The list as one that takes a filter.
-pub static OF_TRACES: Filtered = Filtered {
-    list: "traces",
-    row: "trace",
-    columns: TRACES,
-    example: "level:ERROR latency:>2 \"refund policy\"",
-    help: "A word alone, or \"several words\", is looked for in ids, names, inputs and outputs of all steps. Scores are \
-           score.NAME:<0.5, metadata metadata.KEY:value.",
-    quick: &[
-        ("With errors", "level:ERROR"),
-        ("Slow", "latency:>5"),
-        ("In a session", "sessionId:set"),
-        ("Of a user", "userId:set"),
-    ],
-};
 
 /// A column to choose.
 struct Pick {
