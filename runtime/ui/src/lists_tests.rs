@@ -29,7 +29,7 @@ pub(crate) fn hostile_group(by: GroupedBy) -> GroupLine {
     line.scores = vec![GroupChip {
         name: text(HOSTILE),
         value: text(HOSTILE),
-        title: HOSTILE.chars().filter(|c| !c.is_control()).collect(),
+        title: "2 scores of its newest 100 traces".to_owned(),
         href: format!("/p/traces?q={}", encode(HOSTILE)),
     }];
     line
