@@ -19,6 +19,8 @@ pub(super) const SCORED: u32 = 100;
 /// Days of which the traces of users are counted.
 const DAYS: usize = 30;
 const DAY_US: i64 = 86_400_000_000;
+/// Names of scores that have a chip.
+const CHIPS: usize = 4;
 /// Characters of a category that are shown.
 const CATEGORY: usize = 24;
 
@@ -46,10 +48,8 @@ pub(super) async fn of(
     let line = |group: TraceGroup| {
         let (by, id) = (query.by, group.id.clone());
         let sums = scores.remove(&id).unwrap_or_default();
-        let sums = sums.iter();
-        let chips = sums.map(|sum| chip((&base, &viewer.focus), (by, &id), sum));
         let mut line = GroupLine::new(by, group);
-        line.scores = chips.collect();
+        line.scores = chips((&base, &viewer.focus), (by, &id), sums);
         match by {
             GroupedBy::Session => line,
             GroupedBy::User => line.with_days(&named(first, days.get(&id))),
@@ -96,6 +96,47 @@ fn said(sum: &ScoreSum) -> Text {
         }
         (_, None) => format!("n = {n}"),
     })
+}
+
+/// The first of these, those of a session itself before those of traces, each with what looks worst first; and how many more
+/// names there are.
+fn chips(
+    (base, focus): (&str, &Focus),
+    of: (GroupedBy, &str),
+    mut sums: Vec<ScoreSum>,
+) -> Vec<GroupChip> {
+    // Stable: equal ones stay in the order of their names.
+    sums.sort_by(|a, b| {
+        let by_subject = b.is_own.cmp(&a.is_own);
+        by_subject.then_with(|| worth(a).total_cmp(&worth(b)))
+    });
+    let first = sums.iter().take(CHIPS);
+    let mut chips: Vec<_> = first.map(|sum| chip((base, focus), of, sum)).collect();
+    if CHIPS < sums.len() {
+        chips.push(GroupChip {
+            name: Text::from(format!("+{}", sums.len() - CHIPS)),
+            value: Text::default(),
+            title: "Scores of further names".to_owned(),
+            href: match of.0 {
+                GroupedBy::Session => format!("{}#pane-scores", href(base, of.0, of.1)),
+                GroupedBy::User => {
+                    let conditions = vec![only(of)];
+                    TracesQuery::of(print(&Filter { conditions })).first(base)
+                }
+            },
+        });
+    }
+    chips
+}
+
+/// Of truths and of numbers from 0 to 1, which are compared; other values come after them.
+fn worth(sum: &ScoreSum) -> f64 {
+    let mean = sum.total / sum.n as f64;
+    let is_share = (0.0..=1.0).contains(&mean);
+    match sum.data_type {
+        ScoreDataType::Boolean | ScoreDataType::Numeric if is_share => mean,
+        _ => 2.0,
+    }
 }
 
 /// The scores of one name. Those of a session itself stand on its page, those of traces in the list of these.
@@ -210,6 +251,23 @@ mod tests {
         ] {
             assert_eq!(said(&sum).raw(), wanted);
         }
+    }
+
+    #[test]
+    fn those_of_the_session_come_first_then_what_looks_worst_and_further_names_are_counted() {
+        let mean = |name: &str, mean, is_own| ScoreSum {
+            name: name.to_owned(),
+            is_own,
+            ..sum(ScoreDataType::Numeric, 1, mean, None)
+        };
+        let all = [("a", 0.5), ("b", 40.0), ("c", 0.1), ("d", 0.2), ("e", 1.0)];
+        let all = all.map(|(name, value)| mean(name, value, false));
+        let all = [all.to_vec(), vec![mean("own", 0.9, true)]].concat();
+        let focus = Focus::default();
+        let chips = chips(("/p", &focus), (GroupedBy::Session, "s"), all);
+        let names: Vec<_> = chips.iter().map(|chip| chip.name.raw()).collect();
+        assert_eq!(names, ["own", "c", "d", "a", "+2"]);
+        assert_eq!(chips[0].href, "/p/sessions/s#pane-scores");
     }
 
     #[test]

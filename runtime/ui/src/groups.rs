@@ -8,7 +8,6 @@ use crate::filter::{FilterView, Stopped};
 use crate::focus::FocusView;
 use crate::setup::Setup;
 use crate::shell::href;
-use crate::trends::{Dot, spark};
 use crate::ways::Ways;
 use crate::{Shell, Text};
 use perpend_words::{clock, count, duration};
@@ -52,9 +51,10 @@ pub struct GroupLine {
     pub(crate) other: Option<Text>,
     /// The scores of each name.
     pub scores: Vec<GroupChip>,
-    /// How many traces began on each of the last days, and on all of them.
-    pub(crate) days: Vec<Dot>,
+    /// How many traces began on each of the last days, as bars, and in words.
+    pub(crate) bars: String,
     pub(crate) n_lately: String,
+    pub(crate) most: String,
 }
 
 /// The scores of one name, of a session itself or of traces.
@@ -62,7 +62,7 @@ pub struct GroupLine {
 pub struct GroupChip {
     /// Their name.
     pub name: Text,
-    /// What they say together.
+    /// What they say together; empty for further names.
     pub value: Text,
     /// What that is of.
     pub title: String,
@@ -74,12 +74,18 @@ impl GroupLine {
     /// With the numbers of its traces on these days.
     #[must_use]
     pub fn with_days(mut self, days: &[(String, u64)]) -> Self {
-        let over_time: Vec<_> = days
-            .iter()
-            .map(|(day, n)| (day.clone(), Some(*n as f64)))
-            .collect();
-        self.days = spark(&over_time);
         self.n_lately = count(days.iter().map(|(_, n)| n).sum());
+        // Of equal ones the latest.
+        let Some((day, most)) = days.iter().max_by_key(|(_, n)| *n).filter(|(_, n)| 0 < *n) else {
+            return self;
+        };
+        self.most = format!("Most on {day}: {}", count(*most));
+        let bars = days.iter().enumerate().filter(|(_, (_, n))| 0 < *n);
+        let bars = bars.map(|(x, (_, n))| {
+            let height = (n * 16).div_ceil(*most);
+            format!("M{x} 16v-{height}h.86v{height}")
+        });
+        self.bars = bars.collect();
         self
     }
 
@@ -91,8 +97,9 @@ impl GroupLine {
             id: Text::from(group.id.as_str()),
             other: group.other.as_deref().map(Text::from),
             scores: Vec::new(),
-            days: Vec::new(),
+            bars: String::new(),
             n_lately: String::new(),
+            most: String::new(),
             group,
         }
     }

@@ -93,34 +93,13 @@ pub struct ScoreTrend {
     pub(crate) href: String,
 }
 
-/// The mean, or how many, in one stretch of time.
+/// The mean in one stretch of time.
 #[derive(Clone, Debug)]
 pub(crate) struct Dot {
     pub(crate) x: usize,
     pub(crate) y: f64,
     pub(crate) height: f64,
     pub(crate) title: String,
-}
-
-/// What there was in each stretch of time. Lines begin at zero, so that a small change does not look like a large one.
-pub(crate) fn spark(over_time: &[(String, Option<f64>)]) -> Vec<Dot> {
-    let values = || over_time.iter().filter_map(|(_, value)| *value);
-    let (low, high) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
-    let place = |value: f64| match low < high {
-        true => (value - low) / (high - low) * HEIGHT,
-        false => 0.0,
-    };
-    let dots = over_time.iter().enumerate().filter_map(|(x, (at, value))| {
-        let (end, zero) = (place((*value)?), place(0.0));
-        let height = ((end - zero).abs() * 10.0).round() / 10.0;
-        Some(Dot {
-            x,
-            y: HEIGHT - end.max(zero),
-            height: height.max(0.5),
-            title: format!("{at}: {}", number((*value)?)),
-        })
-    });
-    dots.collect()
 }
 
 impl ScoreTrend {
@@ -132,6 +111,24 @@ impl ScoreTrend {
         over_time: &[(String, Option<f64>)],
         href: String,
     ) -> Self {
+        // Lines of one name begin at zero, so that a small change does not look like a large one.
+        let values = || over_time.iter().filter_map(|(_, mean)| *mean);
+        let (low, high) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
+        let place = |value: f64| match low < high {
+            true => (value - low) / (high - low) * HEIGHT,
+            false => 0.0,
+        };
+        let dots = over_time.iter().enumerate().filter_map(|(x, (at, mean))| {
+            let (end, zero) = (place((*mean)?), place(0.0));
+            let height = ((end - zero).abs() * 10.0).round() / 10.0;
+            Some(Dot {
+                x,
+                y: HEIGHT - end.max(zero),
+                height: height.max(0.5),
+                title: format!("{at}: {}", number((*mean)?)),
+            })
+        });
+        let spark = dots.collect();
         let (said, interval) = match said {
             Together::Mean(mean, interval) => (
                 Text::from(number(mean)),
@@ -147,7 +144,7 @@ impl ScoreTrend {
             said,
             interval,
             n: count(n),
-            spark: spark(over_time),
+            spark,
             href,
         }
     }
