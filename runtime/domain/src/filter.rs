@@ -13,8 +13,8 @@ mod to_json;
 mod words;
 
 pub use columns::{
-    Column, ColumnKind, OBSERVATIONS, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE, SCORE_COLUMNS,
-    SCORES, TRACES, find,
+    Column, ColumnKind, GROUPS, OBSERVATIONS, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE,
+    SCORE_COLUMNS, SCORES, TRACES, find,
 };
 pub use matching::{Cell, CellText, Mismatch, Row, member_at};
 pub use parse::{ConditionField, FilterError};

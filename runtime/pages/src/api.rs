@@ -40,7 +40,7 @@ pub(super) fn trace(viewer: &Viewer, id: &TraceId) -> Option<ApiRequest> {
 
 /// A page of the list of sessions. A time is that of any trace on the page, and of the first one in the API; there is no
 /// operation for users.
-pub(super) fn groups(viewer: &Viewer, query: &GroupQuery) -> Option<ApiRequest> {
+pub(super) fn groups(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> Option<ApiRequest> {
     if query.by == GroupedBy::User || query.started != (None, None) || query.after.is_some() {
         return None;
     }
@@ -49,7 +49,10 @@ pub(super) fn groups(viewer: &Viewer, query: &GroupQuery) -> Option<ApiRequest> 
     for name in &query.environments {
         request = request.with("environment", name);
     }
-    Some(request.noted("The API orders sessions by their first trace, this page by their last."))
+    Some(request.noted(match is_filtered {
+        true => "The API has no filter of sessions: it gives those that do not fit too, and orders all by their first trace.",
+        false => "The API orders sessions by their first trace, this page by their last.",
+    }))
 }
 
 /// A session with its traces.

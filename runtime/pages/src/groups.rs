@@ -1,14 +1,16 @@
-//! `GET P/sessions`, `GET P/users`, and the page of one user.
+//! `GET P/sessions` and `GET P/users`.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
+use perpend_domain::filter::Filter;
 use perpend_domain::list::Cursor;
-use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
+use perpend_domain::telemetry::{GroupQuery, GroupedBy};
+use perpend_query::parse;
+use perpend_telemetry::TestedGroups;
 use perpend_ui::{
-    Focus, FocusView, GroupLine, GroupsPage, Section, Text, UserPage, Ways, href, list_href,
-    of_segment, with_query,
+    FilterView, Focus, FocusView, GroupsPage, OF_SESSIONS, OF_USERS, Section, Stopped, Text, Ways,
+    href, list_href, with_query,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -16,16 +18,16 @@ use serde::Deserialize;
 use crate::answer::page;
 use crate::query::Query;
 use crate::state::App;
+use crate::terms::terms;
 use crate::viewer::Viewer;
-use crate::{api, cursor, lines, read, setup};
+use crate::{api, cursor, group_lines, setup};
 
 const PER_PAGE: u32 = 50;
-/// Sessions and traces on the page of a user.
-const OF_USER: u32 = 20;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Asked {
+    q: String,
     after: String,
     before: String,
     id: String,
@@ -42,33 +44,66 @@ fn place(asked: &Asked, notices: &mut Vec<Text>) -> (Option<Cursor>, bool) {
     (cursor, is_backwards)
 }
 
-fn address(path: &str, focus: &Focus, (name, cursor): (&'static str, &Cursor)) -> String {
-    let mut pairs = focus.pairs();
-    pairs.push((name, cursor::written(cursor)));
-    with_query(path, &pairs)
+/// A list with what its address says but for the place in it.
+struct Listed {
+    path: String,
+    kept: Vec<(&'static str, String)>,
 }
 
-/// Where the list goes on before and behind a page of it.
-fn ways(path: &str, focus: &Focus, query: &GroupQuery, found: &GroupPage) -> Ways {
-    let newer = match query.is_backwards {
-        true => found.has_more,
-        false => query.after.is_some(),
-    };
-    let older = query.is_backwards || found.has_more;
-    let to = |is_there: bool, name, cursor: &Option<Cursor>| {
-        let cursor = cursor.as_ref().filter(|_| is_there);
-        cursor.map(|cursor| address(path, focus, (name, cursor)))
-    };
-    Ways {
-        before: to(newer, "before", &found.first).map(|address| ("Newer", address)),
-        behind: to(older, "after", &found.last).map(|address| ("Older", address)),
-        ..Ways::default()
+impl Listed {
+    fn at(&self, place: Option<(&'static str, &Cursor)>) -> String {
+        let mut pairs = self.kept.clone();
+        pairs.extend(place.map(|(name, cursor)| (name, cursor::written(cursor))));
+        with_query(&self.path, &pairs)
+    }
+
+    /// Where the list goes on before and behind a page of it, and where a search for the page that stopped goes on.
+    fn ways(&self, query: &GroupQuery, tested: &TestedGroups) -> (Ways, Option<String>) {
+        let found = &tested.page;
+        let newer = match query.is_backwards {
+            true => found.has_more,
+            false => query.after.is_some(),
+        };
+        let older = query.is_backwards || found.has_more;
+        let to = |is_there: bool, name, cursor: &Option<Cursor>| {
+            let cursor = cursor.as_ref().filter(|_| is_there)?;
+            Some(self.at(Some((name, cursor))))
+        };
+        let name = if query.is_backwards {
+            "before"
+        } else {
+            "after"
+        };
+        let on = to(true, name, &tested.stopped);
+        let go_on = |is_there: bool| Some(("Go on", on.clone().filter(|_| is_there)?));
+        let before = to(newer, "before", &found.first).map(|address| ("Newer", address));
+        let behind = to(older, "after", &found.last).map(|address| ("Older", address));
+        let ways = Ways {
+            // From a page without rows no cursor leads back.
+            first: (found.items.is_empty() && query.after.is_some()).then(|| self.at(None)),
+            before: before.or_else(|| go_on(query.is_backwards)),
+            behind: behind.or_else(|| go_on(!query.is_backwards)),
+            ..Ways::default()
+        };
+        (ways, on)
     }
 }
 
-fn lines_of(by: GroupedBy, groups: Vec<TraceGroup>) -> Vec<GroupLine> {
-    let line = |group| GroupLine::new(by, group);
-    groups.into_iter().map(line).collect()
+/// The sessions or users that fit, all of them where nothing is asked.
+async fn fitting(
+    app: &App,
+    viewer: &Viewer,
+    query: &GroupQuery,
+    filter: &Filter,
+) -> Result<TestedGroups, Problem> {
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    if !filter.conditions.is_empty() {
+        return Ok(telemetry.groups_that_fit(project, query, filter).await?);
+    }
+    Ok(TestedGroups {
+        page: telemetry.trace_groups(project, query).await?,
+        ..TestedGroups::default()
+    })
 }
 
 async fn list(
@@ -78,47 +113,70 @@ async fn list(
     asked: &Asked,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let section = match by {
-        GroupedBy::Session => Section::Sessions,
-        GroupedBy::User => Section::Users,
+    let (section, of) = match by {
+        GroupedBy::Session => (Section::Sessions, &OF_SESSIONS),
+        GroupedBy::User => (Section::Users, &OF_USERS),
     };
     let base = viewer.base();
-    let path = list_href(&base, by);
-    let telemetry = &app.store.telemetry;
-    let id = asked.id.trim();
     let mut unknown = None;
+    let id = asked.id.trim();
     if !id.is_empty() {
-        match telemetry.trace_group(&viewer.project, by, id).await? {
-            Some(_) => {
-                return Ok(Redirect::to(&href(&base, by, id)).into_response());
-            }
-            None => unknown = Some(Text::from(id)),
+        let known = app.store.telemetry.trace_group(&viewer.project, by, id);
+        if known.await?.is_some() {
+            return Ok(Redirect::to(&href(&base, by, id)).into_response());
         }
+        unknown = Some(Text::from(id));
     }
+    let q = asked.q.trim().to_owned();
+    let parsed = parse(&q, of.columns);
     let mut query = GroupQuery::new(by, PER_PAGE);
     query.started = viewer.focus.range(app.web.clock.now());
     query.environments.clone_from(&viewer.focus.environments);
     let mut notices = viewer.faults.clone();
     (query.after, query.is_backwards) = place(asked, &mut notices);
-    let found = telemetry.trace_groups(&viewer.project, &query).await?;
+    let mut tested = fitting(app, viewer, &query, &parsed.filter).await?;
+    let own: Vec<_> = (!q.is_empty())
+        .then(|| ("q", q.clone()))
+        .into_iter()
+        .collect();
+    let listed = Listed {
+        path: list_href(&base, by),
+        kept: [own.clone(), viewer.focus.pairs()].concat(),
+    };
+    let (ways, on) = listed.ways(&query, &tested);
+    let groups = std::mem::take(&mut tested.page.items);
     let is_later = query.after.is_some();
-    let is_whole = viewer.focus == Focus::default() && !is_later;
-    let setup = match found.items.is_empty() && is_whole {
+    let is_whole = viewer.focus == Focus::default() && !is_later && q.is_empty();
+    let setup = match groups.is_empty() && is_whole {
         true => Some(setup::of(app, &viewer.project, headers).await?),
         false => None,
     };
     let view = GroupsPage {
         setup,
-        shell: viewer.shell(section).with_api(api::groups(viewer, &query)),
-        focus: FocusView::new(
-            &viewer.focus,
-            (path.clone(), Vec::new()),
-            ("All time", true),
-        ),
+        shell: viewer.shell(section).with_api(api::groups(
+            viewer,
+            &query,
+            !parsed.filter.conditions.is_empty(),
+        )),
+        focus: FocusView::new(&viewer.focus, (listed.path, own), ("All time", true)),
         notices,
+        filter: FilterView {
+            of,
+            base,
+            terms: terms(&q, &parsed),
+            q,
+            kept: viewer.focus.pairs(),
+            sorts: Vec::new(),
+        },
+        stopped: tested.stopped.is_some().then(|| Stopped {
+            n_tested: tested.n_tested,
+            n_found: groups.len() as u64,
+            on,
+        }),
+        n_scored: group_lines::SCORED,
         by,
-        ways: ways(&path, &viewer.focus, &query, &found),
-        lines: lines_of(by, found.items),
+        ways,
+        lines: group_lines::of(app, viewer, &query, groups).await?,
         is_later,
         unknown,
     };
@@ -145,43 +203,6 @@ pub(super) async fn users(
     list(&app, &viewer, GroupedBy::User, &asked, &headers).await
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct OfUser {
-    user: String,
-}
-
-/// `GET P/users/{user}`
-pub(super) async fn user(
-    State(app): State<App>,
-    viewer: Viewer,
-    Path(of): Path<OfUser>,
-) -> Result<Response, Problem> {
-    let user = of_segment(&of.user).to_owned();
-    let telemetry = &app.store.telemetry;
-    let group = telemetry.trace_group(&viewer.project, GroupedBy::User, &user);
-    let group = group.await?.ok_or_else(|| Problem::not_found("user"))?;
-    let mut query = GroupQuery::new(GroupedBy::Session, OF_USER);
-    query.of = Some(user.clone());
-    let sessions = telemetry.trace_groups(&viewer.project, &query).await?;
-    let by_user = Filter {
-        conditions: vec![Condition {
-            column: find(TRACES, "userId"),
-            test: Test::Text(TextOp::Equal, user.clone()),
-        }],
-    };
-    let traces = read::newest(&app, &viewer.project, by_user, OF_USER).await?;
-    let view = UserPage {
-        shell: viewer
-            .shell(Section::Users)
-            .with_api([api::user(&viewer, &user, OF_USER)]),
-        line: GroupLine::new(GroupedBy::User, group),
-        has_more_sessions: sessions.has_more,
-        sessions: lines_of(GroupedBy::Session, sessions.items),
-        traces: lines::of(&app, &viewer.project, &traces).await?,
-    };
-    page(StatusCode::OK, &view)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,7 +213,11 @@ mod tests {
             at: perpend_domain::time::Timestamp::from_micros(-5),
             id: "a.b&c ü".to_owned(),
         };
-        let address = address("/p", &Focus::default(), ("after", &cursor));
+        let listed = Listed {
+            path: "/p".to_owned(),
+            kept: Vec::new(),
+        };
+        let address = listed.at(Some(("after", &cursor)));
         let (_, raw) = address.split_once('=').unwrap();
         let raw = percent_encoding::percent_decode_str(raw)
             .decode_utf8()
@@ -216,5 +241,32 @@ mod tests {
         for (said, name) in notices.iter().zip(named) {
             assert!(said.raw().starts_with(name), "{said}");
         }
+    }
+    #[test]
+    fn a_search_that_stopped_goes_on_in_its_direction_and_a_page_without_rows_leads_to_the_first() {
+        let cursor = |id: &str| {
+            Some(Cursor {
+                at: perpend_domain::time::Timestamp::from_micros(5),
+                id: id.to_owned(),
+            })
+        };
+        let listed = Listed {
+            path: "/p".to_owned(),
+            kept: vec![("q", "a".to_owned())],
+        };
+        let mut query = GroupQuery::new(GroupedBy::User, 2);
+        query.after = cursor("x");
+        let tested = TestedGroups {
+            stopped: cursor("y"),
+            ..TestedGroups::default()
+        };
+        let (ways, on) = listed.ways(&query, &tested);
+        assert_eq!(on.as_deref(), Some("/p?q=a&after=5.y"));
+        assert_eq!(ways.behind, Some(("Go on", "/p?q=a&after=5.y".to_owned())));
+        assert_eq!((ways.before, ways.first.as_deref()), (None, Some("/p?q=a")));
+        query.is_backwards = true;
+        let (ways, _) = listed.ways(&query, &tested);
+        assert_eq!(ways.before, Some(("Go on", "/p?q=a&before=5.y".to_owned())));
+        assert_eq!(ways.behind, None);
     }
 }

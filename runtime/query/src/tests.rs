@@ -4,12 +4,13 @@ mod round_trip;
 
 use super::*;
 use perpend_domain::filter::{
-    Condition, OBSERVATIONS, Order, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE, SCORES, SetOp,
-    TRACES, Test, TextOp, find,
+    Condition, GROUPS, OBSERVATIONS, Order, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE, SCORES,
+    SetOp, TRACES, Test, TextOp, find,
 };
 
-static LISTS: [&[Column]; 6] = [
+static LISTS: [&[Column]; 7] = [
     TRACES,
+    GROUPS,
     OBSERVATIONS,
     SCORES,
     RULE_OBSERVATION,

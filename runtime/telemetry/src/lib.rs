@@ -21,6 +21,8 @@ mod events;
 pub mod experiments;
 mod find;
 mod gathered;
+mod group_filter;
+mod group_scores;
 mod marking;
 pub mod media;
 pub mod metrics;
@@ -65,6 +67,8 @@ use perpend_sql::{Error, Pool};
 
 use cells::{ObservationCells, TraceCells, is_about};
 pub use find::FindQuery;
+pub use group_filter::TestedGroups;
+pub use group_scores::{LowScore, ScoreSum};
 pub use news::Among;
 pub use places::{Bounds, Figure, Places, TestedTraces, TraceCursor, TracesFrom};
 pub use prepare::{Prepared, Preparing, Serialised};

@@ -85,37 +85,51 @@ impl Telemetry {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(GroupPage::default());
         };
-        // Where no trace has any, the walk would pass by all of them; the partial index of the column tells.
-        let any = format!(
-            "SELECT t.number FROM traces t WHERE t.tenant = $1 AND t.{0} IS NOT NULL AND t.{0} <> '' LIMIT 1",
-            columns(query.by).0
-        );
-        let any: Vec<(i64,)> = self.pool.select(&any, &[tenant.into()]).await?;
-        if any.is_empty() {
+        if !self.has_groups(tenant, query.by).await? {
             return Ok(GroupPage::default());
         }
-        let sql = newest(tenant, query, self.pool.is_postgres());
-        let mut found: Vec<Newest> = self.pool.select(&sql.text, &sql.args).await?;
-        let has_more = query.limit < u32::try_from(found.len()).unwrap_or(u32::MAX);
-        found.truncate(query.limit as usize);
+        let (mut found, has_more) = self.places(tenant, query, None).await?;
         if query.is_backwards {
             found.reverse();
         }
-        let ids: Vec<&str> = found.iter().map(|row| row.id.as_str()).collect();
+        let ids: Vec<&str> = found.iter().map(|place| place.id.as_str()).collect();
         let mut sums = self.sums(tenant, query, &ids).await?;
-        let cursor = |row: &Newest| Cursor {
-            at: Timestamp::from_micros(row.last_at),
-            id: row.id.clone(),
-        };
+        let groups = found.iter().filter_map(|place| sums.remove(&place.id));
         Ok(GroupPage {
-            first: found.first().map(cursor),
-            last: found.last().map(cursor),
-            items: found
-                .iter()
-                .filter_map(|row| sums.remove(&row.id))
-                .collect(),
+            items: groups.collect(),
+            first: found.first().cloned(),
+            last: found.last().cloned(),
             has_more,
         })
+    }
+
+    /// Where no trace has any, the walk would pass by all of them; the partial index of the column tells.
+    pub(super) async fn has_groups(&self, tenant: i64, by: GroupedBy) -> Result<bool, Error> {
+        let any = format!(
+            "SELECT t.number FROM traces t WHERE t.tenant = $1 AND t.{0} IS NOT NULL AND t.{0} <> '' LIMIT 1",
+            columns(by).0
+        );
+        let any: Vec<(i64,)> = self.pool.select(&any, &[tenant.into()]).await?;
+        Ok(!any.is_empty())
+    }
+
+    /// The next groups by their places, in the direction that is asked for, and whether there are more; of these ids alone
+    /// where there are some.
+    pub(super) async fn places(
+        &self,
+        tenant: i64,
+        query: &GroupQuery,
+        among: Option<&[String]>,
+    ) -> Result<(Vec<Cursor>, bool), Error> {
+        let sql = newest(tenant, query, among, self.pool.is_postgres());
+        let mut found: Vec<Newest> = self.pool.select(&sql.text, &sql.args).await?;
+        let has_more = query.limit < u32::try_from(found.len()).unwrap_or(u32::MAX);
+        found.truncate(query.limit as usize);
+        let place = |row: Newest| Cursor {
+            at: Timestamp::from_micros(row.last_at),
+            id: row.id,
+        };
+        Ok((found.into_iter().map(place).collect(), has_more))
     }
 
     /// What the traces of one session or user say together; none when there are none.
@@ -135,7 +149,8 @@ impl Telemetry {
         Ok(self.sums(tenant, &query, &[id]).await?.remove(id))
     }
 
-    async fn sums(
+    /// What the traces of each of these say together.
+    pub(super) async fn sums(
         &self,
         tenant: i64,
         query: &GroupQuery,
@@ -147,6 +162,7 @@ impl Telemetry {
         let (column, other) = columns(query.by);
         let mut sql = Sql::default();
         let tenant = sql.bind(tenant.into());
+        let ids = bound(ids, &mut sql);
         sql.push(&format!(
             "SELECT t.{column} AS id, MIN(t.started_at) AS first_at, MAX(t.started_at) AS last_at, \
                     MAX(t.started_at + t.latency_us) AS ended_at, \
@@ -159,13 +175,8 @@ impl Telemetry {
                     CAST(SUM(t.total_cost) AS DOUBLE PRECISION) AS total_cost, \
                     CAST(SUM(t.n_priced) AS BIGINT) AS n_priced, \
                     CAST(SUM(t.n_unpriced) AS BIGINT) AS n_unpriced \
-               FROM traces t WHERE t.tenant = {tenant} AND t.{column} IN ("
+               FROM traces t WHERE t.tenant = {tenant} AND t.{column} IN ({ids})"
         ));
-        for (at, id) in ids.iter().enumerate() {
-            let id = sql.bind_text(id);
-            sql.push(&format!("{}{id}", if at == 0 { "" } else { ", " }));
-        }
-        sql.push(")");
         Narrowed::new(query, &mut sql).push("t", &mut sql);
         sql.push(&format!(" GROUP BY t.{column}"));
         let rows: Vec<Sums> = self.pool.select(&sql.text, &sql.args).await?;
@@ -174,12 +185,23 @@ impl Telemetry {
     }
 }
 
-/// The newest trace of each group, from a place on. Of several of one time it is the one that was stored first: the index of
+/// Placeholders of these texts, with commas between them.
+pub(super) fn bound(texts: &[impl AsRef<str>], sql: &mut Sql) -> String {
+    let all = texts.iter().map(|text| sql.bind_text(text.as_ref()));
+    all.collect::<Vec<_>>().join(", ")
+}
+
+/// The newest trace of each group, or of these ones, from a place on. Of several of one time it is the one that was stored first: the index of
 /// a group has that one in front, and the others are passed over at once.
-pub(super) fn newest(tenant: i64, query: &GroupQuery, is_postgres: bool) -> Sql {
+pub(super) fn newest(
+    tenant: i64,
+    query: &GroupQuery,
+    among: Option<&[String]>,
+    is_postgres: bool,
+) -> Sql {
     let (column, _) = columns(query.by);
     // SQLite has no statistics: by the index of the column it would read and sort all traces that have one.
-    let by_time = match is_postgres || query.of.is_some() {
+    let by_time = match is_postgres || query.of.is_some() || among.is_some() {
         true => "",
         false => " INDEXED BY traces_newest",
     };
@@ -189,6 +211,10 @@ pub(super) fn newest(tenant: i64, query: &GroupQuery, is_postgres: bool) -> Sql 
         "SELECT t.{column} AS id, t.started_at AS last_at FROM traces t{by_time} \
           WHERE t.tenant = {tenant} AND t.{column} IS NOT NULL AND t.{column} <> ''"
     ));
+    if let Some(ids) = among {
+        let ids = bound(ids, &mut sql);
+        sql.push(&format!(" AND t.{column} IN ({ids})"));
+    }
     let narrowed = Narrowed::new(query, &mut sql);
     narrowed.push("t", &mut sql);
     if let Some(after) = &query.after {
@@ -218,13 +244,13 @@ pub(super) fn newest(tenant: i64, query: &GroupQuery, is_postgres: bool) -> Sql 
 }
 
 /// The traces that a question is about, as conditions with their values bound.
-struct Narrowed {
+pub(super) struct Narrowed {
     from: Option<String>,
     others: Vec<String>,
 }
 
 impl Narrowed {
-    fn new(query: &GroupQuery, sql: &mut Sql) -> Self {
+    pub(super) fn new(query: &GroupQuery, sql: &mut Sql) -> Self {
         let (_, other) = columns(query.by);
         let mut others = Vec::new();
         if let Some(of) = &query.of {
@@ -236,9 +262,8 @@ impl Narrowed {
         });
         others.extend(to);
         if !query.environments.is_empty() {
-            let names = query.environments.iter().map(|name| sql.bind_text(name));
-            let names: Vec<String> = names.collect();
-            others.push(format!("environment IN ({})", names.join(", ")));
+            let names = bound(&query.environments, sql);
+            others.push(format!("environment IN ({names})"));
         }
         Self { from, others }
     }
@@ -251,7 +276,7 @@ impl Narrowed {
             .collect()
     }
 
-    fn push(&self, table: &str, sql: &mut Sql) {
+    pub(super) fn push(&self, table: &str, sql: &mut Sql) {
         for condition in self.from.iter().chain(&self.others) {
             sql.push(&format!(" AND {table}.{condition}"));
         }

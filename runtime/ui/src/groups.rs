@@ -4,6 +4,7 @@ use askama::Template;
 use perpend_addresses::Focus;
 use perpend_domain::telemetry::{GroupedBy, TraceGroup};
 
+use crate::filter::{FilterView, Stopped};
 use crate::focus::FocusView;
 use crate::setup::Setup;
 use crate::shell::href;
@@ -21,6 +22,12 @@ pub struct GroupsPage {
     pub focus: FocusView,
     /// What in the address cannot be read.
     pub notices: Vec<Text>,
+    /// What is asked of them.
+    pub filter: FilterView,
+    /// Where the search stopped.
+    pub stopped: Option<Stopped>,
+    /// Of how many traces of each there are scores.
+    pub n_scored: u32,
     /// What it lists.
     pub by: GroupedBy,
     /// The lines of this page.
@@ -42,9 +49,46 @@ pub struct GroupLine {
     pub(crate) group: TraceGroup,
     pub(crate) id: Text,
     pub(crate) other: Option<Text>,
+    /// The scores of each name.
+    pub scores: Vec<GroupChip>,
+    /// How many traces began on each of the last days, as bars, and in words.
+    pub(crate) bars: String,
+    pub(crate) n_lately: String,
+    pub(crate) most: String,
+}
+
+/// The scores of one name, of a session itself or of traces.
+#[derive(Clone, Debug)]
+pub struct GroupChip {
+    /// Their name.
+    pub name: Text,
+    /// What they say together; empty for further names.
+    pub value: Text,
+    /// What that is of.
+    pub title: String,
+    /// Where what has them is.
+    pub href: String,
 }
 
 impl GroupLine {
+    /// With the numbers of its traces on these days.
+    #[must_use]
+    pub fn with_days(mut self, days: &[(String, u64)]) -> Self {
+        self.n_lately = count(days.iter().map(|(_, n)| n).sum());
+        // Of equal ones the latest.
+        let Some((day, most)) = days.iter().max_by_key(|(_, n)| *n).filter(|(_, n)| 0 < *n) else {
+            return self;
+        };
+        self.most = format!("Most on {day}: {}", count(*most));
+        let bars = days.iter().enumerate().filter(|(_, (_, n))| 0 < *n);
+        let bars = bars.map(|(x, (_, n))| {
+            let height = (n * 16).div_ceil(*most);
+            format!("M{x} 16v-{height}h.86v{height}")
+        });
+        self.bars = bars.collect();
+        self
+    }
+
     /// What is said of a session, or of a user.
     #[must_use]
     pub fn new(by: GroupedBy, group: TraceGroup) -> Self {
@@ -52,6 +96,10 @@ impl GroupLine {
             by,
             id: Text::from(group.id.as_str()),
             other: group.other.as_deref().map(Text::from),
+            scores: Vec::new(),
+            bars: String::new(),
+            n_lately: String::new(),
+            most: String::new(),
             group,
         }
     }
@@ -146,6 +194,10 @@ pub struct UserPage {
     pub has_more_sessions: bool,
     /// Latest traces.
     pub traces: Vec<crate::TraceLine>,
+    /// Those with the lowest scores.
+    pub low: Vec<crate::TraceLine>,
+    /// The names of these scores, with the lists of all that have a low one.
+    pub low_names: Vec<(Text, String)>,
 }
 
 impl UserPage {

@@ -25,6 +25,7 @@ mod diff;
 mod facets;
 mod facts;
 mod figure;
+mod filter;
 mod find;
 mod focus;
 mod forms;
@@ -92,21 +93,24 @@ pub use diff::{Diff, DiffChoice};
 pub use facets::{FacetsPage, FacetsView};
 pub use facts::total_tokens;
 pub use figure::{Figure, change};
+pub use filter::{FilterView, Stopped, TermChip};
 pub use find::{FindInput, FindPage};
 pub use focus::FocusView;
 pub use forms::{FormKit, Told, Tried, Undo, without_tokens};
-pub use groups::{GroupLine, GroupsPage, UserPage};
+pub use groups::{GroupChip, GroupLine, GroupsPage, UserPage};
 pub use line::TraceLine;
 pub use log::{LOG, LogInput, LogPage};
 pub use news::{NewsFragment, StateFragment};
 pub use overview::{OverviewPage, RunLine, Waiting};
 pub use peek::{CellPage, Peek, PeekInput, PeekPage};
 pub use perpend_addresses::{
-    ApiRequest, Columns, END, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment, NamedColumns, ROWS,
-    Sort, TracesQuery,
+    ApiRequest, Columns, END, Filtered, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment,
+    NamedColumns, OF_SESSIONS, OF_TRACES, OF_USERS, ROWS, Sort, TracesQuery,
 };
 pub use perpend_markup::{Html, Text, encode, of_segment, segment, with_query};
-pub use perpend_words::{TraceState, clock, cost, count, dollars, duration, size};
+pub use perpend_words::{
+    TraceState, clock, cost, count, dollars, duration, number, size,
+};
 pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use preview::{Preview, beginning};
 pub use reference::{Fault, Reference, ReferenceGroupPage, ReferencePage, TryPage, When};
@@ -123,7 +127,7 @@ pub use step_scores::{ScoreOfStep, ScoresOfSteps};
 pub use suggest::{SuggestPage, Suggestion};
 pub use thread::{CALLS, Call, ThreadInput, ThreadPage, Within};
 pub use trace::{DetailInput, DetailPage, TraceInput, TracePage};
-pub use traces::{Pager, Stopped, TermChip, TracesPage};
+pub use traces::{Pager, TracesPage};
 pub use trends::{Later, ModelLine, ScoreTrend, Together, Trend, TrendPage};
 pub use value::{ValueInput, ValuePage, ValueView};
 pub use ways::Ways;

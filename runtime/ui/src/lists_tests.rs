@@ -25,7 +25,27 @@ pub(crate) fn hostile_group(by: GroupedBy) -> GroupLine {
         total_tokens: 12_345,
         cost: CostSum::of_step(Some(1.15), true),
     };
-    GroupLine::new(by, group)
+    let days = [("2026-03-01".to_owned(), 3), ("2026-03-02".to_owned(), 0)];
+    let mut line = GroupLine::new(by, group).with_days(&days);
+    line.scores = vec![GroupChip {
+        name: text(HOSTILE),
+        value: text(HOSTILE),
+        title: "2 scores of its newest 100 traces".to_owned(),
+        href: format!("/p/traces?q={}", encode(HOSTILE)),
+    }];
+    line
+}
+
+/// A filter of sessions with these terms.
+fn filter(terms: Vec<TermChip>) -> FilterView {
+    FilterView {
+        of: &OF_SESSIONS,
+        base: "/p".to_owned(),
+        q: "errorCount:>0".to_owned(),
+        terms,
+        kept: vec![("from", "-7d".to_owned())],
+        sorts: Vec::new(),
+    }
 }
 
 #[test]
@@ -162,6 +182,9 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
             shell: shell(),
             focus: FocusView::default(),
             notices: Vec::new(),
+            filter: filter(Vec::new()),
+            stopped: None,
+            n_scored: 100,
             by,
             lines: Vec::new(),
             ways: Ways::default(),
@@ -304,12 +327,55 @@ fn a_fault_in_a_filter_ends_in_one_stop_and_says_what_is_left() {
 }
 
 #[test]
+fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
+    let page = |stopped: Option<Stopped>| {
+        checked(&GroupsPage {
+            shell: shell(),
+            focus: focus(),
+            notices: Vec::new(),
+            filter: filter(vec![TermChip {
+                text: text("errorCount:>0"),
+                problem: None,
+                without: String::new(),
+                alone: None,
+            }]),
+            stopped,
+            n_scored: 100,
+            by: GroupedBy::Session,
+            lines: Vec::new(),
+            ways: Ways::default(),
+            is_later: false,
+            unknown: None,
+            setup: None,
+        })
+    };
+    let none = "No session fits these conditions";
+    let html = page(None);
+    assert!(html.contains(none), "{html}");
+    assert!(html.contains("href=\"/p/sessions?from=-7d\""), "{html}");
+    assert!(html.contains("data-suggests=\"/p/_/sessions/suggest\""));
+    assert!(!page(Some(Stopped::default())).contains(none));
+}
+
+#[test]
 fn sessions_and_users_are_inert() {
     for by in [GroupedBy::Session, GroupedBy::User] {
         let html = checked(&GroupsPage {
             shell: shell(),
             focus: focus(),
             notices: vec![text(HOSTILE)],
+            filter: filter(vec![TermChip {
+                text: text(HOSTILE),
+                problem: Some(text(HOSTILE)),
+                without: typed(),
+                alone: None,
+            }]),
+            stopped: Some(Stopped {
+                n_tested: 2_000,
+                n_found: 1,
+                on: Some("/p/sessions?q=a&after=1.a".to_owned()),
+            }),
+            n_scored: 100,
             by,
             lines: vec![hostile_group(by)],
             ways: Ways {
@@ -325,6 +391,11 @@ fn sessions_and_users_are_inert() {
             html.contains("and 2 more") && html.contains("$1.15"),
             "{html}"
         );
+        assert!(html.contains("The search stopped: 2,000 sessions looked at, 1 found."));
+        let sparks =
+            html.matches("aria-label=\"Most on 2026-03-01: 3\"><path d=\"M0 16v-16h.86v16\"/>");
+        let sparks = sparks.count();
+        assert_eq!(sparks, usize::from(by == GroupedBy::User), "{html}");
     }
     let user = checked(&UserPage {
         shell: shell(),
@@ -332,8 +403,11 @@ fn sessions_and_users_are_inert() {
         sessions: vec![hostile_group(GroupedBy::Session)],
         has_more_sessions: true,
         traces: vec![hostile_line()],
+        low: vec![hostile_line()],
+        low_names: vec![(text(HOSTILE), format!("/p/traces?q={}", encode(HOSTILE)))],
     });
     assert!(user.contains("All traces of this user"));
+    assert_eq!(user.matches(" id=\"rows\"").count(), 1, "{user}");
     let turn = TurnInput {
         line: hostile_line(),
         trace: trace(HOSTILE),

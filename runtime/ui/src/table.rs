@@ -30,6 +30,8 @@ pub(crate) struct Table {
     pub(crate) choice: Option<&'static str>,
     /// What can be done with the values of each line, by its id.
     pub(crate) menus: HashMap<String, Vec<MenuItem>>,
+    /// There is another table of traces before it, whose rows have the ids.
+    pub(crate) is_second: bool,
     /// What has a column of its own and so is not said below the name of the trace.
     apart: Columns,
 }
@@ -59,6 +61,7 @@ impl Table {
             within: String::new(),
             choice: None,
             menus: HashMap::new(),
+            is_second: false,
             apart: columns.clone(),
         }
     }
@@ -66,6 +69,13 @@ impl Table {
     /// That of the usual columns, without links.
     pub(crate) fn usual() -> Self {
         Self::new(&Columns::default(), |head| head)
+    }
+
+    pub(crate) fn second() -> Self {
+        Self {
+            is_second: true,
+            ..Self::usual()
+        }
     }
 
     pub(crate) fn menu(&self, id: &str) -> &[MenuItem] {

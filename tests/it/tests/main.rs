@@ -44,6 +44,7 @@ mod pages_api;
 mod pages_compare;
 mod pages_costs;
 mod pages_forms;
+mod pages_groups;
 mod pages_places;
 mod pages_sessions;
 mod pages_shell;

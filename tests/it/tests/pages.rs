@@ -65,14 +65,14 @@ impl Visitor {
 }
 
 /// The texts of the first links of rows.
-fn rows(page: &str) -> Vec<String> {
+pub(crate) fn rows(page: &str) -> Vec<String> {
     let links = page.split("<a class=\"name\"").skip(1);
     let texts = links.filter_map(|link| link.split_once("<bdi>")?.1.split_once("</bdi>"));
     texts.map(|(text, _)| text.to_owned()).collect()
 }
 
 /// The address of a link to the page behind or before.
-fn way(page: &str, rel: &str) -> Option<String> {
+pub(crate) fn way(page: &str, rel: &str) -> Option<String> {
     let (_, link) = page.split_once(&format!("rel=\"{rel}\" href=\""))?;
     let (address, _) = link.split_once('"')?;
     Some(address.replace("&amp;", "&").replace("&#38;", "&"))

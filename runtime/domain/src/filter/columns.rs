@@ -314,6 +314,22 @@ pub static OBSERVATIONS: &[Column] = &[
     SCORE_BOOLEANS,
 ];
 
+/// What lists of sessions and of users see of one: the texts of all its traces, and sums over them.
+pub static GROUPS: &[Column] = &[
+    Column::new("id", FullText).aka(&["ID", "text"]),
+    USER,
+    SESSION,
+    ENVIRONMENT,
+    Column::new("firstSeen", Time),
+    Column::new("lastSeen", Time).aka(&["timestamp"]),
+    Column::new("duration", Number).aka(&["latency"]),
+    Column::new("traceCount", Number),
+    N_OBSERVATIONS,
+    ERRORS,
+    TOTAL_TOKENS,
+    TOTAL_COST,
+];
+
 /// What list calls see of a score.
 pub static SCORES: &[Column] = &[
     Column::new("id", Text).aka(&["ID"]),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use perpend_domain::filter::GROUPS;
 use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy};
 
@@ -151,7 +152,7 @@ async fn groups_are_found_by_a_walk_in_time_without_sorting_all_traces() {
     for by in [GroupedBy::Session, GroupedBy::User] {
         let mut query = GroupQuery::new(by, 50);
         query.started = (Some(at(0)), Some(at(1)));
-        let sql = crate::trace_groups::newest(1, &query, false);
+        let sql = crate::trace_groups::newest(1, &query, None, false);
         let steps = super::plans::plan(&store, &sql.text).await;
         assert!(steps[0].contains("traces_newest"), "{steps:?}");
         // A later trace is looked for from this one on, and not from the begin of the time.
@@ -194,4 +195,258 @@ async fn turns_of_a_session_are_numbered_as_they_are_listed() {
         assert!(foreign.unwrap().is_empty());
     })
     .await;
+}
+
+fn filter(conditions: &[Value]) -> Filter {
+    Filter::parse(conditions, GROUPS).unwrap()
+}
+
+fn number(column: &str, operator: &str, value: f64) -> Value {
+    json!({ "type": "number", "column": column, "operator": operator, "value": value })
+}
+
+fn texts(column: &str, operator: &str, values: &[&str]) -> Value {
+    json!({ "type": "stringOptions", "column": column, "operator": operator, "value": values })
+}
+
+#[tokio::test]
+async fn groups_that_fit_come_in_the_order_of_all_and_pages_repeat_and_lose_none_in_either_direction()
+ {
+    on_each_database(|store| async move {
+        let project = project("p");
+        let all = (1..=N_TRACES).map(members).collect();
+        let write = store.telemetry.write_batch(&project, batch(all), at(0));
+        write.await.unwrap();
+        let fit = async |by, filter: &Filter, after: Option<Cursor>, is_backwards| {
+            let query = GroupQuery {
+                after,
+                is_backwards,
+                ..GroupQuery::new(by, 2)
+            };
+            let found = store.telemetry.groups_that_fit(&project, &query, filter);
+            let found = found.await.unwrap();
+            assert_eq!(found.stopped, None);
+            found.page
+        };
+        let named = |by, names: &[&str]| {
+            let all = expected(by, None).into_iter();
+            all.filter(|(id, ..)| names.contains(&id.as_str()))
+                .collect::<Vec<_>>()
+        };
+        let session = GroupedBy::Session;
+        for (by, filter, wanted) in [
+            (
+                session,
+                filter(&[number("errorCount", ">", 1.0)]),
+                expected(session, None)
+                    .into_iter()
+                    .filter(|(_, _, _, n_errors)| 1 < *n_errors)
+                    .collect::<Vec<_>>(),
+            ),
+            (
+                session,
+                filter(&[texts("userId", "any of", &["user 1", "user 3"])]),
+                named(
+                    session,
+                    &["session/1 ü", "session/3 ü", "session/5 ü", "session/7 ü"],
+                ),
+            ),
+            (
+                session,
+                filter(&[
+                    texts("userId", "none of", &["user 1"]),
+                    texts("environment", "any of", &["default"]),
+                    number("traceCount", ">=", 1.0),
+                ]),
+                named(
+                    session,
+                    &[
+                        "session/2 ü",
+                        "session/3 ü",
+                        "session/4 ü",
+                        "session/6 ü",
+                        "session/7 ü",
+                    ],
+                ),
+            ),
+            (
+                session,
+                filter(&[
+                    json!({ "type": "null", "column": "userId", "operator": "is null", "value": "" }),
+                ]),
+                named(session, &["session/4 ü"]),
+            ),
+            (
+                session,
+                filter(&[
+                    json!({ "type": "string", "column": "id", "operator": "contains", "value": "/6" }),
+                ]),
+                named(session, &["session/6 ü"]),
+            ),
+            (
+                GroupedBy::User,
+                filter(&[texts("id", "any of", &["user 2", "nobody"])]),
+                named(GroupedBy::User, &["user 2"]),
+            ),
+        ] {
+            let (mut pages, mut after) = (Vec::new(), None);
+            loop {
+                let found = fit(by, &filter, after, false).await;
+                after = found.last.clone();
+                let has_more = found.has_more;
+                pages.push(found);
+                if !has_more {
+                    break;
+                }
+            }
+            let all: Vec<_> = pages.iter().flat_map(said).collect();
+            assert_eq!(all, wanted, "{by:?} {filter:?}");
+            for [before, behind] in pages.array_windows() {
+                let back = fit(by, &filter, behind.first.clone(), true).await;
+                assert_eq!(said(&back), said(before), "{by:?} {filter:?}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_search_for_groups_stops_and_goes_on_where_it_stopped_in_either_direction() {
+    const N: u32 = 2_450;
+    on_each_database(|store| async move {
+        let project = project("p");
+        let turn = |n: u32, session: u32| {
+            let mut root = span(n, 1, None);
+            // Ten at a time.
+            root.start = at(i64::from(session / 10));
+            root.end = Some(root.start);
+            root.session_id = Some(format!("s{session}"));
+            root
+        };
+        // The oldest one alone has two traces.
+        let mut spans: Vec<_> = (1..=N).map(|n| turn(n, n)).collect();
+        spans.push(turn(N + 1, 1));
+        let write = store.telemetry.write_batch(&project, batch(spans), at(0));
+        write.await.unwrap();
+        let filter = filter(&[number("traceCount", ">", 1.0)]);
+        let page = async |after: Option<Cursor>, is_backwards| {
+            let query = GroupQuery {
+                after,
+                is_backwards,
+                ..GroupQuery::new(GroupedBy::Session, 50)
+            };
+            let found = store.telemetry.groups_that_fit(&project, &query, &filter);
+            found.await.unwrap()
+        };
+        let first = page(None, false).await;
+        assert_eq!((first.n_tested, first.page.items.len()), (2_050, 0));
+        let second = page(first.stopped.clone(), false).await;
+        assert!(first.stopped.is_some());
+        assert_eq!(second.n_tested, 400);
+        assert_eq!(second.stopped, None);
+        let ids: Vec<_> = second.page.items.iter().map(|one| &one.id).collect();
+        assert_eq!(ids, ["s1"]);
+        let back = page(second.page.first.clone(), true).await;
+        assert_eq!((back.n_tested, back.page.items.len()), (2_050, 0));
+        let last = page(back.stopped.clone(), true).await;
+        assert!(back.stopped.is_some());
+        assert_eq!((last.page.items.len(), last.stopped), (0, None));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn scores_of_groups_come_by_name_those_of_the_session_first_and_of_the_newest_traces_alone() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let telemetry = &store.telemetry;
+        let turn = |n: u32| {
+            let mut root = span(n, 1, None);
+            root.start = at(i64::from(n) * 1_000);
+            root.session_id = Some("s".to_owned());
+            root.user_id = Some("ada".to_owned());
+            root
+        };
+        let write = telemetry.write_batch(&p, batch((1..=4).map(turn).collect()), at(0));
+        write.await.unwrap();
+        let of = |n: u32| Subject::Trace(trace_id(n));
+        let step = Subject::Observation(trace_id(4), span_id(1));
+        let kind = |id: &str, n: u32, kind: &str| NewScore {
+            value: ScoreValue::Categorical(kind.to_owned()),
+            ..score(id, of(n), "kind", 0.0)
+        };
+        let scores = [
+            score("a", Subject::Session("s".to_owned()), "tone", 0.25),
+            score("b", of(4), "tone", 1.0),
+            score("c", of(3), "tone", 0.5),
+            score("d", of(1), "tone", 0.0),
+            score("e", step, "tone", 0.0),
+            kind("f", 2, "y"),
+            kind("g", 3, "x"),
+            kind("h", 4, "x"),
+            score("i", of(2), "length", 0.25),
+            score("j", of(3), "length", 40.0),
+            NewScore {
+                value: ScoreValue::Boolean(false),
+                ..score("k", of(2), "safe", 0.0)
+            },
+        ];
+        telemetry.put_scores(&p, &scores, at(0)).await.unwrap();
+        let query = GroupQuery::new(GroupedBy::Session, 10);
+        let found = telemetry.scores_of_groups(&p, &query, &["s", "none"], 3);
+        let found = found.await.unwrap();
+        let said = found["s"].iter().map(|sum| {
+            let top = sum
+                .top
+                .as_ref()
+                .map(|(category, n)| format!("{category} {n}"));
+            (sum.is_own, sum.name.as_str(), sum.n, sum.total, top)
+        });
+        assert_eq!(
+            said.collect::<Vec<_>>(),
+            [
+                (true, "tone", 1, 0.25, None),
+                (false, "kind", 3, 0.0, Some("x 2".to_owned())),
+                (false, "length", 2, 40.25, None),
+                (false, "safe", 1, 0.0, None),
+                (false, "tone", 2, 1.5, None),
+            ]
+        );
+        assert_eq!(found.len(), 1);
+        let query = GroupQuery::new(GroupedBy::User, 10);
+        let days = telemetry.traces_by_day(&p, &query, &["ada"], (at(2_000), 2));
+        assert_eq!(days.await.unwrap()["ada"], [3, 0]);
+        // Lengths are no share, and a step is not its trace.
+        let low = telemetry.low_scores(&p, "ada").await.unwrap();
+        let low = low
+            .iter()
+            .map(|one| (one.trace.clone(), one.name.as_str(), one.is_truth));
+        assert_eq!(
+            low.collect::<Vec<_>>(),
+            [(trace_id(2), "safe", true), (trace_id(1), "tone", false)]
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn scores_and_days_of_groups_are_found_by_indexes() {
+    let database = TempDatabase::sqlite();
+    let store = database.open().await;
+    let query = GroupQuery::new(GroupedBy::Session, 50);
+    let sql = crate::group_scores::scores(&project("p"), 1, &query, &["a", "b"], 100);
+    let steps = super::plans::plan(&store, &sql.text).await;
+    let all = steps.join("\n");
+    for index in ["scores_by_session", "traces_by_session", "scores_by_trace"] {
+        assert!(all.contains(index), "{index}: {all}");
+    }
+    assert!(
+        !all.contains("SCAN t") && !all.contains("SCAN s\n"),
+        "{all}"
+    );
+    let among = ["a".to_owned()];
+    let sql = crate::trace_groups::newest(1, &query, Some(&among), false);
+    let steps = super::plans::plan(&store, &sql.text).await;
+    assert!(steps[0].contains("traces_by_session"), "{steps:?}");
+    store.close().await;
 }

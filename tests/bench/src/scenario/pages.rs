@@ -215,6 +215,13 @@ impl Opening {
         .await?;
         self.page("users", PAGE, |_| format!("{base}/users"))
             .await?;
+        for (what, list) in [
+            ("sessions with errors", "sessions?q=errorCount%3A%3E0"),
+            ("users with errors", "users?q=errorCount%3A%3E0"),
+            ("sessions of a user", "sessions?q=userId%3Auser-7"),
+        ] {
+            self.page(what, PAGE, |_| format!("{base}/{list}")).await?;
+        }
         self.page("a user", PAGE, |at| {
             format!("{base}/users/{}", data::user_of(at * 97))
         })

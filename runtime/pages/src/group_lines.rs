@@ -1,0 +1,302 @@
+//! Sessions and users as lines of a list, with what is scored of them.
+
+use std::collections::HashMap;
+
+use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, TextOp, find};
+use perpend_domain::score::ScoreDataType;
+use perpend_domain::telemetry::{GroupQuery, GroupedBy, TraceGroup};
+use perpend_domain::time::Timestamp;
+use perpend_query::print;
+use perpend_telemetry::ScoreSum;
+use perpend_ui::{Focus, GroupChip, GroupLine, Sort, Text, TracesQuery, count, href, number};
+use perpend_web::problem::Problem;
+
+use crate::state::App;
+use crate::viewer::Viewer;
+
+/// Traces of each session or user whose scores are read, the newest ones.
+pub(super) const SCORED: u32 = 100;
+/// Days of which the traces of users are counted.
+const DAYS: usize = 30;
+const DAY_US: i64 = 86_400_000_000;
+/// Names of scores that have a chip.
+const CHIPS: usize = 4;
+/// Characters of a category that are shown.
+const CATEGORY: usize = 24;
+
+/// A line for each of these, in their order. Scores are those of the time and the environments of the question.
+pub(super) async fn of(
+    app: &App,
+    viewer: &Viewer,
+    query: &GroupQuery,
+    groups: Vec<TraceGroup>,
+) -> Result<Vec<GroupLine>, Problem> {
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    let ids: Vec<&str> = groups.iter().map(|group| group.id.as_str()).collect();
+    let mut scores = telemetry
+        .scores_of_groups(project, query, &ids, SCORED)
+        .await?;
+    let first = first_day(app.web.clock.now());
+    let days = match query.by {
+        GroupedBy::Session => HashMap::new(),
+        GroupedBy::User => {
+            let days = telemetry.traces_by_day(project, query, &ids, (first, DAYS));
+            days.await?
+        }
+    };
+    let base = viewer.base();
+    let line = |group: TraceGroup| {
+        let (by, id) = (query.by, group.id.clone());
+        let sums = scores.remove(&id).unwrap_or_default();
+        let mut line = GroupLine::new(by, group);
+        line.scores = chips((&base, &viewer.focus), (by, &id), sums);
+        match by {
+            GroupedBy::Session => line,
+            GroupedBy::User => line.with_days(&named(first, days.get(&id))),
+        }
+    };
+    Ok(groups.into_iter().map(line).collect())
+}
+
+/// The midnight that so many days begin with, today the last of them.
+fn first_day(now: Timestamp) -> Timestamp {
+    let today = now.as_micros().div_euclid(DAY_US);
+    Timestamp::from_micros((today + 1 - DAYS as i64) * DAY_US)
+}
+
+/// The numbers of these days with their dates; all zero where there are none.
+fn named(first: Timestamp, numbers: Option<&Vec<u64>>) -> Vec<(String, u64)> {
+    let day = |at: usize| {
+        let start = Timestamp::from_micros(first.as_micros() + at as i64 * DAY_US);
+        let mut date = start.to_iso_micros();
+        date.truncate("2026-03-01".len());
+        let n = numbers.and_then(|numbers| numbers.get(at)).copied();
+        (date, n.unwrap_or_default())
+    };
+    (0..DAYS).map(day).collect()
+}
+
+/// What scores say together: the mean of numbers, how many are true, the most frequent category.
+fn said(sum: &ScoreSum) -> Text {
+    let n = count(sum.n);
+    Text::from(match (sum.data_type, &sum.top) {
+        (ScoreDataType::Boolean, _) if sum.n == 1 => (sum.total > 0.0).to_string(),
+        (ScoreDataType::Boolean, _) => format!("{} of {n} true", count(sum.total as u64)),
+        (ScoreDataType::Numeric, _) if sum.n == 1 => number(sum.total),
+        (ScoreDataType::Numeric, _) => format!("{} (n = {n})", number(sum.total / sum.n as f64)),
+        (_, Some((top, most))) => {
+            let mut name: String = top.chars().take(CATEGORY).collect();
+            if name.len() < top.len() {
+                name.push('…');
+            }
+            match sum.n {
+                1 => name,
+                _ => format!("{name} {} of {n}", count(*most)),
+            }
+        }
+        (_, None) => format!("n = {n}"),
+    })
+}
+
+/// The first of these, those of a session itself before those of traces, each with what looks worst first; and how many more
+/// names there are.
+fn chips(
+    (base, focus): (&str, &Focus),
+    of: (GroupedBy, &str),
+    mut sums: Vec<ScoreSum>,
+) -> Vec<GroupChip> {
+    // Stable: equal ones stay in the order of their names.
+    sums.sort_by(|a, b| {
+        let by_subject = b.is_own.cmp(&a.is_own);
+        by_subject.then_with(|| worth(a).total_cmp(&worth(b)))
+    });
+    let first = sums.iter().take(CHIPS);
+    let mut chips: Vec<_> = first.map(|sum| chip((base, focus), of, sum)).collect();
+    if CHIPS < sums.len() {
+        chips.push(GroupChip {
+            name: Text::from(format!("+{}", sums.len() - CHIPS)),
+            value: Text::default(),
+            title: "Scores of further names".to_owned(),
+            href: match of.0 {
+                GroupedBy::Session => format!("{}#pane-scores", href(base, of.0, of.1)),
+                GroupedBy::User => {
+                    let conditions = vec![only(of)];
+                    TracesQuery::of(print(&Filter { conditions })).first(base)
+                }
+            },
+        });
+    }
+    chips
+}
+
+/// Of truths and of numbers from 0 to 1, which are compared; other values come after them.
+fn worth(sum: &ScoreSum) -> f64 {
+    let mean = sum.total / sum.n as f64;
+    let is_share = (0.0..=1.0).contains(&mean);
+    match sum.data_type {
+        ScoreDataType::Boolean | ScoreDataType::Numeric if is_share => mean,
+        _ => 2.0,
+    }
+}
+
+/// The scores of one name. Those of a session itself stand on its page, those of traces in the list of these.
+fn chip((base, focus): (&str, &Focus), of: (GroupedBy, &str), sum: &ScoreSum) -> GroupChip {
+    let n = match sum.n {
+        1 => "1 score".to_owned(),
+        _ => format!("{} scores", count(sum.n)),
+    };
+    let (what, there) = match sum.is_own {
+        true => (
+            "the session itself".to_owned(),
+            format!("{}#pane-scores", href(base, of.0, of.1)),
+        ),
+        false => (
+            format!("its newest {SCORED} traces"),
+            traces(focus, of, sum).first(base),
+        ),
+    };
+    GroupChip {
+        name: Text::from(sum.name.as_str()),
+        value: said(sum),
+        title: format!("{n} of {what}"),
+        href: there,
+    }
+}
+
+/// Traces of a session or a user.
+pub(super) fn only((by, id): (GroupedBy, &str)) -> Condition {
+    let column = match by {
+        GroupedBy::Session => "sessionId",
+        GroupedBy::User => "userId",
+    };
+    Condition {
+        column: find(TRACES, column),
+        test: Test::Text(TextOp::Equal, id.to_owned()),
+    }
+}
+
+/// The list of the traces that have such scores: the lowest first, or those of the most frequent category.
+fn traces(focus: &Focus, of: (GroupedBy, &str), sum: &ScoreSum) -> TracesQuery {
+    let mut conditions = vec![only(of)];
+    let mut query = TracesQuery {
+        focus: focus.clone(),
+        ..TracesQuery::default()
+    };
+    match (sum.data_type, &sum.top) {
+        (ScoreDataType::Numeric | ScoreDataType::Boolean, _) => query.sort = lowest(&sum.name),
+        (_, Some((top, _))) => conditions.push(Condition {
+            column: find(TRACES, "score_categories"),
+            test: Test::CategoryAnyOf(sum.name.clone(), vec![top.clone()]),
+        }),
+        (_, None) => {}
+    }
+    query.q = print(&Filter { conditions });
+    query
+}
+
+fn lowest(name: &str) -> Sort {
+    let [_, (lowest, _)] = Sort::of_score(name);
+    lowest
+}
+
+/// The list of the traces of a user that have a low score of this name, the lowest first.
+pub(super) fn low(user: &str, name: &str, is_truth: bool) -> TracesQuery {
+    let (column, test) = match is_truth {
+        true => ("score_booleans", Test::MemberIs(name.to_owned(), false)),
+        false => (
+            "scores_avg",
+            Test::MemberNumber(name.to_owned(), Order::Less, 0.5),
+        ),
+    };
+    let scored = Condition {
+        column: find(TRACES, column),
+        test,
+    };
+    let conditions = vec![only((GroupedBy::User, user)), scored];
+    TracesQuery {
+        sort: lowest(name),
+        ..TracesQuery::of(print(&Filter { conditions }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perpend_query::parse;
+
+    use super::*;
+
+    fn sum(data_type: ScoreDataType, n: u64, total: f64, top: Option<(&str, u64)>) -> ScoreSum {
+        ScoreSum {
+            name: "how \"good\"".to_owned(),
+            data_type,
+            is_own: false,
+            n,
+            total,
+            top: top.map(|(category, n)| (category.to_owned(), n)),
+        }
+    }
+
+    #[test]
+    fn a_mean_stands_with_its_n_and_one_score_as_it_is() {
+        for (sum, wanted) in [
+            (sum(ScoreDataType::Numeric, 1, 0.5, None), "0.5"),
+            (sum(ScoreDataType::Numeric, 4, 3.0, None), "0.75 (n = 4)"),
+            (sum(ScoreDataType::Boolean, 1, 1.0, None), "true"),
+            (sum(ScoreDataType::Boolean, 3, 2.0, None), "2 of 3 true"),
+            (
+                sum(ScoreDataType::Categorical, 3, 0.0, Some(("kind", 2))),
+                "kind 2 of 3",
+            ),
+            (sum(ScoreDataType::Text, 3, 0.0, None), "n = 3"),
+        ] {
+            assert_eq!(said(&sum).raw(), wanted);
+        }
+    }
+
+    #[test]
+    fn those_of_the_session_come_first_then_what_looks_worst_and_further_names_are_counted() {
+        let mean = |name: &str, mean, is_own| ScoreSum {
+            name: name.to_owned(),
+            is_own,
+            ..sum(ScoreDataType::Numeric, 1, mean, None)
+        };
+        let all = [("a", 0.5), ("b", 40.0), ("c", 0.1), ("d", 0.2), ("e", 1.0)];
+        let all = all.map(|(name, value)| mean(name, value, false));
+        let all = [all.to_vec(), vec![mean("own", 0.9, true)]].concat();
+        let focus = Focus::default();
+        let chips = chips(("/p", &focus), (GroupedBy::Session, "s"), all);
+        let names: Vec<_> = chips.iter().map(|chip| chip.name.raw()).collect();
+        assert_eq!(names, ["own", "c", "d", "a", "+2"]);
+        assert_eq!(chips[0].href, "/p/sessions/s#pane-scores");
+    }
+
+    #[test]
+    fn chips_lead_to_traces_by_filters_that_can_be_read() {
+        let id = "a \"b\" c:d";
+        let focus = Focus::default();
+        let of = (GroupedBy::Session, id);
+        for sum in [
+            sum(ScoreDataType::Numeric, 2, 1.0, None),
+            sum(ScoreDataType::Categorical, 2, 0.0, Some(("x, y", 1))),
+        ] {
+            let query = traces(&focus, of, &sum);
+            let read = parse(&query.q, TRACES);
+            assert_eq!(read.faults().count(), 0, "{}", query.q);
+            assert_eq!(read.filter.conditions[0], only(of));
+        }
+        for is_truth in [true, false] {
+            let query = low(id, "how \"good\"", is_truth);
+            let read = parse(&query.q, TRACES);
+            assert_eq!(read.filter.conditions.len(), 2, "{}", query.q);
+            assert!(query.sort.ascending);
+        }
+    }
+
+    #[test]
+    fn days_end_with_today_and_have_their_dates() {
+        let now = Timestamp::parse("2026-03-01T10:00:00Z").unwrap();
+        let days = named(first_day(now), Some(&vec![7]));
+        assert_eq!(days[0], ("2026-01-31".to_owned(), 7));
+        assert_eq!(days[DAYS - 1], ("2026-03-01".to_owned(), 0));
+    }
+}

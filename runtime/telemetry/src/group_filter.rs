@@ -1,0 +1,296 @@
+//! Sessions and users that fit a filter.
+//!
+//! Texts that a filter asks to be equal lead to few groups by an index. Else groups are walked by, the newest first, in
+//! parts: what no id decides is tested by sums that are made for a part. The walk stops after so much work and says where.
+
+use std::collections::HashMap;
+
+use perpend_domain::filter::{Cell, CellText, Condition, Filter, Row, Test, TextOp};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::list::Cursor;
+use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
+use perpend_sql::Sql;
+
+use crate::trace_groups::{Narrowed, bound, columns};
+use crate::{Error, Telemetry};
+
+/// Groups that are looked at together.
+const PART: u32 = 200;
+/// Groups that are looked at for a page, and traces that are summed for it. The part that reaches one of these is the last.
+const MAX_GROUPS: u64 = 2_000;
+const MAX_TRACES: u64 = 20_000;
+/// Traces of a text that lead to its groups; with more of them groups are walked by.
+const FEW: usize = 2_000;
+
+/// Sessions or users that fit a filter, as far as they were looked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TestedGroups {
+    /// A page of them.
+    pub page: GroupPage,
+    /// So many were looked at.
+    pub n_tested: u64,
+    /// The last one that was looked at, in the direction that was asked for, where the search stopped before the end of the
+    /// list and the page is not full.
+    pub stopped: Option<Cursor>,
+}
+
+perpend_sql::record! {
+    struct TextRow {
+        id: String,
+        other: Option<String>,
+        environment: String,
+    }
+}
+
+/// What the traces of a group name.
+#[derive(Debug, Default)]
+struct Texts {
+    others: Vec<String>,
+    environments: Vec<String>,
+}
+
+/// What the columns of a filter call a group, and the other one that its traces name.
+const fn names(by: GroupedBy) -> [&'static str; 2] {
+    match by {
+        GroupedBy::Session => ["sessionId", "userId"],
+        GroupedBy::User => ["userId", "sessionId"],
+    }
+}
+
+/// A group of which the id alone is known.
+struct Named<'a> {
+    by: GroupedBy,
+    id: &'a str,
+}
+
+impl Row for Named<'_> {
+    fn cell(&self, column: &'static str) -> Cell<'_> {
+        match column {
+            "id" => Cell::text(Some(self.id)),
+            own if own == names(self.by)[0] => Cell::text(Some(self.id)),
+            _ => Cell::Null,
+        }
+    }
+}
+
+/// A group with its sums.
+struct Summed<'a> {
+    named: Named<'a>,
+    group: &'a TraceGroup,
+    texts: &'a Texts,
+}
+
+fn texts(all: &[String]) -> Cell<'_> {
+    Cell::Texts(all.iter().map(|text| CellText::Plain(text)).collect())
+}
+
+impl Row for Summed<'_> {
+    fn cell(&self, column: &'static str) -> Cell<'_> {
+        let group = self.group;
+        let count = |n: u64| Cell::Number(n as f64);
+        match column {
+            "environment" => texts(&self.texts.environments),
+            "firstSeen" => Cell::Time(group.first),
+            "lastSeen" => Cell::Time(group.last),
+            "duration" => Cell::Number(group.end.micros_since(group.first) as f64 / 1e6),
+            "traceCount" => count(group.n_traces),
+            "observationCount" => count(group.n_observations),
+            "errorCount" => count(group.n_errors),
+            // What is not known is not zero.
+            "totalTokens" if group.total_tokens == 0 => Cell::Null,
+            "totalTokens" => count(group.total_tokens),
+            "totalCost" if group.cost.n_priced == 0 && 0 < group.cost.n_unpriced => Cell::Null,
+            "totalCost" => Cell::Number(group.cost.dollars),
+            other if other == names(self.named.by)[1] => texts(&self.texts.others),
+            own => self.named.cell(own),
+        }
+    }
+}
+
+/// The texts of which a row must have one, by a condition on one of these columns.
+fn one_of(filter: &Filter, of: &[&str]) -> Option<Vec<String>> {
+    let values = |condition: &Condition| {
+        let column = condition.column?;
+        let values = match &condition.test {
+            Test::Text(TextOp::Equal, value) => std::slice::from_ref(value),
+            Test::AnyOf(values) => values.as_slice(),
+            _ => return None,
+        };
+        // What is empty fits groups of which no trace names one.
+        let is_telling = of.contains(&column.id) && !values.iter().any(String::is_empty);
+        is_telling.then(|| values.to_vec())
+    };
+    filter.conditions.iter().find_map(values)
+}
+
+impl Telemetry {
+    /// Sessions or users that fit, by the start of the newest of their traces. The filter is one of
+    /// [`GROUPS`](perpend_domain::filter::GROUPS).
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn groups_that_fit(
+        &self,
+        project: &ProjectId,
+        query: &GroupQuery,
+        filter: &Filter,
+    ) -> Result<TestedGroups, Error> {
+        let mut tested = TestedGroups::default();
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(tested);
+        };
+        if !self.has_groups(tenant, query.by).await? {
+            return Ok(tested);
+        }
+        let among = self.candidates(tenant, query.by, filter).await?;
+        let wanted = query.limit as usize;
+        let mut walk = query.clone();
+        let mut found: Vec<(Cursor, TraceGroup)> = Vec::new();
+        let mut n_summed = 0;
+        while found.len() <= wanted && among.as_ref().is_none_or(|ids| !ids.is_empty()) {
+            let (places, has_more) = self.places(tenant, &walk, among.as_deref()).await?;
+            tested.n_tested += places.len() as u64;
+            walk.after = places.last().cloned();
+            walk.limit = PART;
+            let fitting = self.fitting(tenant, &walk, filter, places).await?;
+            n_summed += fitting.n_summed;
+            found.extend(fitting.groups);
+            if !has_more {
+                break;
+            }
+            if found.len() <= wanted && (MAX_GROUPS <= tested.n_tested || MAX_TRACES <= n_summed) {
+                tested.stopped.clone_from(&walk.after);
+                break;
+            }
+        }
+        let has_more = wanted < found.len();
+        found.truncate(wanted);
+        if query.is_backwards {
+            found.reverse();
+        }
+        tested.page = GroupPage {
+            first: found.first().map(|(place, _)| place.clone()),
+            last: found.last().map(|(place, _)| place.clone()),
+            items: found.into_iter().map(|(_, group)| group).collect(),
+            has_more,
+        };
+        Ok(tested)
+    }
+
+    /// The ids of all groups that can fit, where a condition leads to few.
+    async fn candidates(
+        &self,
+        tenant: i64,
+        by: GroupedBy,
+        filter: &Filter,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let [own, other] = names(by);
+        let mut ids = match one_of(filter, &["id", own]) {
+            Some(ids) => ids,
+            None => {
+                let Some(others) = one_of(filter, &[other]) else {
+                    return Ok(None);
+                };
+                let (column, other) = columns(by);
+                let mut sql = Sql::default();
+                let tenant = sql.bind(tenant.into());
+                let others = bound(&others, &mut sql);
+                sql.push(&format!(
+                    "SELECT t.{column} AS id FROM traces t WHERE t.tenant = {tenant} AND t.{other} IN ({others}) \
+                     AND t.{column} IS NOT NULL AND t.{column} <> '' LIMIT {}",
+                    FEW + 1
+                ));
+                let rows: Vec<(String,)> = self.pool.select(&sql.text, &sql.args).await?;
+                if FEW < rows.len() {
+                    return Ok(None);
+                }
+                rows.into_iter().map(|(id,)| id).collect()
+            }
+        };
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(Some(ids))
+    }
+
+    /// Those of these groups that fit, in their order.
+    async fn fitting(
+        &self,
+        tenant: i64,
+        query: &GroupQuery,
+        filter: &Filter,
+        places: Vec<Cursor>,
+    ) -> Result<Fitting, Error> {
+        let by = query.by;
+        let [own, other] = names(by);
+        let (of_id, of_sums): (Vec<_>, Vec<_>) =
+            filter.conditions.iter().cloned().partition(|condition| {
+                let column = condition.column.map(|column| column.id);
+                column.is_some_and(|id| id == "id" || id == own)
+            });
+        let [of_id, of_sums] = [of_id, of_sums].map(|conditions| Filter { conditions });
+        let named = places.into_iter().filter(|place| {
+            let id = place.id.as_str();
+            of_id.matches(&Named { by, id })
+        });
+        let named: Vec<Cursor> = named.collect();
+        let ids: Vec<&str> = named.iter().map(|place| place.id.as_str()).collect();
+        let mut sums = self.sums(tenant, query, &ids).await?;
+        let said = match of_sums.reads(&[other, "environment"]) {
+            true => self.texts_of(tenant, query, &ids).await?,
+            false => HashMap::new(),
+        };
+        let none = Texts::default();
+        let n_summed = sums.values().map(|group| group.n_traces).sum();
+        let mut groups = Vec::new();
+        for place in named {
+            let Some(group) = sums.remove(&place.id) else {
+                continue;
+            };
+            let id = place.id.as_str();
+            let row = Summed {
+                named: Named { by, id },
+                group: &group,
+                texts: said.get(id).unwrap_or(&none),
+            };
+            if of_sums.matches(&row) {
+                groups.push((place, group));
+            }
+        }
+        Ok(Fitting { groups, n_summed })
+    }
+
+    /// What the traces of each of these groups name.
+    async fn texts_of(
+        &self,
+        tenant: i64,
+        query: &GroupQuery,
+        ids: &[&str],
+    ) -> Result<HashMap<String, Texts>, Error> {
+        let mut said: HashMap<String, Texts> = HashMap::new();
+        if ids.is_empty() {
+            return Ok(said);
+        }
+        let (column, other) = columns(query.by);
+        let mut sql = Sql::default();
+        let tenant = sql.bind(tenant.into());
+        let ids = bound(ids, &mut sql);
+        sql.push(&format!(
+            "SELECT DISTINCT t.{column} AS id, NULLIF(t.{other}, '') AS other, t.environment AS environment \
+               FROM traces t WHERE t.tenant = {tenant} AND t.{column} IN ({ids})"
+        ));
+        Narrowed::new(query, &mut sql).push("t", &mut sql);
+        let rows: Vec<TextRow> = self.pool.select(&sql.text, &sql.args).await?;
+        for row in rows {
+            let texts = said.entry(row.id).or_default();
+            texts.others.extend(row.other);
+            texts.environments.push(row.environment);
+        }
+        Ok(said)
+    }
+}
+
+/// Groups of a part that fit.
+struct Fitting {
+    groups: Vec<(Cursor, TraceGroup)>,
+    n_summed: u64,
+}

@@ -1,0 +1,264 @@
+//! What scores say of sessions and users, how many traces they have day by day, and the traces of a user with low scores.
+//!
+//! All is bounded: scores are read of the newest traces of each.
+
+use std::collections::{BTreeMap, HashMap};
+
+use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::score::ScoreDataType;
+use perpend_domain::telemetry::{GroupQuery, GroupedBy};
+use perpend_domain::time::Timestamp;
+use perpend_sql::{Sql, checked};
+
+use crate::trace_groups::{Narrowed, bound, columns};
+use crate::{Error, Telemetry};
+
+/// Traces of a user among which those with low scores are looked for.
+const LOOKED_AT: u32 = 1_000;
+/// Names of scores by traces that are read for the lowest ones.
+const LOWEST: u32 = 200;
+/// A number from 0 to 1 below this is low.
+const LOW: f64 = 0.5;
+
+perpend_sql::record! {
+    struct SumRow {
+        id: String,
+        is_own: i64,
+        name: String,
+        data_type: String,
+        category: Option<String>,
+        n: i64,
+        total: f64,
+    }
+}
+
+perpend_sql::record! {
+    struct DayRow {
+        id: String,
+        day: i64,
+        n: i64,
+    }
+}
+
+perpend_sql::record! {
+    struct LowRow {
+        trace_id: String,
+        name: String,
+        data_type: String,
+    }
+}
+
+/// What the scores of one name say together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScoreSum {
+    /// Their name.
+    pub name: String,
+    /// What their values are.
+    pub data_type: ScoreDataType,
+    /// They are about the session itself, and not about its traces.
+    pub is_own: bool,
+    /// How many.
+    pub n: u64,
+    /// Of numbers; a truth counts as one.
+    pub total: f64,
+    /// The category that most of them have, and how many have it.
+    pub top: Option<(String, u64)>,
+}
+
+/// A trace with a low score.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LowScore {
+    /// The trace.
+    pub trace: TraceId,
+    /// The name of the score.
+    pub name: String,
+    /// Whether it is a truth that is false, and no number.
+    pub is_truth: bool,
+}
+
+impl Telemetry {
+    /// The scores of each of these sessions or users by name: those of the session itself first, then those of its newest
+    /// traces, `newest` of each, in the alphabet. Scores of steps are left out. Time and environments are those of the
+    /// question.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn scores_of_groups(
+        &self,
+        project: &ProjectId,
+        query: &GroupQuery,
+        ids: &[&str],
+        newest: u32,
+    ) -> Result<HashMap<String, Vec<ScoreSum>>, Error> {
+        let mut found: HashMap<String, Vec<ScoreSum>> = HashMap::new();
+        let Some(tenant) = self.tenant(project).await?.filter(|_| !ids.is_empty()) else {
+            return Ok(found);
+        };
+        let sql = scores(project, tenant, query, ids, newest);
+        let rows: Vec<SumRow> = self.pool.select(&sql.text, &sql.args).await?;
+        let mut sums: BTreeMap<(String, bool, String, String), ScoreSum> = BTreeMap::new();
+        for row in rows {
+            let is_own = row.is_own == 1;
+            let data_type = checked("score", &row.data_type)?;
+            let n = row.n.unsigned_abs();
+            let key = (row.id, !is_own, row.name.clone(), row.data_type);
+            let sum = sums.entry(key).or_insert_with(|| ScoreSum {
+                name: row.name,
+                data_type,
+                is_own,
+                n: 0,
+                total: 0.0,
+                top: None,
+            });
+            sum.n += n;
+            sum.total += row.total;
+            // Of equally many the first in the alphabet.
+            let is_more = |category: &String| match &sum.top {
+                None => true,
+                Some((top, most)) => n > *most || (n == *most && category < top),
+            };
+            if let Some(category) = row.category.filter(is_more) {
+                sum.top = Some((category, n));
+            }
+        }
+        for ((id, ..), sum) in sums {
+            found.entry(id).or_default().push(sum);
+        }
+        Ok(found)
+    }
+
+    /// How many traces of each of these sessions or users began on each of so many days, which begin with this instant; of
+    /// the environments of the question.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn traces_by_day(
+        &self,
+        project: &ProjectId,
+        query: &GroupQuery,
+        ids: &[&str],
+        (from, n_days): (Timestamp, usize),
+    ) -> Result<HashMap<String, Vec<u64>>, Error> {
+        const DAY_US: i64 = 86_400_000_000;
+        let mut found: HashMap<String, Vec<u64>> = HashMap::new();
+        let Some(tenant) = self.tenant(project).await?.filter(|_| !ids.is_empty()) else {
+            return Ok(found);
+        };
+        let (column, _) = columns(query.by);
+        let length = i64::try_from(n_days).unwrap_or_default() * DAY_US;
+        let days = GroupQuery {
+            environments: query.environments.clone(),
+            started: (
+                Some(from),
+                Some(Timestamp::from_micros(from.as_micros() + length)),
+            ),
+            ..GroupQuery::new(query.by, query.limit)
+        };
+        let mut sql = Sql::default();
+        let tenant = sql.bind(tenant.into());
+        let start = sql.bind(from.as_micros().into());
+        let ids = bound(ids, &mut sql);
+        sql.push(&format!(
+            "SELECT t.{column} AS id, (t.started_at - {start}) / {DAY_US} AS day, COUNT(*) AS n \
+               FROM traces t WHERE t.tenant = {tenant} AND t.{column} IN ({ids})"
+        ));
+        Narrowed::new(&days, &mut sql).push("t", &mut sql);
+        sql.push(" GROUP BY 1, 2");
+        let rows: Vec<DayRow> = self.pool.select(&sql.text, &sql.args).await?;
+        for row in rows {
+            let by_day = found.entry(row.id).or_insert_with(|| vec![0; n_days]);
+            let day = usize::try_from(row.day).ok();
+            if let Some(n) = day.and_then(|day| by_day.get_mut(day)) {
+                *n = row.n.unsigned_abs();
+            }
+        }
+        Ok(found)
+    }
+
+    /// The lowest scores of the newest 1,000 traces of a user, about a trace itself each: what is false, and numbers below
+    /// 0.5 of names whose numbers there are all from 0 to 1. The lowest first, then by the newest trace.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn low_scores(
+        &self,
+        project: &ProjectId,
+        user: &str,
+    ) -> Result<Vec<LowScore>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let mut sql = Sql::default();
+        let [tenant, low] = [sql.bind(tenant.into()), sql.bind(LOW.into())];
+        let [project, user] = [project.as_str(), user].map(|text| sql.bind_text(text));
+        sql.push(&format!(
+            "WITH x AS (SELECT t.trace_id, t.started_at, s.name, s.data_type, s.number FROM \
+               (SELECT n.trace_id, n.started_at FROM traces n WHERE n.tenant = {tenant} AND n.user_id = {user} \
+                 ORDER BY n.started_at DESC LIMIT {LOOKED_AT}) t \
+               CROSS JOIN scores s WHERE s.project_id = {project} AND s.trace_id = t.trace_id \
+               AND s.observation_id IS NULL AND s.number IS NOT NULL) \
+             SELECT x.trace_id AS trace_id, x.name AS name, x.data_type AS data_type FROM x \
+              WHERE x.number < {low} AND x.name NOT IN (SELECT y.name FROM x y WHERE y.number < 0 OR y.number > 1) \
+              GROUP BY x.trace_id, x.name, x.data_type \
+              ORDER BY MIN(x.number), MAX(x.started_at) DESC, x.trace_id, x.name LIMIT {LOWEST}"
+        ));
+        let rows: Vec<LowRow> = self.pool.select(&sql.text, &sql.args).await?;
+        let low = |row: LowRow| {
+            let data_type: ScoreDataType = checked("score", &row.data_type)?;
+            Ok::<_, Error>(LowScore {
+                trace: checked("trace", &row.trace_id)?,
+                name: row.name,
+                is_truth: data_type == ScoreDataType::Boolean,
+            })
+        };
+        rows.into_iter().map(low).collect()
+    }
+}
+
+/// The scores of these groups put together by what they are about, name, kind of value and category.
+pub(super) fn scores(
+    project: &ProjectId,
+    tenant: i64,
+    query: &GroupQuery,
+    ids: &[&str],
+    newest: u32,
+) -> Sql {
+    const SUMS: &str = "s.name AS name, s.data_type AS data_type, \
+        CASE WHEN s.data_type = 'CATEGORICAL' THEN s.text END AS category, COUNT(*) AS n, \
+        SUM(CAST(COALESCE(s.number, 0) AS DOUBLE PRECISION)) AS total";
+    let (column, _) = columns(query.by);
+    let mut sql = Sql::default();
+    let tenant = sql.bind(tenant.into());
+    let project = sql.bind_text(project.as_str());
+    let narrowed = Narrowed::new(query, &mut sql);
+    let ids: Vec<String> = ids.iter().map(|id| sql.bind_text(id)).collect();
+    if query.by == GroupedBy::Session {
+        sql.push(&format!(
+            "SELECT s.session_id AS id, CAST(1 AS BIGINT) AS is_own, {SUMS} FROM scores s \
+              WHERE s.project_id = {project} AND s.session_id IN ({}) \
+              GROUP BY s.session_id, s.name, s.data_type, CASE WHEN s.data_type = 'CATEGORICAL' THEN s.text END \
+              UNION ALL ",
+            ids.join(", ")
+        ));
+    }
+    sql.push(&format!(
+        "SELECT g.id AS id, CAST(0 AS BIGINT) AS is_own, {SUMS} FROM ("
+    ));
+    for (at, id) in ids.iter().enumerate() {
+        let sign = if at == 0 { "" } else { " UNION ALL " };
+        sql.push(&format!(
+            "{sign}SELECT * FROM (SELECT t.{column} AS id, t.trace_id AS trace_id FROM traces t \
+              WHERE t.tenant = {tenant} AND t.{column} = {id}"
+        ));
+        narrowed.push("t", &mut sql);
+        sql.push(&format!(
+            " ORDER BY t.started_at DESC LIMIT {newest}) n{at}"
+        ));
+    }
+    // The traces lead: there are fewer of them than scores.
+    sql.push(&format!(
+        ") g CROSS JOIN scores s WHERE s.project_id = {project} AND s.trace_id = g.trace_id AND s.observation_id IS NULL \
+          GROUP BY g.id, s.name, s.data_type, CASE WHEN s.data_type = 'CATEGORICAL' THEN s.text END"
+    ));
+    sql
+}

@@ -1,0 +1,242 @@
+//! The lists of sessions and users over HTTP: their filter, their scores, and the page of a user.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use axum::http::Method;
+use perpend_it::{OTLP, TestApp, Trace, trace_id};
+use perpend_ui::encode;
+use serde_json::{Value, json};
+
+use crate::pages::{Visitor, rows, way};
+
+/// A trace of one span that begins so many seconds after the first one.
+fn span(trace: u64, at: u64, session: &str, user: &str) -> Value {
+    let attribute =
+        |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
+    let nanos = |at: u64| format!("{}", (1_700_000_000 + at) * 1_000_000_000);
+    json!({
+        "traceId": trace_id(trace), "spanId": Trace::span_id(1), "name": "turn",
+        "startTimeUnixNano": nanos(at), "endTimeUnixNano": nanos(at + 1),
+        "attributes": [attribute("session.id", session), attribute("user.id", user)],
+    })
+}
+
+async fn send(app: &TestApp, spans: &[Value]) {
+    for part in spans.chunks(1_000) {
+        let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": part }] }] });
+        let sent = app.client.json(Method::POST, OTLP, &body).await.unwrap();
+        assert_eq!(sent.status, 200, "{}", sent.text());
+    }
+}
+
+async fn score(app: &TestApp, body: Value) {
+    let made = app.client.json(Method::POST, "/api/public/scores", &body);
+    let made = made.await.unwrap();
+    assert!(made.status.is_success(), "{}", made.text());
+}
+
+/// A list with this filter.
+fn filtered(list: &str, q: &str) -> String {
+    format!("/{list}?q={}", encode(q))
+}
+
+#[tokio::test]
+async fn sessions_and_users_are_filtered_by_sums_and_what_is_no_column_is_marked() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let hostile = "a\"b\\ <i>:, (x) null ü";
+    let mut failed = span(7, 900, "late", "eve");
+    failed["status"] = json!({ "code": 2, "message": "no" });
+    let spans = [
+        span(1, 0, "chat", "ada"),
+        span(2, 10, "chat", "ada"),
+        span(3, 20, "chat", "eve"),
+        span(4, 30, hostile, "ada"),
+        span(5, 40, hostile, "ada"),
+        span(6, 50, "single", "bob"),
+        failed,
+    ];
+    send(&app, &spans).await;
+    let escaped = "a&#34;b\\ &#60;i&#62;:, (x) null ü";
+    let by_id = format!("id:={}", json!(hostile));
+    for (list, q, wanted) in [
+        ("sessions", "traceCount:>1", [escaped, "chat"].as_slice()),
+        ("sessions", "traceCount:>1 -userId:eve", &[escaped]),
+        ("sessions", "userId:eve", &["late", "chat"]),
+        ("sessions", "userId:=ada duration:>15", &["chat"]),
+        ("sessions", "latency:<5", &["late", "single"]),
+        ("sessions", "ING", &["single"]),
+        ("sessions", by_id.as_str(), &[escaped]),
+        ("sessions", "sessionId:chat,late", &["late", "chat"]),
+        (
+            "sessions",
+            "totalTokens:null",
+            &["late", "single", escaped, "chat"],
+        ),
+        ("sessions", "lastSeen:>2100-01-01", &[]),
+        ("users", "errorCount:>0", &["eve"]),
+        ("users", "sessionId:chat", &["eve", "ada"]),
+        ("users", "environment:default traceCount:1", &["bob"]),
+        ("users", "id:^a", &["ada"]),
+    ] {
+        let page = visitor.page(&filtered(list, q)).await;
+        assert_eq!(rows(&page), wanted, "{list} {q}: {page}");
+        assert!(!page.contains("has no effect") && !page.contains("left out."));
+    }
+    let page = visitor
+        .page(&filtered("sessions", "traceCuont:>5 userId:bob"))
+        .await;
+    assert_eq!(rows(&page), ["single"], "the rest holds: {page}");
+    assert!(page.contains("class=\"chip bad\""), "{page}");
+    assert!(
+        page.contains("`traceCount`? The rest of the filter holds."),
+        "{page}"
+    );
+    assert!(
+        page.contains("/sessions?q=userId%3Abob\" aria-label=\"Without"),
+        "{page}"
+    );
+    let none = visitor.page(&filtered("users", "traceCount:>9")).await;
+    assert!(none.contains("No user fits these conditions"), "{none}");
+    // The focus stays beside the filter, and the filter beside the focus.
+    let page = format!("{}&env=default", filtered("sessions", "traceCount:>2"));
+    let page = visitor.page(&page).await;
+    assert_eq!(rows(&page), ["chat"]);
+    assert!(page.contains("/sessions?env=default\">Clear"), "{page}");
+    assert!(
+        page.contains("name=\"q\" value=\"traceCount:&#62;2\""),
+        "{page}"
+    );
+    assert!(page.contains("The API has no filter of sessions"), "{page}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn pages_of_a_filtered_list_repeat_and_lose_none_over_equal_times() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    // All at one time; every other session has two traces.
+    let spans = (0..240).map(|n| {
+        let session = if n % 2 == 0 { n / 2 } else { n / 4 * 2 };
+        span(1 + n, 0, &format!("s{session:03}"), "ada")
+    });
+    send(&app, &spans.collect::<Vec<_>>()).await;
+    let first = visitor.page(&filtered("sessions", "traceCount:>1")).await;
+    let mut pages = vec![first];
+    while let Some(next) = way(pages.last().unwrap(), "next") {
+        pages.push(visitor.client.get(&next).await.unwrap().text());
+    }
+    let all: Vec<String> = pages.iter().flat_map(|page| rows(page)).collect();
+    let wanted: Vec<String> = (0..60).map(|n| format!("s{:03}", 2 * n)).collect();
+    assert_eq!(all, wanted);
+    assert_eq!(pages.len(), 2);
+    let back = way(&pages[1], "prev").unwrap();
+    let back = visitor.client.get(&back).await.unwrap().text();
+    assert_eq!(rows(&back), rows(&pages[0]));
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_search_for_sessions_stops_says_so_and_goes_on() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let mut spans: Vec<Value> = (1..=2_300)
+        .map(|n| span(n, n, &format!("s{n}"), "ada"))
+        .collect();
+    spans.push(span(3_000, 1, "s1", "ada"));
+    send(&app, &spans).await;
+    let first = visitor.page(&filtered("sessions", "traceCount:>1")).await;
+    let said = "The search stopped: 2,050 sessions looked at, 0 found.";
+    assert!(first.contains(said), "{first}");
+    assert!(!first.contains("No session fits"), "{first}");
+    let on = way(&first, "next").unwrap();
+    let second = visitor.client.get(&on).await.unwrap().text();
+    assert_eq!(rows(&second), ["s1"]);
+    assert!(!second.contains("The search stopped"), "{second}");
+    let back = way(&second, "prev").unwrap();
+    let back = visitor.client.get(&back).await.unwrap().text();
+    assert!(back.contains(said), "{back}");
+    let on = way(&back, "prev").unwrap();
+    let end = visitor.client.get(&on).await.unwrap().text();
+    assert!(end.contains("Nothing more"), "{end}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn sessions_and_users_show_their_scores_and_a_user_the_traces_with_low_ones() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let spans = [1, 2, 3].map(|n| span(n, n, "a&b", "ada"));
+    send(&app, &spans).await;
+    let of = |n: u64, value: f64| json!({ "traceId": trace_id(n), "name": "is \"good\"", "value": value });
+    for body in [
+        of(1, 0.25),
+        of(2, 1.0),
+        json!({ "sessionId": "a&b", "name": "whole", "value": 0.5 }),
+        json!({ "traceId": trace_id(3), "name": "safe", "value": 0, "dataType": "BOOLEAN" }),
+        json!({ "traceId": trace_id(3), "name": "length", "value": 120 }),
+    ] {
+        score(&app, body).await;
+    }
+    let sessions = visitor.page("/sessions").await;
+    let chips = |page: &str| {
+        let chips = page.split("<a class=\"chip\"").skip(1);
+        let said = chips.filter_map(|chip| {
+            let (tag, said) = chip.split_once('>')?;
+            let (name, rest) = said.split_once("<bdi>")?.1.split_once("</bdi>")?;
+            let value = rest.split_once("<bdi>")?.1.split_once("</bdi>")?.0;
+            tag.contains(" title=").then(|| format!("{name} {value}"))
+        });
+        said.collect::<Vec<_>>()
+    };
+    let of_traces = [
+        "safe false",
+        "is &#34;good&#34; 0.625 (n = 2)",
+        "length 120",
+    ];
+    assert_eq!(chips(&sessions), [&["whole 0.5"][..], &of_traces].concat());
+    assert!(
+        sessions.contains("/sessions/a%26b#pane-scores"),
+        "{sessions}"
+    );
+    let users = visitor.page("/users").await;
+    assert_eq!(chips(&users), of_traces);
+    assert!(
+        users.contains("data-label=\"in 30 days\">0</td>"),
+        "{users}"
+    );
+    let user = visitor.page("/users/ada").await;
+    let (_, low) = user.split_once("id=\"low\"").unwrap();
+    assert_eq!(low.matches("<td class=\"what\"").count(), 2, "{low}");
+    let place = |n: u64| low.find(&format!("/traces/{}", trace_id(n)));
+    assert!(place(3) < place(1) && place(2).is_none(), "{low}");
+    let (_, more) = low.split_once("All that are low in ").unwrap();
+    let href = more.split_once("is &#34;good&#34;").unwrap().0;
+    let href = href
+        .rsplit_once("href=\"")
+        .unwrap()
+        .1
+        .split('"')
+        .next()
+        .unwrap();
+    let list = visitor
+        .client
+        .get(&href.replace("&#38;", "&"))
+        .await
+        .unwrap();
+    assert_eq!(list.text().matches("<td class=\"what\"").count(), 1);
+    for (list, q, wanted) in [
+        ("sessions", "errorC", "errorCount:"),
+        ("sessions", "id:a", "id:a&#38;b "),
+        ("users", "sessionId:a", "sessionId:a&#38;b "),
+        ("users", "id:ad", "id:ada "),
+    ] {
+        let path = format!("/_/{list}/suggest?q={}", encode(q));
+        let page = visitor.page(&path).await;
+        assert!(
+            page.contains(&format!("data-whole=\"{wanted}\"")),
+            "{q}: {page}"
+        );
+    }
+    app.stop().await.unwrap();
+}
