@@ -124,6 +124,8 @@ const KINDS: &[&str] = &[
 ];
 const LEVELS: &[&str] = &["DEBUG", "DEFAULT", "WARNING", "ERROR"];
 const COMPLETIONS: &[&str] = &["root_ended", "marker", "quiet", "max_wait"];
+const SOURCES: &[&str] = &["EVAL", "ANNOTATION", "API"];
+const DATA_TYPES: &[&str] = &["NUMERIC", "BOOLEAN", "CATEGORICAL", "TEXT", "CORRECTION"];
 
 const KIND: Column = Column::new("type", Options).aka(&["Type"]).of(KINDS);
 const NAME: Column = Column::new("name", Options).aka(&["Name"]);
@@ -314,12 +316,13 @@ pub static OBSERVATIONS: &[Column] = &[
     SCORE_BOOLEANS,
 ];
 
-/// What list calls see of a score.
+/// What list calls see of a score. `text` is its name.
 pub static SCORES: &[Column] = &[
     Column::new("id", Text).aka(&["ID"]),
+    TEXT,
     NAME,
-    Column::new("source", Options).aka(&["Source"]),
-    Column::new("dataType", Options).aka(&["Data Type"]),
+    Column::new("source", Options).aka(&["Source"]).of(SOURCES),
+    Column::new("dataType", Options).aka(&["Data Type"]).of(DATA_TYPES),
     ENVIRONMENT,
     Column::new("timestamp", Time).aka(&["Timestamp"]),
     Column::new("value", Number).aka(&["Value"]),
@@ -331,5 +334,7 @@ pub static SCORES: &[Column] = &[
     Column::new("configId", Text),
     Column::new("queueId", Text),
     Column::new("authorUserId", Text),
-    QUERY_METADATA,
+    Column::new("executionId", Text),
+    Column::new("fingerprint", Text),
+    METADATA,
 ];
