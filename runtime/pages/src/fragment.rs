@@ -23,8 +23,12 @@ pub(super) fn page_of(address: &str) -> Option<String> {
     if segments == ["trends"] {
         return Some(with("", "trends=1"));
     }
-    if segments == ["traces", "suggest"] {
-        return Some(format!("{base}/traces{query}"));
+    if let [
+        list @ ("traces" | "scores" | "sessions" | "users"),
+        "suggest",
+    ] = segments.as_slice()
+    {
+        return Some(format!("{base}/{list}{query}"));
     }
     if segments == ["traces", "facets"] {
         return Some(with("/traces", "facets=1"));
@@ -56,6 +60,7 @@ mod tests {
             ),
             ("traces/facets?q=x", "/traces?q=x&facets=1"),
             ("traces/suggest?q=na", "/traces?q=na"),
+            ("users/suggest?q=na", "/users?q=na"),
             ("traces/t/peek", "/traces?peek=t"),
         ] {
             let page = format!("/project/p{page}");

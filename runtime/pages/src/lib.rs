@@ -57,6 +57,7 @@ mod short;
 mod state;
 mod step_scores;
 mod suggest;
+mod terms;
 mod trace;
 mod trends;
 mod values;
@@ -110,7 +111,7 @@ fn fragments(routes: &mut Routes<App>) {
     let values = Page::get("/project/{project}/_/traces/facets", TraceRead);
     routes.page(BySession, values, facets::show);
     let further = Page::get("/project/{project}/_/traces/suggest", TraceRead);
-    routes.page(BySession, further, suggest::show);
+    routes.page(BySession, further, suggest::of_traces);
     let rows = Page::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
     routes.page(BySession, rows, trace::rows);
     let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);

@@ -7,17 +7,15 @@ use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
-use perpend_query::Parsed;
 use perpend_telemetry::{Bounds, Places, TestedTraces, TraceCursor, TracesFrom};
-use perpend_ui::{
-    FocusView, ListPage, Pager, Section, Stopped, TermChip, Text, TracesPage, TracesQuery, Ways,
-};
+use perpend_ui::{FocusView, ListPage, Pager, Section, Stopped, TracesPage, TracesQuery, Ways};
 use perpend_web::problem::Problem;
 
 use crate::answer::page;
 use crate::asked::Asked;
 use crate::conditions::Conditions;
 use crate::state::App;
+use crate::terms::terms;
 use crate::viewer::Viewer;
 use crate::{api, facets, lines, peek, read, setup};
 
@@ -57,7 +55,6 @@ pub(super) async fn show(
             ),
             ("All time", true),
         ),
-        columns: TRACES.iter().map(|column| column.id).collect(),
         page: which,
         query,
         notices: notices.collect(),
@@ -102,23 +99,6 @@ pub(super) async fn show(
         view.peek = Some(peek::of(&app, &viewer, &id, close).await?);
     }
     page(StatusCode::OK, &view)
-}
-
-fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {
-    let chip = |term: &perpend_query::Term| {
-        let fault = term.outcome.as_ref().err();
-        let before = q.get(..term.at.start).unwrap_or_default();
-        let behind = q.get(term.at.end..).unwrap_or_default();
-        TermChip {
-            text: Text::from(term.text.as_str()),
-            problem: fault.map(|fault| Text::from(fault.message.as_str())),
-            without: format!("{} {}", before.trim_end(), behind.trim_start())
-                .trim()
-                .to_owned(),
-            alone: None,
-        }
-    };
-    parsed.terms.iter().map(chip).collect()
 }
 
 /// When the first and the last of the traces began that fit in other times, where a time is chosen and has none.
@@ -278,25 +258,4 @@ async fn fill(
         line.is_markable = view.may_mark;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use perpend_query::parse;
-
-    #[test]
-    fn a_chip_leads_to_the_filter_without_its_term() {
-        let q = "level:ERROR latncy:>2 \"a b\"";
-        let terms = terms(q, &parse(q, TRACES));
-        let without: Vec<_> = terms.iter().map(|chip| chip.without.as_str()).collect();
-        let wanted = [
-            "latncy:>2 \"a b\"",
-            "level:ERROR \"a b\"",
-            "level:ERROR latncy:>2",
-        ];
-        assert_eq!(without, wanted);
-        let problem = terms[1].problem.as_ref().unwrap();
-        assert!(problem.raw().contains("latency"), "{problem}");
-    }
 }

@@ -1,15 +1,15 @@
-//! `GET P/_/traces/suggest?q=`: how a filter may go on where its text ends. Columns, operators that fit, and values that
-//! the newest traces have.
+//! `GET P/_/traces/suggest?q=`, and the same of other lists: how a filter may go on where its text ends. Columns, operators
+//! that fit, and values that the newest traces have.
 
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use perpend_domain::filter::{Column, ColumnKind, Filter, TRACES, find};
+use perpend_domain::filter::{Column, ColumnKind, Filter, SCORE_COLUMNS, TRACES, find};
 use perpend_found::{Facet, FacetColumn, Facets};
 use perpend_query::{Part, SCORE, Writing, operators, printed, writing};
-use perpend_ui::{SuggestPage, Suggestion, Text};
+use perpend_ui::{Filtered, OF_TRACES, SuggestPage, Suggestion, Text};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -23,6 +23,7 @@ use crate::viewer::Viewer;
 const SHOWN: usize = 12;
 /// Traces whose values are known.
 const NEWEST: u32 = 10_000;
+
 async fn known_values(app: &App, viewer: &Viewer) -> Result<Arc<Facets>, Problem> {
     let (known, project) = (app.values(), &viewer.project);
     let now = app.web.clock.now();
@@ -45,15 +46,26 @@ pub(super) struct Asked {
     q: String,
 }
 
-pub(super) async fn show(
+/// `GET P/_/traces/suggest`
+pub(super) async fn of_traces(
     State(app): State<App>,
     viewer: Viewer,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
+    show(&app, &viewer, &OF_TRACES, &asked).await
+}
+
+/// How the filter of a list may go on.
+pub(super) async fn show(
+    app: &App,
+    viewer: &Viewer,
+    list: &'static Filtered,
+    asked: &Asked,
+) -> Result<Response, Problem> {
     let suggestions = match asked.q.len() <= perpend_query::MAX_BYTES {
         true => {
-            let known = known_values(&app, &viewer).await?;
-            further(&asked.q, &known)
+            let known = known_values(app, viewer).await?;
+            further(&asked.q, list, &known)
         }
         false => Vec::new(),
     };
@@ -61,16 +73,19 @@ pub(super) async fn show(
 }
 
 /// What may stand where a text ends.
-fn further(text: &str, known: &Facets) -> Vec<Suggestion> {
-    let Writing { at, start, part } = writing(text, TRACES);
+fn further(text: &str, list: &'static Filtered, known: &Facets) -> Vec<Suggestion> {
+    let Writing { at, start, part } = writing(text, list.columns);
     let mut options = match &part {
-        Part::Column => columns(),
-        Part::Key(column) => keys(column, known),
+        Part::Column => columns(list.columns),
+        Part::Key(column) => keys(column, list, known),
         Part::Value {
             column,
             key,
             is_first,
-        } => tests(column, key.as_deref(), *is_first && start.is_empty(), known),
+        } => {
+            let is_first = *is_first && start.is_empty();
+            tests((column, key.as_deref()), is_first, list, known)
+        }
     };
     let start = start.to_lowercase();
     let place = |option: &Choice| option.title.to_lowercase().find(&start);
@@ -92,24 +107,31 @@ struct Choice {
     written: String,
 }
 
-const fn holds(kind: ColumnKind) -> &'static str {
-    match kind {
+fn holds(column: &Column) -> &'static str {
+    match column.kind {
         ColumnKind::Time => "a time",
         ColumnKind::Number => "a number",
         ColumnKind::Bool => "true or false",
         ColumnKind::List => "a list",
         ColumnKind::NullOnly => "null or set",
-        ColumnKind::FullText => "text of all steps",
+        ColumnKind::FullText if column.id == "text" => "text of all steps",
         _ => "text",
     }
 }
 
-fn columns() -> Vec<Choice> {
-    let is_score = |column: &&Column| !perpend_domain::filter::SCORE_COLUMNS.contains(&column.id);
-    let own = TRACES.iter().filter(is_score).map(|column| {
+/// Whether scores by name stand for several of these columns.
+fn has_scores(columns: &[Column]) -> bool {
+    columns
+        .iter()
+        .any(|column| SCORE_COLUMNS.contains(&column.id))
+}
+
+fn columns(all: &'static [Column]) -> Vec<Choice> {
+    let is_other = |column: &&Column| !SCORE_COLUMNS.contains(&column.id);
+    let own = all.iter().filter(is_other).map(|column| {
         let (sign, note) = match column.kind.has_members() {
             true => ('.', "its members, by key"),
-            false => (':', holds(column.kind)),
+            false => (':', holds(column)),
         };
         Choice {
             title: column.id.to_owned(),
@@ -117,16 +139,16 @@ fn columns() -> Vec<Choice> {
             written: format!("{}{sign}", column.id),
         }
     });
-    let score = Choice {
+    let score = has_scores(all).then(|| Choice {
         title: SCORE.to_owned(),
         note: "a score, by name".to_owned(),
         written: format!("{SCORE}."),
-    };
-    std::iter::once(score).chain(own).collect()
+    });
+    score.into_iter().chain(own).collect()
 }
 
-fn keys(column: &str, known: &Facets) -> Vec<Choice> {
-    if column != SCORE {
+fn keys(column: &str, list: &Filtered, known: &Facets) -> Vec<Choice> {
+    if column != SCORE || !has_scores(list.columns) {
         return Vec::new();
     }
     let names = values_of(known, FacetColumn::Score);
@@ -139,14 +161,21 @@ fn keys(column: &str, known: &Facets) -> Vec<Choice> {
 }
 
 /// Values and, where nothing stands behind the colon yet, operators.
-fn tests(column: &str, key: Option<&str>, is_first: bool, known: &Facets) -> Vec<Choice> {
-    let found = find(TRACES, column);
+fn tests(
+    (column, key): (&str, Option<&str>),
+    is_first: bool,
+    list: &'static Filtered,
+    known: &Facets,
+) -> Vec<Choice> {
+    let found = find(list.columns, column);
     let signs: &[&str] = match (found, key) {
         (Some(column), _) => operators(column.kind),
-        (None, Some(_)) if column == SCORE => &["<", "<=", ">", ">=", "=", "true", "false"],
+        (None, Some(_)) if column == SCORE && has_scores(list.columns) => {
+            &["<", "<=", ">", ">=", "=", "true", "false"]
+        }
         _ => return Vec::new(),
     };
-    let facet = found.and_then(|column| facet_of(column.id));
+    let facet = found.and_then(|column| facet_of(list, column));
     let mut choices: Vec<Choice> = facet
         .into_iter()
         .flat_map(|facet| values_of(known, facet))
@@ -200,14 +229,15 @@ fn said(sign: &str) -> &'static str {
     }
 }
 
-fn facet_of(column: &str) -> Option<FacetColumn> {
-    Some(match column {
-        "environment" => FacetColumn::Environment,
-        "name" => FacetColumn::Name,
-        "userId" => FacetColumn::User,
-        "tags" => FacetColumn::Tag,
-        "release" => FacetColumn::Release,
-        "level" => FacetColumn::Level,
+/// What of the newest traces has the values of a column of this list.
+fn facet_of(list: &Filtered, column: &Column) -> Option<FacetColumn> {
+    Some(match (list.list, column.id) {
+        (_, "environment") => FacetColumn::Environment,
+        (_, "userId") => FacetColumn::User,
+        ("traces", "name") => FacetColumn::Name,
+        ("traces", "tags") => FacetColumn::Tag,
+        ("traces", "release") => FacetColumn::Release,
+        ("traces", "level") => FacetColumn::Level,
         _ => return None,
     })
 }
@@ -253,7 +283,7 @@ mod tests {
     }
 
     fn wholes(text: &str) -> Vec<String> {
-        let further = further(text, &known()).into_iter();
+        let further = further(text, &OF_TRACES, &known()).into_iter();
         further.map(|suggestion| suggestion.whole).collect()
     }
 
@@ -268,7 +298,7 @@ mod tests {
     #[test]
     fn values_come_with_their_numbers_and_in_quotes_where_they_need_them() {
         assert_eq!(wholes("name:two"), ["name:\"two words\" "]);
-        let level = further("level:", &known());
+        let level = further("level:", &OF_TRACES, &known());
         assert_eq!(level[0].note.raw(), "5 of the newest 10,000");
         let titles: Vec<_> = level.iter().map(|one| one.title.raw()).collect();
         assert_eq!(

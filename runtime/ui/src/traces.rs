@@ -2,11 +2,13 @@
 
 use askama::Template;
 use perpend_addresses::{Column, ListPage, MAX_LIST, ROWS, Sort, TracesQuery};
+use perpend_domain::filter::TRACES;
 use perpend_domain::time::Timestamp;
 use perpend_found::Counted;
 use perpend_markup::encode;
 
 use crate::facets::FacetsView;
+use crate::filter::{FilterView, Filtered, Stopped, TermChip};
 use crate::focus::FocusView;
 use crate::line::TraceLine;
 use crate::menu;
@@ -15,7 +17,7 @@ use crate::setup::Setup;
 use crate::table::{Head, Table};
 use crate::ways::Ways;
 use crate::{Shell, Text};
-use perpend_words::{clock, count, many};
+use perpend_words::{clock, count};
 
 /// Traces that fit a filter.
 #[derive(Clone, Debug, Default, Template)]
@@ -31,8 +33,6 @@ pub struct TracesPage {
     pub query: TracesQuery,
     /// What the filter was read as, term by term.
     pub terms: Vec<TermChip>,
-    /// What the columns of a filter are called.
-    pub columns: Vec<&'static str>,
     /// Which page this is.
     pub page: ListPage,
     /// The traces of this page.
@@ -55,39 +55,21 @@ pub struct TracesPage {
     pub setup: Option<Setup>,
 }
 
-/// A search that did not come to its end.
-#[derive(Clone, Debug, Default)]
-pub struct Stopped {
-    /// Traces that were looked at for this page.
-    pub n_tested: u64,
-    /// Those of them that fit.
-    pub n_found: u64,
-    /// The page behind the last of them; none where there is a next one anyway.
-    pub on: Option<String>,
-}
-
-impl Stopped {
-    fn said(&self) -> String {
-        format!(
-            "{} looked at, {} found",
-            many(self.n_tested, "trace"),
-            count(self.n_found)
-        )
-    }
-}
-
-/// One term of the filter.
-#[derive(Clone, Debug)]
-pub struct TermChip {
-    /// As typed.
-    pub text: Text,
-    /// What is wrong with it; the other terms hold all the same.
-    pub problem: Option<Text>,
-    /// The filter without it.
-    pub without: String,
-    /// Where no trace fits all terms: how many it alone leaves.
-    pub alone: Option<Counted>,
-}
+/// The list as one that takes a filter.
+pub static OF_TRACES: Filtered = Filtered {
+    list: "traces",
+    row: "trace",
+    columns: TRACES,
+    example: "level:ERROR latency:>2 \"refund policy\"",
+    help: "A word alone, or \"several words\", is looked for in ids, names, inputs and outputs of all steps. Scores are \
+           score.NAME:<0.5, metadata metadata.KEY:value.",
+    quick: &[
+        ("With errors", "level:ERROR"),
+        ("Slow", "latency:>5"),
+        ("In a session", "sessionId:set"),
+        ("Of a user", "userId:set"),
+    ],
+};
 
 /// A column to choose.
 struct Pick {
@@ -109,61 +91,25 @@ impl Pick {
     }
 }
 
-impl TermChip {
-    /// How many traces it alone leaves; none where that was not counted.
-    fn leaves(&self) -> Option<String> {
-        let Counted { n, is_more } = self.alone?;
-        let n = match (n, is_more) {
-            (0, false) => "no trace".to_owned(),
-            (0, true) => "none of the newest traces".to_owned(),
-            (_, true) => format!("{}+ traces", count(n)),
-            (_, false) => many(n, "trace"),
-        };
-        Some(n)
-    }
-}
-
 impl TracesPage {
-    fn without(&self, chip: &TermChip) -> String {
-        self.query.with(&chip.without).first(self.shell.base())
-    }
-
-    /// What is wrong with a term, and what that leaves of the filter.
-    fn fault(&self, chip: &TermChip) -> Option<String> {
-        let problem = chip.problem.as_ref()?;
-        let stop = match problem.raw().ends_with(['?', '.']) {
-            true => "",
-            false => ".",
-        };
-        let rest = match self.terms.iter().any(|other| other.problem.is_none()) {
-            true => "The rest of the filter holds.",
-            false => "It is left out.",
-        };
-        Some(format!("{problem}{stop} {rest}"))
+    fn filter(&self) -> FilterView {
+        FilterView {
+            of: &OF_TRACES,
+            base: self.shell.base().to_owned(),
+            q: self.query.q.clone(),
+            terms: self.terms.clone(),
+            kept: self.query.kept(&["q"]),
+            sorts: self.sorts(),
+        }
     }
 
     fn first_page(&self) -> String {
         self.query.first(self.shell.base())
     }
 
-    fn cleared(&self) -> String {
-        self.query.with("").first(self.shell.base())
-    }
-
     /// The page with values counted on it, and the part of it that counts them.
     fn counting(&self) -> [String; 2] {
         self.query.counting(self.shell.base())
-    }
-
-    /// Filters to begin with.
-    fn quick(&self) -> [(&'static str, String); 4] {
-        [
-            ("With errors", "level:ERROR"),
-            ("Slow", "latency:>5"),
-            ("In a session", "sessionId:set"),
-            ("Of a user", "userId:set"),
-        ]
-        .map(|(label, q)| (label, self.query.with(q).first(self.shell.base())))
     }
 
     /// Orders with their labels, and whether they are this list's: those of every list, and those of the scores that
