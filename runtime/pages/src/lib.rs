@@ -47,6 +47,7 @@ mod read;
 mod reference;
 mod requeue;
 mod rules;
+mod score_filter;
 mod score_trends;
 mod scores;
 mod search;
@@ -112,6 +113,8 @@ fn fragments(routes: &mut Routes<App>) {
     routes.page(BySession, values, facets::show);
     let further = Page::get("/project/{project}/_/traces/suggest", TraceRead);
     routes.page(BySession, further, suggest::of_traces);
+    let further = Page::get("/project/{project}/_/scores/suggest", ScoreRead);
+    routes.page(BySession, further, score_filter::suggestions);
     let rows = Page::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
     routes.page(BySession, rows, trace::rows);
     let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);
