@@ -45,6 +45,7 @@ mod pages_compare;
 mod pages_costs;
 mod pages_forms;
 mod pages_places;
+mod pages_scores;
 mod pages_sessions;
 mod pages_shell;
 mod pages_trace;
