@@ -293,12 +293,12 @@ async fn lines(
     let mut lines = Vec::with_capacity(all.len());
     for (at, score) in scores.iter().enumerate() {
         let line = known.line(score, &base);
-        let before = of_each.get(at).into_iter().flatten();
-        let before: Vec<ScoreLine> = before
+        let beside = of_each.get(at).into_iter().flatten();
+        let beside: Vec<ScoreLine> = beside
             .map(|score| known.line(score, &base).superseded_by(&line))
             .collect();
         lines.push(line);
-        lines.extend(before);
+        lines.extend(beside);
     }
     Ok(lines)
 }

@@ -407,7 +407,7 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
     let page = |lines: Vec<ScoreLine>| ScoresPage {
         shell: shell(),
         focus: FocusView::default(),
-        filter: of_scores(HOSTILE, vec![chip.clone()]),
+        filter: of_scores(&typed(), vec![chip.clone()]),
         narrowed: vec![("name", text(HOSTILE))],
         notices: vec![text(HOSTILE)],
         stopped: None,

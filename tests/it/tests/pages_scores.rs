@@ -27,7 +27,10 @@ fn way(page: &str, begins: &str) -> Option<String> {
 const AT: &str = "2026-03-02T10:00:00Z";
 
 async fn give(app: &TestApp, scores: &[Value]) {
-    let event = |score: &Value| json!({ "id": format!("event {}", score["id"]), "type": "score-create", "timestamp": AT, "body": score });
+    let event = |score: &Value| {
+        let id = format!("event {}", score["id"]);
+        json!({ "id": id, "type": "score-create", "timestamp": AT, "body": score })
+    };
     let events: Vec<Value> = scores.iter().map(event).collect();
     let sent = app.client.json(
         Method::POST,
