@@ -12,7 +12,7 @@ use perpend_domain::score::Score;
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
 use perpend_query::{Parsed, parse};
-use perpend_telemetry::scores::{OlderScores, ScoresFrom, ScoresPart};
+use perpend_telemetry::scores::{ScoresFrom, ScoresPart, Superseded};
 use perpend_ui::{
     FilterView, Focus, FocusView, ScoreLine, ScoresPage, Section, Stopped, Text, Ways, count,
     segment, with_query,
@@ -193,7 +193,7 @@ const fn named(place: &ScoresFrom) -> (&'static str, &Cursor) {
 }
 
 /// What is said of older scores, where there are any or they are asked for.
-fn said_of(older: &OlderScores, shows_older: bool) -> Option<String> {
+fn said_of(older: &Superseded, shows_older: bool) -> Option<String> {
     let n: usize = older.of_each.iter().map(Vec::len).sum();
     if n == 0 && !shows_older {
         return None;
@@ -283,7 +283,7 @@ async fn lines(
     app: &App,
     viewer: &Viewer,
     scores: &[Score],
-    older: Option<&OlderScores>,
+    older: Option<&Superseded>,
 ) -> Result<Vec<ScoreLine>, Problem> {
     let of_each = older.map(|older| older.of_each.as_slice());
     let of_each = of_each.unwrap_or_default();
@@ -323,7 +323,7 @@ pub(super) async fn show(
     let bounds = (PER_PAGE, MAX_TESTED);
     let part = telemetry.scores_from(project, &query, from.as_ref(), bounds);
     let part = part.await?;
-    let older = telemetry.older_scores(project, &part.items).await?;
+    let older = telemetry.superseded_beside(project, &part.items).await?;
     let base = viewer.base();
     let in_form = [viewer.focus.pairs(), kept.clone()].concat();
     let filter = (!q.is_empty()).then(|| ("q", q.to_owned()));

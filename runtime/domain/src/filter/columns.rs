@@ -105,9 +105,8 @@ impl Column {
 /// The column that answers to `name`: its id or an alias.
 #[must_use]
 pub fn find(columns: &'static [Column], name: &str) -> Option<&'static Column> {
-    columns
-        .iter()
-        .find(|column| column.id == name || column.aliases.contains(&name))
+    let mut all = columns.iter();
+    all.find(|column| column.id == name || column.aliases.contains(&name))
 }
 
 const KINDS: &[&str] = &[

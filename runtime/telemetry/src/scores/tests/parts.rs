@@ -237,19 +237,19 @@ async fn older_scores_stand_beside_what_took_their_place() {
         aside().await.unwrap();
         let page = part(&store, &ScoreQuery::default(), None, (10, ALL)).await;
         assert_eq!(ids(&page.items), ["other", "3b", "3a", "given"]);
-        let older = store.telemetry.older_scores(&home, &page.items);
+        let older = store.telemetry.superseded_beside(&home, &page.items);
         let older = older.await.unwrap();
         assert!(!older.is_cut);
         let of_each: Vec<_> = older.of_each.iter().map(|older| ids(older)).collect();
         // The name that the newer generation has no more stands beside its first score.
         assert_eq!(of_each, [vec![], vec!["1b"], vec!["2a", "1a"], vec![]]);
         // Beside a part of the list stands what is of that part.
-        let few = store.telemetry.older_scores(&home, &page.items[..2]);
+        let few = store.telemetry.superseded_beside(&home, &page.items[..2]);
         let of_each: Vec<usize> = few.await.unwrap().of_each.iter().map(Vec::len).collect();
         assert_eq!(of_each, [0, 1]);
         let foreign = store
             .telemetry
-            .older_scores(&project("foreign"), &page.items);
+            .superseded_beside(&project("foreign"), &page.items);
         assert!(foreign.await.unwrap().of_each.iter().all(Vec::is_empty));
     })
     .await;

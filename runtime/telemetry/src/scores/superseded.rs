@@ -11,11 +11,11 @@ use crate::{Error, Telemetry};
 use perpend_sql::query;
 
 /// Scores of older generations that are read for one page of others.
-const MAX_OLDER: u32 = 500;
+const MAX_SUPERSEDED: u32 = 500;
 
 /// What took the place of what.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct OlderScores {
+pub struct Superseded {
     /// For each of the scores that were asked about, in their order: those it took the place of, newest first.
     pub of_each: Vec<Vec<Score>>,
     /// There are more.
@@ -54,12 +54,12 @@ impl Telemetry {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn older_scores(
+    pub async fn superseded_beside(
         &self,
         project: &ProjectId,
         scores: &[Score],
-    ) -> Result<OlderScores, Error> {
-        let mut older = OlderScores {
+    ) -> Result<Superseded, Error> {
+        let mut older = Superseded {
             of_each: vec![Vec::new(); scores.len()],
             is_cut: false,
         };
@@ -82,11 +82,11 @@ impl Telemetry {
             statement.texts(column, ids.into_iter());
             statement.push(" AND s.superseded_by <> s.execution_id");
             statement.push(" ORDER BY s.timestamp DESC, s.id DESC LIMIT ");
-            statement.integer(i64::from(MAX_OLDER) + 1);
+            statement.integer(i64::from(MAX_SUPERSEDED) + 1);
             let Statement { sql, args, .. } = statement;
             let mut rows: Vec<OlderRow> = query(sql).bind_all(&args).fetch_all(&self.pool).await?;
-            older.is_cut |= (MAX_OLDER as usize) < rows.len();
-            rows.truncate(MAX_OLDER as usize);
+            older.is_cut |= (MAX_SUPERSEDED as usize) < rows.len();
+            rows.truncate(MAX_SUPERSEDED as usize);
             for row in rows {
                 let (score, is_named) = (Score::try_from(row.score)?, row.is_named != 0);
                 let beside = scores.iter().position(|newer| {
