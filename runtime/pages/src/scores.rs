@@ -219,15 +219,16 @@ impl Known {
     async fn read(app: &App, viewer: &Viewer, scores: &[&Score]) -> Result<Self, Problem> {
         let (store, project) = (&app.store, &viewer.project);
         let (mut authors, mut configs) = (BTreeSet::new(), BTreeSet::new());
-        let mut origins = Vec::new();
+        let (mut origins, mut executions) = (Vec::new(), BTreeSet::new());
         for score in scores {
             let written = &score.written;
-            origins.extend(&written.origin);
+            if let Some(origin) = &written.origin {
+                origins.push(origin);
+                executions.insert(origin.execution_id.as_str());
+            }
             authors.extend(written.author_user_id.as_deref());
             configs.extend(written.config_id.clone());
         }
-        let executions = origins.iter().map(|origin| origin.execution_id.as_str());
-        let executions: BTreeSet<&str> = executions.collect();
         let mut known = Self {
             origins: Names::read(app, viewer, origins.into_iter()).await?,
             traced: store.telemetry.traces_among(project, &executions).await?,

@@ -321,7 +321,9 @@ pub static SCORES: &[Column] = &[
     TEXT,
     NAME,
     Column::new("source", Options).aka(&["Source"]).of(SOURCES),
-    Column::new("dataType", Options).aka(&["Data Type"]).of(DATA_TYPES),
+    Column::new("dataType", Options)
+        .aka(&["Data Type"])
+        .of(DATA_TYPES),
     ENVIRONMENT,
     Column::new("timestamp", Time).aka(&["Timestamp"]),
     Column::new("value", Number).aka(&["Value"]),
