@@ -446,6 +446,8 @@ pub struct ScoreQuery {
     pub trace_user_ids: Vec<String>,
     /// About a trace, or something in it, that has all these tags.
     pub trace_tags: Vec<String>,
+    /// What else must hold, over the columns of `SCORES`.
+    pub filter: Filter,
     /// At or after.
     pub from: Option<Timestamp>,
     /// Before.

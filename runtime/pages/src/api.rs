@@ -69,36 +69,71 @@ pub(super) fn user(viewer: &Viewer, id: &str, limit: u32) -> ApiRequest {
         .noted("It gives the latest traces of the user.")
 }
 
-/// A page of the list of scores; none where no operation finds the same: by a fingerprint, and without some environments.
+/// A page of the list of scores; none where no operation finds the same: by a fingerprint, without some environments, or by
+/// several conditions of one kind.
 pub(super) fn scores(
     viewer: &Viewer,
     query: &ScoreQuery,
-    (limit, is_later): (u32, bool),
+    (limit, is_later, shows_older): (u32, bool, bool),
 ) -> Option<ApiRequest> {
-    if query.fingerprint.is_some() || !query.other_than_environments.is_empty() {
+    let asked = query.clone();
+    let sources = asked.sources.iter().map(ToString::to_string).collect();
+    let types = asked.data_types.iter().map(ToString::to_string).collect();
+    let traces = asked.trace_ids.iter().map(ToString::to_string).collect();
+    let ones: [(&str, Vec<String>); 7] = [
+        ("name", asked.names),
+        ("traceId", traces),
+        ("source", sources),
+        ("dataType", types),
+        ("configId", asked.config_ids),
+        ("sessionId", asked.session_ids),
+        ("queueId", asked.queue_ids),
+    ];
+    let rest = ScoreQuery {
+        names: Vec::new(),
+        trace_ids: Vec::new(),
+        sources: Vec::new(),
+        data_types: Vec::new(),
+        config_ids: Vec::new(),
+        session_ids: Vec::new(),
+        queue_ids: Vec::new(),
+        environments: Vec::new(),
+        number: Vec::new(),
+        from: None,
+        to: None,
+        ..query.clone()
+    };
+    let has_several = ones.iter().any(|(_, values)| 1 < values.len());
+    if rest != ScoreQuery::default() || has_several || 1 < query.number.len() {
         return None;
     }
-    let several = |name, values: &[String]| {
-        let values = values.iter().cloned();
-        values.map(move |value| (name, value)).collect::<Vec<_>>()
-    };
-    let traces = query.trace_ids.iter().map(|id| id.as_str().to_owned());
     let times = [("fromTimestamp", query.from), ("toTimestamp", query.to)];
     let times = times.into_iter();
     let times = times.filter_map(|(name, at)| Some((name, at?.to_iso_micros())));
-    let parameters = several("name", &query.names)
+    let environments = query.environments.iter().cloned();
+    let number = query.number.iter().flat_map(|(order, number)| {
+        [
+            ("operator", order.sign().to_owned()),
+            ("value", number.to_string()),
+        ]
+    });
+    let parameters = ones
         .into_iter()
-        .chain(traces.map(|id| ("traceId", id)))
-        .chain(several("environment", &query.environments))
+        .flat_map(|(name, values)| values.into_iter().map(move |value| (name, value)))
+        .chain(environments.map(|name| ("environment", name)))
+        .chain(number)
         .chain(times);
     let mut request =
         ApiRequest::new(&viewer.origin, "/api/public/v2/scores").with("limit", limit.to_string());
     for (name, value) in parameters {
         request = request.with(name, value);
     }
-    Some(match is_later {
-        true => request.noted("It gives the first page of this list; page=2 gives the second one."),
-        false => request,
+    Some(match (is_later, shows_older) {
+        (true, _) => {
+            request.noted("It gives the first page of this list; page=2 gives the second one.")
+        }
+        (false, true) => request.noted("It gives the scores that no other took the place of."),
+        (false, false) => request,
     })
 }
 

@@ -50,6 +50,7 @@ mod read;
 mod reference;
 mod requeue;
 mod rules;
+mod score_filter;
 mod score_trends;
 mod scores;
 mod search;
@@ -122,6 +123,8 @@ fn fragments(routes: &mut Routes<App>) {
     routes.page(BySession, further, suggest::of_sessions);
     let further = Page::get("/project/{project}/_/users/suggest", TraceRead);
     routes.page(BySession, further, suggest::of_users);
+    let further = Page::get("/project/{project}/_/scores/suggest", ScoreRead);
+    routes.page(BySession, further, score_filter::suggestions);
     let rows = Page::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
     routes.page(BySession, rows, trace::rows);
     let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);

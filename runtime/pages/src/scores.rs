@@ -1,41 +1,70 @@
 //! `GET P/scores`: the scores of a project, the newest first.
 
+use std::collections::{BTreeSet, HashMap};
+
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_domain::ids::TraceId;
+use perpend_domain::filter::SCORES;
+use perpend_domain::ids::{TraceId, UserId};
+use perpend_domain::list::Cursor;
 use perpend_domain::score::Score;
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Focus, FocusView, ScoreLine, ScoresPage, Section, Text, Ways, with_query};
+use perpend_query::{Parsed, parse};
+use perpend_telemetry::scores::{ScoresFrom, ScoresPart, Superseded};
+use perpend_ui::{
+    FilterView, Focus, FocusView, ScoreLine, ScoresPage, Section, Stopped, Text, Ways, count,
+    segment, with_query,
+};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
 use crate::query::Query;
+use crate::score_filter::{OF_SCORES, narrow};
 use crate::state::App;
+use crate::terms::terms;
 use crate::trace::Names;
 use crate::viewer::Viewer;
 use crate::{api, cursor, read, setup};
 
 const PER_PAGE: u32 = 50;
+/// Scores that are looked at for one page, where no index tells which fit.
+const MAX_TESTED: u64 = 10_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Asked {
+    q: String,
     name: String,
     fingerprint: String,
     trace: String,
     /// `0`: without the environments of evaluations and experiments.
     own: String,
+    /// `1`: with the scores that others took the place of.
+    superseded: String,
     after: String,
+    before: String,
+}
+
+impl Asked {
+    /// Where the page begins or ends. A notice names what is no place.
+    fn place(&self, notices: &mut Vec<Text>) -> Option<ScoresFrom> {
+        match self.before.as_str() {
+            "" => cursor::asked("after", &self.after, notices).map(ScoresFrom::After),
+            before => cursor::asked("before", before, notices).map(ScoresFrom::Before),
+        }
+    }
 }
 
 /// What the list is narrowed to.
 struct Narrowed {
     query: ScoreQuery,
+    parsed: Parsed,
+    shows_older: bool,
     shown: Vec<(&'static str, Text)>,
-    /// The parameters of an address that say it, beside those of the focus.
+    /// The parameters of an address that say it, beside the filter and the focus.
     kept: Vec<(&'static str, String)>,
     notices: Vec<Text>,
 }
@@ -43,6 +72,7 @@ struct Narrowed {
 impl Narrowed {
     fn new(asked: &Asked, viewer: &Viewer, now: Timestamp) -> Self {
         let (from, to) = viewer.focus.range(now);
+        let parsed = parse(asked.q.trim(), SCORES);
         let mut narrowed = Self {
             query: ScoreQuery {
                 from,
@@ -50,9 +80,11 @@ impl Narrowed {
                 environments: viewer.focus.environments.clone(),
                 ..ScoreQuery::default()
             },
+            shows_older: asked.superseded == "1",
             shown: Vec::new(),
             kept: Vec::new(),
             notices: viewer.faults.clone(),
+            parsed,
         };
         let query = &mut narrowed.query;
         let is_without_own = asked.own == "0";
@@ -78,6 +110,14 @@ impl Narrowed {
             narrowed.shown.push(("without", said));
             narrowed.kept.push(("own", asked.own.clone()));
         }
+        if narrowed.shows_older {
+            narrowed.kept.push(("superseded", "1".to_owned()));
+        } else if !matches!(asked.superseded.as_str(), "" | "0") {
+            let fault = "superseded: it is 1, which shows superseded scores, or 0; it is left out.";
+            narrowed.notices.push(Text::from(fault));
+        }
+        let filter = narrowed.parsed.filter.clone();
+        narrow(&mut narrowed.query, filter, &mut narrowed.notices);
         narrowed
     }
 
@@ -93,6 +133,177 @@ impl Narrowed {
     }
 }
 
+/// The addresses of the list.
+struct Addresses {
+    path: String,
+    /// What all of them say, but for the place.
+    pairs: Vec<(&'static str, String)>,
+}
+
+impl Addresses {
+    fn first(&self) -> String {
+        with_query(&self.path, &self.pairs)
+    }
+
+    fn at(&self, place: &ScoresFrom) -> String {
+        let (name, at) = named(place);
+        let pairs = [self.pairs.as_slice(), &[(name, cursor::written(at))]].concat();
+        with_query(&self.path, &pairs)
+    }
+
+    fn ways(&self, part: &ScoresPart, is_later: bool) -> Ways {
+        let (mut on_before, mut on_behind) = (None, None);
+        if let Some(place) = &part.stopped {
+            let on = Some(("Go on", self.at(place)));
+            match place {
+                ScoresFrom::Before(_) => on_before = on,
+                ScoresFrom::After(_) => on_behind = on,
+            }
+        }
+        let newer = part.first.clone().map(ScoresFrom::Before);
+        let older = part.last.clone().map(ScoresFrom::After);
+        Ways {
+            first: is_later.then(|| self.first()),
+            before: newer.map(|place| ("Newer", self.at(&place))).or(on_before),
+            behind: older.map(|place| ("Older", self.at(&place))).or(on_behind),
+            last: None,
+        }
+    }
+
+    /// The same page with the older scores, or without them.
+    fn turned(&self, shows_older: bool, place: Option<&ScoresFrom>) -> String {
+        let mut pairs = self.pairs.clone();
+        pairs.retain(|(name, _)| *name != "superseded");
+        if !shows_older {
+            pairs.push(("superseded", "1".to_owned()));
+        }
+        let turned = Self {
+            path: self.path.clone(),
+            pairs,
+        };
+        place.map_or_else(|| turned.first(), |place| turned.at(place))
+    }
+}
+
+const fn named(place: &ScoresFrom) -> (&'static str, &Cursor) {
+    match place {
+        ScoresFrom::After(at) => ("after", at),
+        ScoresFrom::Before(at) => ("before", at),
+    }
+}
+
+/// What is said of older scores, where there are any or they are asked for.
+fn said_of(older: &Superseded, shows_older: bool) -> Option<String> {
+    let n: usize = older.of_each.iter().map(Vec::len).sum();
+    if n == 0 && !shows_older {
+        return None;
+    }
+    let more = if older.is_cut { "+" } else { "" };
+    let scores = if n == 1 { "score" } else { "scores" };
+    let state = if shows_older { "shown" } else { "hidden" };
+    let n = count(n as u64);
+    Some(format!("{n}{more} superseded {scores} {state}"))
+}
+
+/// What rows call the things that their scores name by id.
+#[derive(Default)]
+struct Known {
+    origins: Names,
+    people: HashMap<String, String>,
+    configs: HashMap<String, String>,
+    /// Executions that recorded a trace of their own.
+    traced: BTreeSet<String>,
+}
+
+impl Known {
+    async fn read(app: &App, viewer: &Viewer, scores: &[&Score]) -> Result<Self, Problem> {
+        let (store, project) = (&app.store, &viewer.project);
+        let (mut authors, mut configs) = (BTreeSet::new(), BTreeSet::new());
+        let (mut origins, mut executions) = (Vec::new(), BTreeSet::new());
+        for score in scores {
+            let written = &score.written;
+            if let Some(origin) = &written.origin {
+                origins.push(origin);
+                executions.insert(origin.execution_id.as_str());
+            }
+            authors.extend(written.author_user_id.as_deref());
+            configs.extend(written.config_id.clone());
+        }
+        let mut known = Self {
+            origins: Names::read(app, viewer, origins.into_iter()).await?,
+            traced: store.telemetry.traces_among(project, &executions).await?,
+            ..Self::default()
+        };
+        let configs: Vec<String> = configs.into_iter().collect();
+        for config in store.catalog.score_configs_by_id(project, &configs).await? {
+            known.configs.insert(config.id, config.name);
+        }
+        let of = match authors.is_empty() {
+            true => None,
+            false => store.catalog.project(project).await?,
+        };
+        if let Some(of) = of {
+            for author in authors {
+                let Ok(id) = UserId::new(author) else {
+                    continue;
+                };
+                if let Some(person) = store.catalog.user(&of.organization.id, &id).await? {
+                    known.people.insert(author.to_owned(), person.made.name);
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    fn line(&self, score: &Score, base: &str) -> ScoreLine {
+        let written = &score.written;
+        let origin = written.origin.as_ref();
+        let name = |names: &HashMap<String, String>, id: Option<&str>| {
+            let name = names.get(id?);
+            name.filter(|name| !name.is_empty()).cloned()
+        };
+        let author = name(&self.people, written.author_user_id.as_deref());
+        let config = name(&self.configs, written.config_id.as_deref());
+        let line = ScoreLine::new(
+            score,
+            origin.map(|origin| self.origins.origin(origin)),
+            base,
+        )
+        .named(author.as_deref(), config.as_deref());
+        match origin.map(|origin| origin.execution_id.as_str()) {
+            Some(id) if self.traced.contains(id) => {
+                line.traced(format!("{base}/traces/{}", segment(id)))
+            }
+            _ => line,
+        }
+    }
+}
+
+/// The rows of a page, each before the older ones, where these are shown.
+async fn lines(
+    app: &App,
+    viewer: &Viewer,
+    scores: &[Score],
+    older: Option<&Superseded>,
+) -> Result<Vec<ScoreLine>, Problem> {
+    let of_each = older.map(|older| older.of_each.as_slice());
+    let of_each = of_each.unwrap_or_default();
+    let all: Vec<&Score> = scores.iter().chain(of_each.iter().flatten()).collect();
+    let known = Known::read(app, viewer, &all).await?;
+    let base = viewer.base();
+    let mut lines = Vec::with_capacity(all.len());
+    for (at, score) in scores.iter().enumerate() {
+        let line = known.line(score, &base);
+        let beside = of_each.get(at).into_iter().flatten();
+        let beside: Vec<ScoreLine> = beside
+            .map(|score| known.line(score, &base).superseded_by(&line))
+            .collect();
+        lines.push(line);
+        lines.extend(beside);
+    }
+    Ok(lines)
+}
+
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
@@ -101,63 +312,65 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let Narrowed {
         query,
+        parsed,
+        shows_older,
         shown: narrowed,
         kept,
         mut notices,
     } = Narrowed::new(&asked, &viewer, app.web.clock.now());
-    let after = cursor::asked("after", &asked.after, &mut notices);
-    let telemetry = &app.store.telemetry;
-    let found = telemetry.scores(&viewer.project, &query, after.as_ref(), PER_PAGE);
-    let found = found.await?;
-    let origins = found.items.iter();
-    let origins = origins.filter_map(|score| score.written.origin.as_ref());
-    let names = Names::read(&app, &viewer, origins).await?;
+    let q = asked.q.trim();
+    let from = asked.place(&mut notices);
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    let bounds = (PER_PAGE, MAX_TESTED);
+    let part = telemetry.scores_from(project, &query, from.as_ref(), bounds);
+    let part = part.await?;
+    let older = telemetry.superseded_beside(project, &part.items).await?;
     let base = viewer.base();
-    let path = format!("{base}/scores");
-    let address = |after: Option<String>| {
-        let mut pairs = [viewer.focus.pairs(), kept.clone()].concat();
-        pairs.extend(after.map(|after| ("after", after)));
-        with_query(&path, &pairs)
+    let in_form = [viewer.focus.pairs(), kept.clone()].concat();
+    let filter = (!q.is_empty()).then(|| ("q", q.to_owned()));
+    let addresses = Addresses {
+        path: format!("{base}/scores"),
+        pairs: in_form.iter().cloned().chain(filter.clone()).collect(),
     };
-    let line = |score: &Score| {
-        let origin = score.written.origin.as_ref();
-        ScoreLine::new(score, origin.map(|origin| names.origin(origin)), &base)
-    };
-    let is_later = after.is_some();
-    let is_whole = narrowed.is_empty() && viewer.focus == Focus::default();
-    let setup = match found.items.is_empty() && is_whole && !is_later {
-        true => Some(setup::of(&app, &viewer.project, &headers).await?),
+    let is_later = from.is_some();
+    let is_whole = narrowed.is_empty() && q.is_empty() && viewer.focus == Focus::default();
+    let setup = match part.items.is_empty() && is_whole && !is_later {
+        true => Some(setup::of(&app, project, &headers).await?),
         false => None,
     };
+    let request = api::scores(&viewer, &query, (PER_PAGE, is_later, shows_older));
+    let toggle = if shows_older { "hide" } else { "show" };
     let view = ScoresPage {
         setup,
-        shell: viewer.shell(Section::Scores).with_api(api::scores(
-            &viewer,
-            &query,
-            (PER_PAGE, is_later),
-        )),
+        shell: viewer.shell(Section::Scores).with_api(request),
         focus: FocusView::new(
             &viewer.focus,
-            (path.clone(), kept.clone()),
+            (
+                addresses.path.clone(),
+                kept.into_iter().chain(filter).collect(),
+            ),
             ("All time", true),
         ),
-        name: Text::from(asked.name.trim()),
-        kept: kept
-            .iter()
-            .filter(|(name, _)| *name != "name")
-            .cloned()
-            .collect(),
+        filter: FilterView {
+            of: &OF_SCORES,
+            terms: terms(q, &parsed),
+            q: q.to_owned(),
+            kept: in_form,
+            sorts: Vec::new(),
+            base,
+        },
         narrowed,
         notices,
-        lines: found.items.iter().map(line).collect(),
-        ways: Ways {
-            before: after.map(|_| ("Newest", address(None))),
-            behind: found.next.map(|next| {
-                let after = Some(cursor::written(&next));
-                ("Older", address(after))
-            }),
-            ..Ways::default()
-        },
+        stopped: part.stopped.as_ref().map(|place| Stopped {
+            n_tested: MAX_TESTED,
+            n_found: part.items.len() as u64,
+            on: Some(addresses.at(place)),
+        }),
+        older: said_of(&older, shows_older)
+            .map(|said| (said, toggle, addresses.turned(shows_older, from.as_ref()))),
+        lines: lines(&app, &viewer, &part.items, shows_older.then_some(&older)).await?,
+        ways: addresses.ways(&part, is_later),
+        is_later,
     };
     page(StatusCode::OK, &view)
 }

@@ -158,14 +158,14 @@ struct Choice {
     written: String,
 }
 
-fn holds(column: &Column) -> &'static str {
+fn holds(column: &Column, all: &[Column]) -> &'static str {
     match column.kind {
         ColumnKind::Time => "a time",
         ColumnKind::Number => "a number",
         ColumnKind::Bool => "true or false",
         ColumnKind::List => "a list",
         ColumnKind::NullOnly => "null or set",
-        ColumnKind::FullText if column.id == "text" => "text of all steps",
+        ColumnKind::FullText if column.id == "text" && has_scores(all) => "text of all steps",
         _ => "text",
     }
 }
@@ -182,7 +182,7 @@ fn columns(all: &'static [Column]) -> Vec<Choice> {
     let own = all.iter().filter(is_other).map(|column| {
         let (sign, note) = match column.kind.has_members() {
             true => ('.', "its members, by key"),
-            false => (':', holds(column)),
+            false => (':', holds(column, all)),
         };
         Choice {
             title: column.id.to_owned(),
@@ -286,6 +286,7 @@ fn facet_of(list: &Filtered, column: &Column) -> Option<FacetColumn> {
         (_, "environment") => FacetColumn::Environment,
         ("users", "id") | (_, "userId") => FacetColumn::User,
         ("traces", "name") => FacetColumn::Name,
+        ("scores", "name") => FacetColumn::Score,
         ("traces", "tags") => FacetColumn::Tag,
         ("traces", "release") => FacetColumn::Release,
         ("traces", "level") => FacetColumn::Level,

@@ -325,7 +325,7 @@ fn the_terms_beside_a_fault_still_apply() {
 
 #[test]
 fn words_need_a_column_of_text_and_the_length_has_a_limit() {
-    let parsed = parse("refund name:a", SCORES);
+    let parsed = parse("refund name:a", RULE_TRACE);
     assert_eq!(parsed.faults().count(), 1);
     assert_eq!(parsed.filter.conditions.len(), 1);
     let longest = "a".repeat(MAX_BYTES);

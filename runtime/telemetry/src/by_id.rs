@@ -1,11 +1,13 @@
 //! What people look for by an id alone: an observation without its trace, and sessions and users by how their ids begin.
 
+use std::collections::BTreeSet;
+
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::telemetry::GroupedBy;
 
 use super::trace_groups::columns;
 use crate::{Error, Telemetry};
-use perpend_sql::{Arg, checked, query_scalar};
+use perpend_sql::{Arg, checked, query_scalar, value_list};
 
 /// Traces whose observations are looked through at a time: no index has the ids of observations alone, because
 /// at line rate one more index in random order would cost more than this search.
@@ -55,6 +57,31 @@ pub(super) fn beginning_sql(by: GroupedBy, is_first: bool) -> String {
 }
 
 impl Telemetry {
+    /// Those of these ids that are ids of traces.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn traces_among(
+        &self,
+        project: &ProjectId,
+        ids: &BTreeSet<&str>,
+    ) -> Result<BTreeSet<String>, Error> {
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(BTreeSet::new());
+        };
+        if ids.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let sql = format!(
+            "SELECT trace_id FROM traces WHERE tenant = $1 AND trace_id IN ({})",
+            value_list(ids.len(), 2)
+        );
+        let mut args: Vec<Arg<'_>> = vec![tenant.into()];
+        args.extend(ids.iter().map(|id| Arg::from(*id)));
+        let found: Vec<(String,)> = self.pool.select(&sql, &args).await?;
+        Ok(found.into_iter().map(|(id,)| id).collect())
+    }
+
     /// The observations of a project with this id, in whichever traces: those of the latest ones, or of the latest
     /// below a number. At most `limit`.
     ///

@@ -175,6 +175,27 @@ fn setup() -> Setup {
     }
 }
 
+/// A list of scores as one that takes a filter.
+static SCORES_LIST: Filtered = Filtered {
+    list: "scores",
+    row: "score",
+    columns: perpend_domain::filter::SCORES,
+    example: "value:<0.5",
+    help: "",
+    quick: &[("By people", "source:ANNOTATION")],
+};
+
+fn of_scores(q: &str, terms: Vec<TermChip>) -> FilterView {
+    FilterView {
+        of: &SCORES_LIST,
+        base: shell().base().to_owned(),
+        q: q.to_owned(),
+        terms,
+        kept: vec![("trace", "t".to_owned())],
+        sorts: Vec::new(),
+    }
+}
+
 #[test]
 fn commands_of_empty_lists_name_this_server_and_are_copied() {
     let groups = |by| {
@@ -196,12 +217,14 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
     let scores = checked(&ScoresPage {
         shell: shell(),
         focus: FocusView::default(),
+        filter: of_scores("", Vec::new()),
         narrowed: Vec::new(),
-        name: text(""),
-        kept: Vec::new(),
         notices: Vec::new(),
+        stopped: None,
         lines: Vec::new(),
+        older: None,
         ways: Ways::default(),
+        is_later: false,
         setup: Some(setup()),
     });
     let traces = checked(&TracesPage {
@@ -477,7 +500,7 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
         environment: HOSTILE.to_owned(),
         comment: Some(HOSTILE.to_owned()),
         metadata: serde_json::Map::new(),
-        config_id: None,
+        config_id: Some("config id".to_owned()),
         queue_id: None,
         author_user_id: None,
         origin: None,
@@ -496,21 +519,45 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
         execution: text("x"),
         sampling: 1.0,
     };
+    let chip = TermChip {
+        text: text(HOSTILE),
+        problem: Some(text(HOSTILE)),
+        without: String::new(),
+        alone: None,
+    };
     let page = |lines: Vec<ScoreLine>| ScoresPage {
-        kept: vec![("trace", "t".to_owned())],
         shell: shell(),
         focus: FocusView::default(),
+        filter: of_scores(&typed(), vec![chip.clone()]),
         narrowed: vec![("name", text(HOSTILE))],
-        name: text(HOSTILE),
         notices: vec![text(HOSTILE)],
+        stopped: None,
         lines,
+        older: Some((
+            "1 superseded score hidden".to_owned(),
+            "show",
+            "/p/scores?superseded=1".to_owned(),
+        )),
         ways: Ways::default(),
+        is_later: false,
         setup: None,
     };
-    let html = checked(&page(vec![ScoreLine::new(&score, Some(origin), "/p")]));
+    let line = ScoreLine::new(&score, Some(origin), "/p");
+    let html = checked(&page(vec![line.clone()]));
     assert!(html.contains(&format!(
         "href=\"{}/scores?fingerprint=abab",
         shell().base()
     )));
+    assert!(html.contains("title=\"config id\">config i…<"), "{html}");
+    assert!(html.contains(">Execution</th>") && !html.contains(">Author</th>"));
+    // A name is told instead of the id, and what took the place of another one is told too.
+    let older = line.clone().superseded_by(&line);
+    let named = line
+        .named(Some(HOSTILE), Some("Helpfulness"))
+        .traced("/p/traces/x".to_owned());
+    let html = checked(&page(vec![named, older]));
+    assert!(html.contains(">Helpfulness<") && html.contains("href=\"/p/traces/x\""));
+    assert_eq!(html.matches("class=\"older\"").count(), 1, "{html}");
+    assert!(html.contains("of version 2"), "{html}");
     assert!(checked(&page(Vec::new())).contains("No such score"));
 }

@@ -5,6 +5,7 @@ use perpend_domain::score::{Score, ScoreSource, Subject};
 use perpend_domain::telemetry::GroupedBy;
 use perpend_markup::{encode, segment};
 
+use crate::filter::{FilterView, Stopped};
 use crate::scores::{Origin, Tone, shown};
 use crate::setup::Setup;
 use crate::shell::href;
@@ -23,18 +24,22 @@ pub struct ScoresPage {
     pub shell: Shell,
     /// The time and the environments.
     pub focus: FocusView,
-    /// What the list is narrowed to beside them: parameter and value.
+    /// The filter as text.
+    pub filter: FilterView,
+    /// What the list is narrowed to beside all these: parameter and value.
     pub narrowed: Vec<(&'static str, Text)>,
-    /// The name that is typed in the form.
-    pub name: Text,
-    /// The parameters that a search for a name keeps, beside those of the focus.
-    pub kept: Vec<(&'static str, String)>,
     /// What in the address cannot be read.
     pub notices: Vec<Text>,
-    /// The scores of this page.
+    /// Where the search stopped, because what is asked takes long to find.
+    pub stopped: Option<Stopped>,
+    /// The scores of this page, each before the older ones that it took the place of, where these are shown.
     pub lines: Vec<ScoreLine>,
+    /// What is said of older scores, and the text and address of the link that shows or hides them.
+    pub older: Option<(String, &'static str, String)>,
     /// The pages before and behind.
     pub ways: Ways,
+    /// It is behind or before a place in the list.
+    pub is_later: bool,
     /// This server and its keys, where nothing is scored yet.
     pub setup: Option<Setup>,
 }
@@ -51,7 +56,29 @@ pub struct ScoreLine {
     at_iso: String,
     subject: About,
     origin: Option<Origin>,
+    /// The trace of the execution, where it has one.
+    own_trace: Option<String>,
+    author: Option<Named>,
+    config: Option<Named>,
     environment: Text,
+    /// What stands now in its place.
+    superseded: Option<Text>,
+}
+
+/// A name, and the id that it stands for.
+#[derive(Clone, Debug)]
+struct Named {
+    name: Text,
+    id: Text,
+}
+
+impl Named {
+    fn of(id: &str) -> Self {
+        Self {
+            name: short(id),
+            id: Text::from(id),
+        }
+    }
 }
 
 /// What a score is about.
@@ -65,15 +92,12 @@ struct About {
 /// Characters of an id in a row; the whole one is pointed at.
 const ID: usize = 8;
 
-impl About {
-    fn short(&self) -> Text {
-        let id = self.id.raw();
-        let mut short: String = id.chars().take(ID).collect();
-        if short.len() < id.len() {
-            short.push('…');
-        }
-        Text::from(short)
+fn short(id: &str) -> Text {
+    let mut short: String = id.chars().take(ID).collect();
+    if short.len() < id.len() {
+        short.push('…');
     }
+    Text::from(short)
 }
 
 impl ScoreLine {
@@ -92,8 +116,44 @@ impl ScoreLine {
             at_iso: written.timestamp.to_iso_micros(),
             subject: subject(&written.subject, base),
             origin,
+            own_trace: None,
+            author: written.author_user_id.as_deref().map(Named::of),
+            config: written.config_id.as_deref().map(Named::of),
             environment: Text::from(written.environment.as_str()),
+            superseded: None,
         }
+    }
+
+    /// With the names of its author and its config, while these are there.
+    #[must_use]
+    pub fn named(mut self, author: Option<&str>, config: Option<&str>) -> Self {
+        for (named, name) in [(&mut self.author, author), (&mut self.config, config)] {
+            if let (Some(named), Some(name)) = (named, name) {
+                named.name = Text::from(name);
+            }
+        }
+        self
+    }
+
+    /// With the address of the trace that its execution recorded.
+    #[must_use]
+    pub fn traced(mut self, href: String) -> Self {
+        self.own_trace = Some(href);
+        self
+    }
+
+    /// As one that another one took the place of.
+    #[must_use]
+    pub fn superseded_by(mut self, newer: &Self) -> Self {
+        let version = newer.origin.as_ref().and_then(|origin| origin.version);
+        let version = version.map_or_else(String::new, |n| format!(" of version {n}"));
+        let (name, value) = (&newer.name, &newer.value);
+        self.superseded = Some(Text::from(format!(
+            "{} {}{version}",
+            name.raw(),
+            value.raw()
+        )));
+        self
     }
 }
 
@@ -128,6 +188,18 @@ fn subject(subject: &Subject, base: &str) -> About {
 
 impl ScoresPage {
     fn is_narrowed(&self) -> bool {
-        !self.narrowed.is_empty() || self.shell.focus != Focus::default()
+        let is_filtered = !self.narrowed.is_empty() || !self.filter.terms.is_empty();
+        is_filtered || self.shell.focus != Focus::default()
+    }
+
+    /// Which of the columns that few scores fill this page has: comment, author, config, and what made them.
+    fn columns(&self) -> [bool; 4] {
+        let has = |is_filled: fn(&ScoreLine) -> bool| self.lines.iter().any(is_filled);
+        [
+            has(|line| line.comment.is_some()),
+            has(|line| line.author.is_some()),
+            has(|line| line.config.is_some()),
+            has(|line| line.origin.is_some()),
+        ]
     }
 }

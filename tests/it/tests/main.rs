@@ -46,6 +46,7 @@ mod pages_costs;
 mod pages_forms;
 mod pages_groups;
 mod pages_places;
+mod pages_scores;
 mod pages_sessions;
 mod pages_shell;
 mod pages_trace;

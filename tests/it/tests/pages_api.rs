@@ -91,6 +91,10 @@ async fn the_request_that_a_list_shows_gives_the_rows_of_the_list() {
             &["c3", "c2", "c1"],
         ),
         ("/scores?trace=t2&env=default".to_owned(), &["c2"]),
+        (
+            "/scores?q=value%3A%3E1+source%3AAPI+traceId%3At3".to_owned(),
+            &["c3"],
+        ),
     ] {
         let page = visitor.page(&path).await;
         let shown = requests(&page);
@@ -131,7 +135,11 @@ async fn the_request_that_a_page_shows_gives_its_thing_and_one_without_has_none(
         assert_eq!(found["id"], id, "{}", shown[0]);
     }
     let print = "ab".repeat(32);
-    for path in ["/users".to_owned(), format!("/scores?fingerprint={print}")] {
+    for path in [
+        "/users".to_owned(),
+        format!("/scores?fingerprint={print}"),
+        "/scores?q=-name%3Aa".to_owned(),
+    ] {
         let page = visitor.page(&path).await;
         assert!(!page.contains("As API"), "{path}: {page}");
     }

@@ -105,9 +105,8 @@ impl Column {
 /// The column that answers to `name`: its id or an alias.
 #[must_use]
 pub fn find(columns: &'static [Column], name: &str) -> Option<&'static Column> {
-    columns
-        .iter()
-        .find(|column| column.id == name || column.aliases.contains(&name))
+    let mut all = columns.iter();
+    all.find(|column| column.id == name || column.aliases.contains(&name))
 }
 
 const KINDS: &[&str] = &[
@@ -124,6 +123,8 @@ const KINDS: &[&str] = &[
 ];
 const LEVELS: &[&str] = &["DEBUG", "DEFAULT", "WARNING", "ERROR"];
 const COMPLETIONS: &[&str] = &["root_ended", "marker", "quiet", "max_wait"];
+const SOURCES: &[&str] = &["EVAL", "ANNOTATION", "API"];
+const DATA_TYPES: &[&str] = &["NUMERIC", "BOOLEAN", "CATEGORICAL", "TEXT", "CORRECTION"];
 
 const KIND: Column = Column::new("type", Options).aka(&["Type"]).of(KINDS);
 const NAME: Column = Column::new("name", Options).aka(&["Name"]);
@@ -330,12 +331,15 @@ pub static GROUPS: &[Column] = &[
     TOTAL_COST,
 ];
 
-/// What list calls see of a score.
+/// What list calls see of a score. `text` is its name.
 pub static SCORES: &[Column] = &[
     Column::new("id", Text).aka(&["ID"]),
+    TEXT,
     NAME,
-    Column::new("source", Options).aka(&["Source"]),
-    Column::new("dataType", Options).aka(&["Data Type"]),
+    Column::new("source", Options).aka(&["Source"]).of(SOURCES),
+    Column::new("dataType", Options)
+        .aka(&["Data Type"])
+        .of(DATA_TYPES),
     ENVIRONMENT,
     Column::new("timestamp", Time).aka(&["Timestamp"]),
     Column::new("value", Number).aka(&["Value"]),
@@ -347,5 +351,7 @@ pub static SCORES: &[Column] = &[
     Column::new("configId", Text),
     Column::new("queueId", Text),
     Column::new("authorUserId", Text),
-    QUERY_METADATA,
+    Column::new("executionId", Text),
+    Column::new("fingerprint", Text),
+    METADATA,
 ];

@@ -165,11 +165,8 @@ impl Filter {
     /// Whether a condition looks at one of these columns.
     #[must_use]
     pub fn reads(&self, ids: &[&str]) -> bool {
-        self.conditions.iter().any(|condition| {
-            condition
-                .column
-                .is_some_and(|column| ids.contains(&column.id))
-        })
+        let mut columns = self.conditions.iter().filter_map(|each| each.column);
+        columns.any(|column| ids.contains(&column.id))
     }
 }
 

@@ -7,8 +7,10 @@
 //!   a score that was there when the list began.
 
 mod newest;
+mod part;
 mod query;
 mod read;
+mod superseded;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -20,6 +22,8 @@ use crate::Error;
 use perpend_sql::to_json;
 
 pub use newest::Place;
+pub use part::{ScoresFrom, ScoresPart};
+pub use superseded::Superseded;
 pub use write::{delete_others, put, put_aside};
 
 /// A JSON object as text. NUL is replaced here too: PostgreSQL keeps its escape and then refuses to look

@@ -1,14 +1,16 @@
 //! What a list of scores is asked for, as SQL.
 
-use perpend_domain::telemetry::{MemberTest, ScoreQuery, ScoreValues};
 use std::fmt::Write as _;
+use std::mem::take;
 
-use perpend_domain::filter::{Test, TextOp};
+use perpend_domain::telemetry::{MemberTest, ScoreQuery, ScoreValues};
+
+use perpend_domain::filter::{Condition, Test, TextOp};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, TraceId};
 use perpend_domain::score::ScoreDataType;
 
 use perpend_domain::text::storable;
-use perpend_sql::{Arg, Pool, Sql};
+use perpend_sql::{Arg, Expr, Pool, Sql};
 
 /// Asks by a key that has an index of its own and few scores.
 pub(super) fn leaves_few(query: &ScoreQuery) -> bool {
@@ -36,6 +38,34 @@ const TAGS_SQLITE: &str = "(SELECT g.value FROM json_each(t.detail, '$.tags') g)
 const TAGS_POSTGRES: &str =
     "(SELECT g.value FROM json_array_elements_text(t.detail::json -> 'tags') g)";
 
+/// A column of `SCORES`, with the scores as `s`.
+fn column(id: &str, is_postgres: bool) -> Option<Expr> {
+    Some(match id {
+        "id" => Expr::Text("s.id"),
+        "name" | "text" => Expr::Text("s.name"),
+        "source" => Expr::Text("s.source"),
+        "dataType" => Expr::Text("s.data_type"),
+        "environment" => Expr::Text("s.environment"),
+        "timestamp" => Expr::Time("s.timestamp"),
+        "value" => Expr::Number("s.number"),
+        "stringValue" => Expr::NullableText("s.text"),
+        "comment" => Expr::NullableText("s.comment"),
+        "traceId" => Expr::NullableText("s.trace_id"),
+        "observationId" => Expr::NullableText("s.observation_id"),
+        "sessionId" => Expr::NullableText("s.session_id"),
+        "configId" => Expr::NullableText("s.config_id"),
+        "queueId" => Expr::NullableText("s.queue_id"),
+        "authorUserId" => Expr::NullableText("s.author_user_id"),
+        "executionId" => Expr::NullableText("s.execution_id"),
+        "fingerprint" => Expr::NullableText(match is_postgres {
+            false => "lower(hex(s.fingerprint))",
+            true => "encode(s.fingerprint, 'hex')",
+        }),
+        "metadata" => Expr::Present,
+        _ => return None,
+    })
+}
+
 /// Text of a statement with the values of its placeholders.
 #[derive(Debug)]
 pub(super) struct Statement {
@@ -48,8 +78,13 @@ pub(super) struct Statement {
 impl Statement {
     /// `SELECT` of the scores of a project.
     pub(super) fn select(what: &str, project: &ProjectId) -> Self {
+        Self::select_from("scores s", what, project)
+    }
+
+    /// The same from a table of such columns, which is called `s`.
+    pub(super) fn select_from(table: &str, what: &str, project: &ProjectId) -> Self {
         Self {
-            sql: format!("SELECT {what} FROM scores s WHERE s.project_id = $1"),
+            sql: format!("SELECT {what} FROM {table} WHERE s.project_id = $1"),
             args: vec![project.as_str().to_owned().into()],
             is_ordered: false,
         }
@@ -99,7 +134,7 @@ impl Statement {
         self.push(")");
     }
 
-    fn texts<'v>(&mut self, column: &str, list: impl ExactSizeIterator<Item = &'v str>) {
+    pub(super) fn texts<'v>(&mut self, column: &str, list: impl ExactSizeIterator<Item = &'v str>) {
         if list.len() > 0 {
             let list: Vec<&str> = list.collect();
             self.in_list(column, &list, |sql, value| sql.text(value));
@@ -175,6 +210,9 @@ impl Statement {
             });
             self.push(")");
         }
+        for condition in &query.filter.conditions {
+            self.condition(pool, condition);
+        }
         if let Some(from) = query.from {
             self.push(" AND s.timestamp >= ");
             self.integer(from.as_micros());
@@ -183,6 +221,24 @@ impl Statement {
             self.push(" AND s.timestamp < ");
             self.integer(to.as_micros());
         }
+    }
+
+    /// Whoever asks keeps lists as short as a statement takes them.
+    fn condition(&mut self, pool: &Pool, condition: &Condition) {
+        if let Test::Text(TextOp::MatchesAnyCase, text) = &condition.test {
+            self.push(" AND ");
+            self.compare("s.name", TextOp::MatchesAnyCase, text);
+            return;
+        }
+        let mut sql = Sql {
+            text: take(&mut self.sql),
+            args: take(&mut self.args),
+        };
+        let is_postgres = pool.is_postgres();
+        if !sql.condition(condition, |id| column(id, is_postgres), is_postgres) {
+            sql.push(" AND 1 = 0");
+        }
+        (self.sql, self.args) = (sql.text, sql.args);
     }
 
     fn values(&mut self, values: &ScoreValues) {

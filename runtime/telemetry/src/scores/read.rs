@@ -184,7 +184,7 @@ pub(super) fn list(
 const TRACES_PER_STATEMENT: usize = 256;
 
 impl Telemetry {
-    async fn fetch_scores(&self, statement: Statement) -> Result<Vec<Score>, Error> {
+    pub(super) async fn fetch_scores(&self, statement: Statement) -> Result<Vec<Score>, Error> {
         let Statement { sql, args, .. } = statement;
         let rows: Vec<ScoreRow> = query(sql).bind_all(&args).fetch_all(&self.pool).await?;
         rows.into_iter().map(TryInto::try_into).collect()

@@ -1,6 +1,7 @@
 //! What the scores promise, on each database.
 
 mod filters;
+mod parts;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

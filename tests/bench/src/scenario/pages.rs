@@ -164,6 +164,10 @@ impl Opening {
             format!("{base}/scores?name=quality")
         })
         .await?;
+        self.page("scores by a filter that no index tells", PAGE, |_| {
+            format!("{base}/scores?q=comment%3A~nowhere&superseded=1")
+        })
+        .await?;
         self.page("what a filter may go on with", SUGGESTIONS, |at| {
             let begun = ["level%3A", "name%3Ach", "score.", "user"];
             format!(

@@ -1,0 +1,284 @@
+//! Parts of the list of scores, forth and back, each read no further than a bound.
+
+use std::borrow::Cow;
+
+use perpend_domain::ids::ProjectId;
+use perpend_domain::list::Cursor;
+use perpend_domain::score::Score;
+use perpend_domain::telemetry::ScoreQuery;
+use perpend_domain::time::Timestamp;
+
+use super::query::{Statement, leaves_few};
+use super::read::COLUMNS;
+use crate::{Error, Telemetry};
+use perpend_sql::{Pool, query};
+
+/// Where a part of the list of scores begins or ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScoresFrom {
+    /// Behind this score.
+    After(Cursor),
+    /// With the scores right before this one.
+    Before(Cursor),
+}
+
+/// A part of the list of scores.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ScoresPart {
+    /// The newest first.
+    pub items: Vec<Score>,
+    /// The first of them, where others come before it.
+    pub first: Option<Cursor>,
+    /// The last of them, where others follow.
+    pub last: Option<Cursor>,
+    /// Where the reading goes on, where it stopped before the part was full.
+    pub stopped: Option<ScoresFrom>,
+}
+
+/// One end of a stretch of the list. It is one condition: an index takes no second one, and would pass over all that only
+/// the second keeps out.
+#[derive(Clone, Copy)]
+enum End<'c> {
+    Open,
+    At(Timestamp),
+    Beyond(&'c Cursor),
+    With(&'c Cursor),
+}
+
+/// Scores from one place in the list to another.
+#[derive(Clone, Copy)]
+struct Stretch<'c> {
+    newest: End<'c>,
+    oldest: End<'c>,
+    is_backwards: bool,
+}
+
+impl<'c> Stretch<'c> {
+    fn new(query: &ScoreQuery, from: Option<&'c ScoresFrom>) -> Self {
+        let at = |time: Option<Timestamp>| time.map_or(End::Open, End::At);
+        let mut stretch = Self {
+            newest: at(query.to),
+            oldest: at(query.from),
+            is_backwards: false,
+        };
+        match from {
+            Some(ScoresFrom::After(cursor)) if query.to.is_none_or(|to| cursor.at < to) => {
+                stretch.newest = End::Beyond(cursor);
+            }
+            Some(ScoresFrom::Before(cursor)) => {
+                stretch.is_backwards = true;
+                if query.from.is_none_or(|from| from <= cursor.at) {
+                    stretch.oldest = End::Beyond(cursor);
+                }
+            }
+            Some(ScoresFrom::After(_)) | None => {}
+        }
+        stretch
+    }
+
+    /// The same as far as this score, in its direction.
+    const fn until(mut self, last: &'c Cursor) -> Self {
+        match self.is_backwards {
+            false => self.oldest = End::With(last),
+            true => self.newest = End::With(last),
+        }
+        self
+    }
+}
+
+/// What of a query an index has in the order of the list, and which index.
+fn by_index(query: &ScoreQuery) -> (ScoreQuery, &'static str) {
+    let mut told = ScoreQuery {
+        from: query.from,
+        to: query.to,
+        ..ScoreQuery::default()
+    };
+    let index = if query.fingerprint.is_some() {
+        told.fingerprint = query.fingerprint;
+        "scores_by_fingerprint"
+    } else if let [_] = query.names.as_slice() {
+        told.names.clone_from(&query.names);
+        "scores_by_name"
+    } else {
+        "scores_newest"
+    };
+    (told, index)
+}
+
+/// The scores of a stretch that fit, in its direction.
+fn list(
+    pool: &Pool,
+    (what, project): (&str, &ProjectId),
+    query: &ScoreQuery,
+    stretch: &Stretch<'_>,
+) -> Statement {
+    let is_few = leaves_few(query);
+    // SQLite has no statistics: it might take an index that has the scores in another order, and sort all of them.
+    let table = match is_few || pool.is_postgres() {
+        true => Cow::Borrowed("scores s"),
+        false => Cow::Owned(format!("scores s INDEXED BY {}", by_index(query).1)),
+    };
+    let mut statement = Statement::select_from(&table, what, project);
+    let anytime = ScoreQuery {
+        from: None,
+        to: None,
+        ..query.clone()
+    };
+    statement.filter(pool, &anytime);
+    // A handful is sorted: a plus takes the column out of the reach of the index of all.
+    let plus = if is_few { "+" } else { "" };
+    for (end, [at, beyond, with]) in [
+        (stretch.newest, ["<", "<", "<="]),
+        (stretch.oldest, [">=", ">", ">="]),
+    ] {
+        let (sign, cursor) = match end {
+            End::Open => continue,
+            End::At(time) => {
+                statement.push(&format!(" AND {plus}s.timestamp {at} "));
+                statement.integer(time.as_micros());
+                continue;
+            }
+            End::Beyond(cursor) => (beyond, cursor),
+            End::With(cursor) => (with, cursor),
+        };
+        statement.push(&format!(" AND ({plus}s.timestamp, s.id) {sign} ("));
+        statement.integer(cursor.at.as_micros());
+        statement.push(", ");
+        statement.text(&cursor.id);
+        statement.push(")");
+    }
+    let order = if stretch.is_backwards { "ASC" } else { "DESC" };
+    statement.push(&format!(
+        " ORDER BY {plus}s.timestamp {order}, s.id {order}"
+    ));
+    statement
+}
+
+impl Telemetry {
+    /// A part of the scores that fit: the first, or the one behind or before a place. Where no index tells which scores fit,
+    /// so many are looked at, and it is said where to go on.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn scores_from(
+        &self,
+        project: &ProjectId,
+        query: &ScoreQuery,
+        from: Option<&ScoresFrom>,
+        (limit, max_tested): (u32, u64),
+    ) -> Result<ScoresPart, Error> {
+        let stretch = Stretch::new(query, from);
+        let (told, _) = by_index(query);
+        let stop = match told == *query || leaves_few(query) {
+            true => None,
+            false => self.stop(project, &told, &stretch, max_tested).await?,
+        };
+        let is_backwards = stretch.is_backwards;
+        let stretch = stop.as_ref().map_or(stretch, |stop| stretch.until(stop));
+        let mut statement = list(&self.pool, (COLUMNS, project), query, &stretch);
+        statement.push(&format!(" LIMIT {}", u64::from(limit) + 1));
+        let mut items = self.fetch_scores(statement).await?;
+        let has_more = (limit as usize) < items.len();
+        items.truncate(limit as usize);
+        if is_backwards {
+            items.reverse();
+        }
+        let place = |score: Option<&Score>| {
+            score.map(|score| Cursor {
+                at: score.written.timestamp,
+                id: score.written.id.to_string(),
+            })
+        };
+        let [mut has_newer, mut has_older] = [from.is_some(), true];
+        match is_backwards {
+            false => has_older = has_more,
+            true => has_newer = has_more,
+        }
+        Ok(ScoresPart {
+            first: place(items.first()).filter(|_| has_newer),
+            last: place(items.last()).filter(|_| has_older),
+            stopped: stop.filter(|_| !has_more).map(|at| match is_backwards {
+                false => ScoresFrom::After(at),
+                true => ScoresFrom::Before(at),
+            }),
+            items,
+        })
+    }
+
+    /// The last score that is looked at, where more of the stretch follow: from the index alone.
+    async fn stop(
+        &self,
+        project: &ProjectId,
+        told: &ScoreQuery,
+        stretch: &Stretch<'_>,
+        max_tested: u64,
+    ) -> Result<Option<Cursor>, Error> {
+        let what = ("s.timestamp, s.id", project);
+        let Statement { sql, args, .. } = list(&self.pool, what, told, stretch);
+        let last = max_tested.saturating_sub(1);
+        let sql = format!("{sql} LIMIT 2 OFFSET {last}");
+        let rows: Vec<(i64, String)> = query(sql).bind_all(&args).fetch_all(&self.pool).await?;
+        Ok(match <[(i64, String); 2]>::try_from(rows) {
+            Ok([(at, id), _]) => Some(Cursor {
+                at: Timestamp::from_micros(at),
+                id,
+            }),
+            Err(_) => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{OpenStore as _, TempDatabase};
+
+    #[tokio::test]
+    async fn a_walk_has_both_its_ends_from_one_index_and_sorts_nothing() {
+        let database = TempDatabase::sqlite();
+        let store = database.open().await;
+        let perpend_sql::Engine::Sqlite { reader, .. } = store.pool.engine() else {
+            unreachable!("a file was asked for");
+        };
+        let project: ProjectId = "p".parse().unwrap();
+        let cursor = |millis| Cursor {
+            at: Timestamp::from_millis(millis),
+            id: "s".to_owned(),
+        };
+        let named = ScoreQuery {
+            names: vec!["a".to_owned()],
+            number: vec![(perpend_domain::filter::Order::Greater, 0.5)],
+            ..ScoreQuery::default()
+        };
+        let two = ScoreQuery {
+            names: vec!["a".to_owned(), "b".to_owned()],
+            from: Some(Timestamp::from_millis(1)),
+            ..ScoreQuery::default()
+        };
+        let printed = ScoreQuery {
+            fingerprint: "ab".repeat(32).parse().ok(),
+            names: vec!["a".to_owned()],
+            ..ScoreQuery::default()
+        };
+        for (query, index) in [
+            (&named, "scores_by_name"),
+            (&two, "scores_newest"),
+            (&printed, "scores_by_fingerprint"),
+        ] {
+            for from in [ScoresFrom::After(cursor(9)), ScoresFrom::Before(cursor(2))] {
+                let (stop, begin) = (cursor(5), Stretch::new(query, Some(&from)));
+                let statement = list(&store.pool, (COLUMNS, &project), query, &begin.until(&stop));
+                let sql = format!("EXPLAIN QUERY PLAN {} LIMIT 50", statement.sql);
+                let plan: Vec<(i64, i64, i64, String)> = sqlx::query_as(sqlx::AssertSqlSafe(sql))
+                    .fetch_all(reader)
+                    .await
+                    .unwrap();
+                assert_eq!(plan.len(), 1, "nothing is sorted: {plan:?}");
+                let said = &plan[0].3;
+                let has_ends = said.contains('<') && said.contains('>');
+                assert!(said.contains(index) && has_ends, "{said}");
+            }
+        }
+        store.close().await;
+    }
+}

@@ -1,0 +1,103 @@
+//! Scores of older generations, beside those that took their place.
+
+use std::collections::BTreeSet;
+
+use perpend_domain::ids::ProjectId;
+use perpend_domain::score::{Score, Subject};
+
+use super::query::Statement;
+use super::read::{COLUMNS, ScoreRow};
+use crate::{Error, Telemetry};
+use perpend_sql::query;
+
+/// Scores of older generations that are read for one page of others.
+const MAX_SUPERSEDED: u32 = 500;
+
+/// What took the place of what.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Superseded {
+    /// For each of the scores that were asked about, in their order: those it took the place of, newest first.
+    pub of_each: Vec<Vec<Score>>,
+    /// There are more.
+    pub is_cut: bool,
+}
+
+perpend_sql::record! {
+    struct OlderRow {
+        score: ScoreRow,
+        is_named: i64,
+    }
+}
+
+/// The trace or the session that an execution judged as a whole.
+fn judged(score: &Score) -> Option<(usize, &str)> {
+    match &score.written.subject {
+        Subject::Trace(trace) | Subject::Observation(trace, _) => Some((0, trace.as_str())),
+        Subject::Session(session) => Some((1, session.as_str())),
+        Subject::Experiment(_) => None,
+    }
+}
+
+/// Whether both come from one rule and evaluator over one trace or session, so that one took the place of the other.
+fn is_of_one(a: &Score, b: &Score) -> bool {
+    let maker = |score: &Score| {
+        let origin = score.written.origin.as_ref();
+        origin.map(|origin| (origin.rule_id.clone(), origin.evaluator_id.clone()))
+    };
+    judged(a) == judged(b) && maker(a).is_some() && maker(a) == maker(b)
+}
+
+impl Telemetry {
+    /// The scores that these took the place of: those of earlier executions of the same rule and evaluator over the same trace
+    /// or session. An older score stands beside the one of its name, and beside the first where the newer generation has none of
+    /// that name. Versions that ran in the shadow are no generations.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn superseded_beside(
+        &self,
+        project: &ProjectId,
+        scores: &[Score],
+    ) -> Result<Superseded, Error> {
+        let mut older = Superseded {
+            of_each: vec![Vec::new(); scores.len()],
+            is_cut: false,
+        };
+        let made = scores.iter().filter(|score| score.written.origin.is_some());
+        let all: BTreeSet<(usize, &str)> = made.filter_map(judged).collect();
+        for (place, column) in ["trace_id", "session_id"].into_iter().enumerate() {
+            let ids = all.iter().filter(|(of, _)| *of == place);
+            let ids: Vec<&str> = ids.map(|(_, id)| *id).collect();
+            if ids.is_empty() {
+                continue;
+            }
+            // The index of names would lead past all scores of the name.
+            let what = format!(
+                "{COLUMNS}, CAST(CASE WHEN EXISTS (SELECT 1 FROM scores n WHERE n.project_id = s.project_id \
+                   AND n.{column} = s.{column} AND n.rule_id = s.rule_id \
+                   AND n.evaluator_id = s.evaluator_id AND n.name || '' = s.name) \
+                 THEN 1 ELSE 0 END AS BIGINT) AS is_named"
+            );
+            let mut statement = Statement::select_from("superseded_scores s", &what, project);
+            statement.texts(column, ids.into_iter());
+            statement.push(" AND s.superseded_by <> s.execution_id");
+            statement.push(" ORDER BY s.timestamp DESC, s.id DESC LIMIT ");
+            statement.integer(i64::from(MAX_SUPERSEDED) + 1);
+            let Statement { sql, args, .. } = statement;
+            let mut rows: Vec<OlderRow> = query(sql).bind_all(&args).fetch_all(&self.pool).await?;
+            older.is_cut |= (MAX_SUPERSEDED as usize) < rows.len();
+            rows.truncate(MAX_SUPERSEDED as usize);
+            for row in rows {
+                let (score, is_named) = (Score::try_from(row.score)?, row.is_named != 0);
+                let beside = scores.iter().position(|newer| {
+                    let is_of_name = newer.written.name == score.written.name;
+                    is_of_one(newer, &score) && (is_of_name || !is_named)
+                });
+                if let Some(beside) = beside {
+                    older.of_each[beside].push(score);
+                }
+            }
+        }
+        Ok(older)
+    }
+}
