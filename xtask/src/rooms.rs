@@ -16,9 +16,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-found", &["perpend-domain"]),
     ("perpend-contract", &["perpend-domain", "perpend-found"]),
     ("perpend-sql", &["perpend-domain"]),
+    ("perpend-rows", &["perpend-domain", "perpend-sql"]),
     (
         "perpend-telemetry",
-        &["perpend-domain", "perpend-found", "perpend-sql"],
+        &[
+            "perpend-domain",
+            "perpend-found",
+            "perpend-rows",
+            "perpend-sql",
+        ],
     ),
     ("perpend-catalog", &["perpend-domain", "perpend-sql"]),
     ("perpend-ledger", &["perpend-domain", "perpend-sql"]),

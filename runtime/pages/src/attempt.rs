@@ -14,7 +14,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
-use perpend_ui::{Section, Text, TryPage, encode, size, with_query};
+use perpend_ui::{Section, Text, TriedParameter, TryPage, encode, size, with_query};
 use perpend_web::auth::{Act, OfViewer};
 use perpend_web::problem::Problem;
 use serde_json::Value;
@@ -38,10 +38,10 @@ fn given(query: &str) -> HashMap<String, String> {
     given.collect()
 }
 
-/// The address with these values; `parameters`: each with its place.
+/// The address with these values.
 fn address(
     path: &str,
-    parameters: &[(&str, &str, bool)],
+    parameters: &[TriedParameter<'_>],
     given: &HashMap<String, String>,
 ) -> String {
     let mut address = path.to_owned();

@@ -168,7 +168,7 @@ async fn list(
             kept: viewer.focus.pairs(),
             sorts: Vec::new(),
         },
-        stopped: tested.stopped.is_some().then(|| Stopped {
+        stopped: tested.stopped.is_some().then_some(Stopped {
             n_tested: tested.n_tested,
             n_found: groups.len() as u64,
             on,

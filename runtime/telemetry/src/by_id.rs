@@ -32,6 +32,17 @@ perpend_sql::record! {
     }
 }
 
+/// Observations with one of these ids. They are unique within a trace only, and an index of ids alone
+/// would be written at random places: SQLite reads the ids of all traces instead of all observations.
+pub(super) fn with_id(ids: &str, is_postgres: bool) -> String {
+    match is_postgres {
+        true => format!("o.id IN ({ids})"),
+        false => format!(
+            "o.seq IN (SELECT n.seq FROM observations n INDEXED BY observations_by_trace WHERE n.id IN ({ids}))"
+        ),
+    }
+}
+
 /// `+t.tenant` keeps SQLite from walking over all traces of the project: the few rows with the id lead to theirs.
 pub(super) fn steps_sql(is_postgres: bool) -> String {
     let among = match is_postgres {

@@ -12,9 +12,7 @@
 
 mod apply;
 mod beside;
-mod block;
 mod by_id;
-mod cells;
 mod changed;
 mod contents;
 mod events;
@@ -37,7 +35,6 @@ mod reading;
 mod recent;
 mod refresh;
 mod rollup;
-mod row;
 pub mod scores;
 mod search;
 pub mod sessions;
@@ -63,6 +60,7 @@ use std::sync::Arc;
 
 use perpend_domain::ids::ProjectId;
 
+use perpend_rows::{block, cells, row};
 use perpend_sql::{Error, Pool};
 
 use cells::{ObservationCells, TraceCells, is_about};

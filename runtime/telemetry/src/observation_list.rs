@@ -15,7 +15,7 @@ use super::cells::{ObservationCells, SCORE_COLUMNS, is_about};
 use super::read::{LIST, Rest, observation_column, where_of};
 use super::refresh;
 use super::rollup::{HOUR, IS_STEP};
-use super::row::{self, ObservationRow, READ};
+use super::row::{ObservationRow, READ};
 use super::search::{Needle, is_on};
 use super::trace_marks::Marked;
 use crate::metrics::rollup_column;
@@ -267,7 +267,7 @@ impl Telemetry {
             let place = match one_value(condition, "id") {
                 Some(id) => {
                     let id = sql.bind_text(id);
-                    row::by_id(&id, is_postgres)
+                    super::by_id::with_id(&id, is_postgres)
                 }
                 None => {
                     let Some(among) = among(&mut sql, &number, project, condition) else {

@@ -360,7 +360,7 @@ impl Telemetry {
         let sql = format!(
             "SELECT {READ} FROM observations o JOIN traces t ON t.number = o.trace \
              WHERE {} AND t.tenant = $1 ORDER BY +o.started_at DESC LIMIT 1",
-            super::row::by_id("$2", self.pool.is_postgres())
+            super::by_id::with_id("$2", self.pool.is_postgres())
         );
         let args = [
             tenant.into(),

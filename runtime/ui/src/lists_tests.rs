@@ -381,7 +381,7 @@ fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
 }
 
 #[test]
-fn sessions_and_users_are_inert() {
+fn lists_of_sessions_and_users_are_inert() {
     for by in [GroupedBy::Session, GroupedBy::User] {
         let html = checked(&GroupsPage {
             shell: shell(),
@@ -420,6 +420,10 @@ fn sessions_and_users_are_inert() {
         let sparks = sparks.count();
         assert_eq!(sparks, usize::from(by == GroupedBy::User), "{html}");
     }
+}
+
+#[test]
+fn a_user_and_a_session_are_inert() {
     let user = checked(&UserPage {
         shell: shell(),
         line: hostile_group(GroupedBy::User),

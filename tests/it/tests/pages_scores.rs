@@ -32,11 +32,10 @@ async fn give(app: &TestApp, scores: &[Value]) {
         json!({ "id": id, "type": "score-create", "timestamp": AT, "body": score })
     };
     let events: Vec<Value> = scores.iter().map(event).collect();
-    let sent = app.client.json(
-        Method::POST,
-        "/api/public/ingestion",
-        &json!({ "batch": events }),
-    );
+    let batch = json!({ "batch": events });
+    let sent = app
+        .client
+        .json(Method::POST, "/api/public/ingestion", &batch);
     assert_eq!(sent.await.unwrap().json()["errors"], json!([]));
 }
 

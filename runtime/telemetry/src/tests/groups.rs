@@ -23,8 +23,11 @@ fn members(n: u32) -> Observation {
     root
 }
 
+/// A group: its id, when it was active last, its traces and its errors.
+type Said = (String, i64, u64, u64);
+
 /// What the list has to say: for each group its last start, how many traces, how many errors.
-fn expected(by: GroupedBy, of: Option<&str>) -> Vec<(String, i64, u64, u64)> {
+fn expected(by: GroupedBy, of: Option<&str>) -> Vec<Said> {
     let mut groups: BTreeMap<String, (i64, u64, u64)> = BTreeMap::new();
     for n in 1..=N_TRACES {
         let root = members(n);
@@ -50,7 +53,7 @@ fn expected(by: GroupedBy, of: Option<&str>) -> Vec<(String, i64, u64, u64)> {
     list
 }
 
-fn said(page: &GroupPage) -> Vec<(String, i64, u64, u64)> {
+fn said(page: &GroupPage) -> Vec<Said> {
     let groups = page.items.iter();
     groups
         .map(|group| {
@@ -209,6 +212,71 @@ fn texts(column: &str, operator: &str, values: &[&str]) -> Value {
     json!({ "type": "stringOptions", "column": column, "operator": operator, "value": values })
 }
 
+/// Filters of sessions and of users, with the groups that fit.
+fn fitting() -> Vec<(GroupedBy, Filter, Vec<Said>)> {
+    let named = |by, names: &[&str]| {
+        let all = expected(by, None).into_iter();
+        all.filter(|(id, ..)| names.contains(&id.as_str()))
+            .collect::<Vec<_>>()
+    };
+    let session = GroupedBy::Session;
+    vec![
+        (
+            session,
+            filter(&[number("errorCount", ">", 1.0)]),
+            expected(session, None)
+                .into_iter()
+                .filter(|(_, _, _, n_errors)| 1 < *n_errors)
+                .collect::<Vec<_>>(),
+        ),
+        (
+            session,
+            filter(&[texts("userId", "any of", &["user 1", "user 3"])]),
+            named(
+                session,
+                &["session/1 ü", "session/3 ü", "session/5 ü", "session/7 ü"],
+            ),
+        ),
+        (
+            session,
+            filter(&[
+                texts("userId", "none of", &["user 1"]),
+                texts("environment", "any of", &["default"]),
+                number("traceCount", ">=", 1.0),
+            ]),
+            named(
+                session,
+                &[
+                    "session/2 ü",
+                    "session/3 ü",
+                    "session/4 ü",
+                    "session/6 ü",
+                    "session/7 ü",
+                ],
+            ),
+        ),
+        (
+            session,
+            filter(&[
+                json!({ "type": "null", "column": "userId", "operator": "is null", "value": "" }),
+            ]),
+            named(session, &["session/4 ü"]),
+        ),
+        (
+            session,
+            filter(&[
+                json!({ "type": "string", "column": "id", "operator": "contains", "value": "/6" }),
+            ]),
+            named(session, &["session/6 ü"]),
+        ),
+        (
+            GroupedBy::User,
+            filter(&[texts("id", "any of", &["user 2", "nobody"])]),
+            named(GroupedBy::User, &["user 2"]),
+        ),
+    ]
+}
+
 #[tokio::test]
 async fn groups_that_fit_come_in_the_order_of_all_and_pages_repeat_and_lose_none_in_either_direction()
  {
@@ -228,67 +296,7 @@ async fn groups_that_fit_come_in_the_order_of_all_and_pages_repeat_and_lose_none
             assert_eq!(found.stopped, None);
             found.page
         };
-        let named = |by, names: &[&str]| {
-            let all = expected(by, None).into_iter();
-            all.filter(|(id, ..)| names.contains(&id.as_str()))
-                .collect::<Vec<_>>()
-        };
-        let session = GroupedBy::Session;
-        for (by, filter, wanted) in [
-            (
-                session,
-                filter(&[number("errorCount", ">", 1.0)]),
-                expected(session, None)
-                    .into_iter()
-                    .filter(|(_, _, _, n_errors)| 1 < *n_errors)
-                    .collect::<Vec<_>>(),
-            ),
-            (
-                session,
-                filter(&[texts("userId", "any of", &["user 1", "user 3"])]),
-                named(
-                    session,
-                    &["session/1 ü", "session/3 ü", "session/5 ü", "session/7 ü"],
-                ),
-            ),
-            (
-                session,
-                filter(&[
-                    texts("userId", "none of", &["user 1"]),
-                    texts("environment", "any of", &["default"]),
-                    number("traceCount", ">=", 1.0),
-                ]),
-                named(
-                    session,
-                    &[
-                        "session/2 ü",
-                        "session/3 ü",
-                        "session/4 ü",
-                        "session/6 ü",
-                        "session/7 ü",
-                    ],
-                ),
-            ),
-            (
-                session,
-                filter(&[
-                    json!({ "type": "null", "column": "userId", "operator": "is null", "value": "" }),
-                ]),
-                named(session, &["session/4 ü"]),
-            ),
-            (
-                session,
-                filter(&[
-                    json!({ "type": "string", "column": "id", "operator": "contains", "value": "/6" }),
-                ]),
-                named(session, &["session/6 ü"]),
-            ),
-            (
-                GroupedBy::User,
-                filter(&[texts("id", "any of", &["user 2", "nobody"])]),
-                named(GroupedBy::User, &["user 2"]),
-            ),
-        ] {
+        for (by, filter, wanted) in fitting() {
             let (mut pages, mut after) = (Vec::new(), None);
             loop {
                 let found = fit(by, &filter, after, false).await;

@@ -52,6 +52,9 @@ pub struct TryPage {
     pub answer: Option<(Text, u16, String, Text)>,
 }
 
+/// A parameter that is asked for: its name, its place (`path` or `query`), and whether it is needed.
+pub type TriedParameter<'a> = (&'a str, &'a str, bool);
+
 /// An OpenAPI document, ready to be shown.
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
@@ -159,10 +162,9 @@ impl Reference {
         self.groups.iter().map(|group| group.path.as_str())
     }
 
-    /// The operation with this id, where a page can show what it answers: its path, and for each of its parameters the name,
-    /// the place and whether it is needed.
+    /// The path and the parameters of the operation with this id, where a page can show what it answers.
     #[must_use]
-    pub fn tried(&self, id: &str) -> Option<(&str, Vec<(&str, &str, bool)>)> {
+    pub fn tried(&self, id: &str) -> Option<(&str, Vec<TriedParameter<'_>>)> {
         let mut all = self.groups.iter().flat_map(|group| &group.operations);
         let found = all.find(|one| one.is_tried && one.id.raw() == id)?;
         let fields = found.parameters.iter();

@@ -247,9 +247,8 @@ async fn older_scores_stand_beside_what_took_their_place() {
         let few = store.telemetry.superseded_beside(&home, &page.items[..2]);
         let of_each: Vec<usize> = few.await.unwrap().of_each.iter().map(Vec::len).collect();
         assert_eq!(of_each, [0, 1]);
-        let foreign = store
-            .telemetry
-            .superseded_beside(&project("foreign"), &page.items);
+        let other = project("foreign");
+        let foreign = store.telemetry.superseded_beside(&other, &page.items);
         assert!(foreign.await.unwrap().of_each.iter().all(Vec::is_empty));
     })
     .await;

@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::Error;
+use perpend_sql::Error;
 
 /// A block is closed when its texts reach this size: reading one content unpacks the whole block.
-pub(super) const FULL_BYTES: usize = 48 << 10;
+pub const FULL_BYTES: usize = 48 << 10;
 /// Fast and good enough: blocks of one trace are full of repetition.
 const LEVEL: i32 = 1;
 /// No block is larger when unpacked, so that a broken one cannot ask for any amount of memory. One
@@ -22,16 +22,16 @@ fn wrong(detail: impl ToString) -> Error {
     }
 }
 
-pub(super) fn to_json<T: Serialize>(content: &T) -> Result<String, Error> {
+pub fn to_json<T: Serialize>(content: &T) -> Result<String, Error> {
     serde_json::to_string(content).map_err(wrong)
 }
 
-pub(super) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+pub fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_json::from_str(text).map_err(wrong)
 }
 
 /// Packs texts; [`unpack`] finds each by its place.
-pub(super) fn pack(texts: &[&str]) -> Result<Vec<u8>, Error> {
+pub fn pack(texts: &[&str]) -> Result<Vec<u8>, Error> {
     thread_local! {
         // A context costs more to make than a block to compress.
         static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> =
@@ -48,10 +48,10 @@ pub(super) fn pack(texts: &[&str]) -> Result<Vec<u8>, Error> {
 }
 
 /// The longest head of a packed block.
-pub(super) const HEAD_BYTES: usize = 18;
+pub const HEAD_BYTES: usize = 18;
 
 /// How long a block is unpacked, by its head. One that does not say so cannot be unpacked either.
-pub(super) fn size(head: &[u8]) -> usize {
+pub fn size(head: &[u8]) -> usize {
     let size = zstd::zstd_safe::get_frame_content_size(head).ok().flatten();
     size.and_then(|size| usize::try_from(size).ok())
         .unwrap_or(usize::MAX)
@@ -59,9 +59,9 @@ pub(super) fn size(head: &[u8]) -> usize {
 
 /// An unpacked block.
 #[derive(Debug)]
-pub(super) struct Block(Vec<u8>);
+pub struct Block(Vec<u8>);
 
-pub(super) fn unpack(packed: &[u8]) -> Result<Block, Error> {
+pub fn unpack(packed: &[u8]) -> Result<Block, Error> {
     let size = zstd::bulk::Decompressor::upper_bound(packed)
         .filter(|size| *size <= MAX_BYTES)
         .ok_or_else(|| wrong("its size is missing or too large"))?;
@@ -83,18 +83,18 @@ pub(super) fn unpack(packed: &[u8]) -> Result<Block, Error> {
 
 impl Block {
     /// The text at `place`.
-    pub(super) fn text(&self, place: i64) -> Result<&str, Error> {
+    pub fn text(&self, place: i64) -> Result<&str, Error> {
         at_place(&self.texts()?, place)
     }
 
     /// All texts, for whoever wants several of them.
-    pub(super) fn texts(&self) -> Result<Vec<&str>, Error> {
+    pub fn texts(&self) -> Result<Vec<&str>, Error> {
         postcard::from_bytes(&self.0).map_err(wrong)
     }
 }
 
 /// One of the texts of a block.
-pub(super) fn at_place<'t>(texts: &[&'t str], place: i64) -> Result<&'t str, Error> {
+pub fn at_place<'t>(texts: &[&'t str], place: i64) -> Result<&'t str, Error> {
     usize::try_from(place)
         .ok()
         .and_then(|place| texts.get(place).copied())

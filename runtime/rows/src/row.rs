@@ -14,11 +14,11 @@ use perpend_domain::trace::Trace;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Error;
 use perpend_domain::telemetry::{Activity, OfTrace, StoredObservation, StoredTrace};
-use perpend_sql::Arg;
+use perpend_sql::{Arg, Error};
 
-pub(super) fn wrong(what: &'static str, detail: impl ToString) -> Error {
+/// What is stored cannot be what was written.
+pub fn wrong(what: &'static str, detail: impl ToString) -> Error {
     Error::Inconsistent {
         what,
         detail: detail.to_string(),
@@ -109,7 +109,7 @@ struct Detail {
 }
 
 /// The JSON text beside the columns of an observation.
-pub(super) fn detail(observation: &Observation) -> Result<String, Error> {
+pub fn detail(observation: &Observation) -> Result<String, Error> {
     serde_json::to_string(&DetailRef {
         tags: &observation.tags,
         provider: observation.provider.as_deref(),
@@ -138,25 +138,25 @@ pub(super) fn detail(observation: &Observation) -> Result<String, Error> {
 }
 
 /// Columns written, in the order of [`push_args`].
-pub(super) const COLUMNS: &str = "seq, tenant, trace, payload, place, created_at, updated_at, detail, \
+pub const COLUMNS: &str = "seq, tenant, trace, payload, place, created_at, updated_at, detail, \
     id, parent_id, kind, name, started_at, ended_at, first_token_at, level, status_message, \
     environment, release, version, user_id, session_id, model, is_root, prompt_name, prompt_version, \
     input_tokens, output_tokens, total_tokens, input_cost, output_cost, total_cost, experiment_id";
-pub(super) const N_COLUMNS: usize = 33;
+pub const N_COLUMNS: usize = 33;
 
 /// Where a row belongs and where its content stands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) seq: i64,
-    pub(super) tenant: i64,
-    pub(super) trace: i64,
-    pub(super) payload: Option<i64>,
-    pub(super) place: i64,
-    pub(super) created_at: Timestamp,
-    pub(super) updated_at: Timestamp,
+pub struct Place {
+    pub seq: i64,
+    pub tenant: i64,
+    pub trace: i64,
+    pub payload: Option<i64>,
+    pub place: i64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
 }
 
-pub(super) fn tokens(usage: &Usage, prefix: &str) -> Option<i64> {
+pub fn tokens(usage: &Usage, prefix: &str) -> Option<i64> {
     let mut found = usage
         .iter()
         .filter(|(bucket, _)| bucket.starts_with(prefix))
@@ -167,7 +167,7 @@ pub(super) fn tokens(usage: &Usage, prefix: &str) -> Option<i64> {
     Some(i64::try_from(sum).unwrap_or(i64::MAX))
 }
 
-pub(super) fn dollars(cost: &Cost, prefix: &str) -> Option<f64> {
+pub fn dollars(cost: &Cost, prefix: &str) -> Option<f64> {
     let mut found = cost
         .iter()
         .filter(|(bucket, _)| bucket.starts_with(prefix))
@@ -177,7 +177,7 @@ pub(super) fn dollars(cost: &Cost, prefix: &str) -> Option<f64> {
     Some(found.sum())
 }
 
-pub(super) fn total(cost: &Cost) -> Option<f64> {
+pub fn total(cost: &Cost) -> Option<f64> {
     if cost.is_empty() {
         return None;
     }
@@ -188,7 +188,7 @@ pub(super) fn total(cost: &Cost) -> Option<f64> {
 }
 
 /// Appends the values of one row.
-pub(super) fn push_args<'a>(
+pub fn push_args<'a>(
     args: &mut Vec<Arg<'a>>,
     place: Place,
     observation: &'a Observation,
@@ -257,10 +257,10 @@ macro_rules! own_columns {
          o.prompt_version"
     };
 }
-pub(super) const READ_OWN: &str = own_columns!();
+pub const READ_OWN: &str = own_columns!();
 
 /// Columns read, as [`ObservationRow`] names them, from `observations o JOIN traces t`.
-pub(super) const READ: &str = concat!(
+pub const READ: &str = concat!(
     own_columns!(),
     ", t.trace_id, t.name AS trace_name, t.user_id AS trace_user, t.session_id AS trace_session, \
      t.release AS trace_release, t.is_public AS trace_public, t.detail AS trace_detail"
@@ -269,14 +269,14 @@ pub(super) const READ: &str = concat!(
 perpend_sql::record! {
     /// An observation without its trace.
     #[derive(Debug)]
-    pub(super) struct OwnRow {
-        pub(super) seq: i64,
-        pub(super) trace: i64,
-        pub(super) payload: Option<i64>,
-        pub(super) place: i64,
-        pub(super) created_at: i64,
-        pub(super) updated_at: i64,
-        pub(super) detail: String,
+    pub struct OwnRow {
+        pub seq: i64,
+        pub trace: i64,
+        pub payload: Option<i64>,
+        pub place: i64,
+        pub created_at: i64,
+        pub updated_at: i64,
+        pub detail: String,
         id: String,
         parent_id: Option<String>,
         kind: String,
@@ -300,8 +300,8 @@ perpend_sql::record! {
 perpend_sql::record! {
     /// An observation and what it shows of its trace.
     #[derive(Debug)]
-    pub(super) struct ObservationRow {
-        pub(super) own: OwnRow,
+    pub struct ObservationRow {
+        pub own: OwnRow,
         trace_id: String,
         trace_name: Option<String>,
         trace_user: Option<String>,
@@ -326,7 +326,7 @@ fn id<T: FromStr<Err = InvalidId>>(what: &'static str, raw: &str) -> Result<T, E
 
 impl OwnRow {
     /// The observation of this trace, without content.
-    pub(super) fn observation(&self, trace_id: TraceId) -> Result<Observation, Error> {
+    pub fn observation(&self, trace_id: TraceId) -> Result<Observation, Error> {
         const WHAT: &str = "observation";
         let detail: Detail =
             serde_json::from_str(&self.detail).map_err(|error| wrong(WHAT, error))?;
@@ -379,7 +379,7 @@ impl OwnRow {
     }
 
     /// With what it shows of its trace, which many rows share.
-    pub(super) fn stored(
+    pub fn stored(
         &self,
         trace_id: TraceId,
         of_trace: Arc<OfTrace>,
@@ -394,16 +394,16 @@ impl OwnRow {
 }
 
 impl ObservationRow {
-    pub(super) fn trace_id(&self) -> Result<TraceId, Error> {
+    pub fn trace_id(&self) -> Result<TraceId, Error> {
         id("observation", &self.trace_id)
     }
 
     /// The observation without content.
-    pub(super) fn observation(&self) -> Result<Observation, Error> {
+    pub fn observation(&self) -> Result<Observation, Error> {
         self.own.observation(self.trace_id()?)
     }
 
-    pub(super) fn of_trace(&self) -> Result<OfTrace, Error> {
+    pub fn of_trace(&self) -> Result<OfTrace, Error> {
         Ok(OfTrace {
             name: self.trace_name.clone(),
             user_id: self.trace_user.clone(),
@@ -446,7 +446,7 @@ fn from_detail(text: &str) -> Result<TraceDetail, Error> {
 }
 
 /// The JSON text beside the columns of a trace.
-pub(super) fn trace_detail(trace: &Trace) -> Result<String, Error> {
+pub fn trace_detail(trace: &Trace) -> Result<String, Error> {
     serde_json::to_string(&TraceDetail {
         bookmarked: trace.bookmarked,
         input: trace.input.clone(),
@@ -464,7 +464,7 @@ pub(super) fn trace_detail(trace: &Trace) -> Result<String, Error> {
 }
 
 /// Computed columns of a trace, in the order of [`push_trace_args`].
-pub(super) const TRACE_COMPUTED: [&str; 21] = [
+pub const TRACE_COMPUTED: [&str; 21] = [
     "name",
     "started_at",
     "user_id",
@@ -489,7 +489,7 @@ pub(super) const TRACE_COMPUTED: [&str; 21] = [
 ];
 
 /// Appends the computed columns, and the detail after them.
-pub(super) fn push_trace_args<'a>(args: &mut Vec<Arg<'a>>, trace: &'a Trace, detail: &'a str) {
+pub fn push_trace_args<'a>(args: &mut Vec<Arg<'a>>, trace: &'a Trace, detail: &'a str) {
     let [debug, default, warning, error] = trace.n_by_level.map(i64::from);
     let level = match (error, warning, default) {
         (1.., _, _) => Level::Error,
@@ -524,16 +524,17 @@ pub(super) fn push_trace_args<'a>(args: &mut Vec<Arg<'a>>, trace: &'a Trace, det
 }
 
 /// Columns read, as [`TraceRow`] names them, from `traces t`.
-pub(super) const READ_TRACE: &str = "t.number, t.trace_id, t.first_seen, \
+pub const READ_TRACE: &str = "t.number, t.trace_id, t.first_seen, \
     t.last_seen, t.root_ended_at, t.n_open, t.has_marker, t.name, t.started_at, t.user_id, \
     t.session_id, t.release, t.version, t.environment, t.is_public, t.n_observations, t.n_debug, \
     t.n_default, t.n_warning, t.n_error, t.latency_us, t.total_cost, t.n_priced, t.n_unpriced, t.detail";
 
 perpend_sql::record! {
+    /// A trace.
     #[derive(Debug)]
-    pub(super) struct TraceRow {
-        pub(super) number: i64,
-        pub(super) trace_id: String,
+    pub struct TraceRow {
+        pub number: i64,
+        pub trace_id: String,
         first_seen: i64,
         last_seen: i64,
         root_ended_at: Option<i64>,
@@ -565,7 +566,7 @@ fn count(value: i64) -> u32 {
 }
 
 impl TraceRow {
-    pub(super) fn of_trace(&self) -> Result<OfTrace, Error> {
+    pub fn of_trace(&self) -> Result<OfTrace, Error> {
         Ok(OfTrace {
             name: self.name.clone(),
             user_id: self.user_id.clone(),
@@ -576,7 +577,7 @@ impl TraceRow {
         })
     }
 
-    pub(super) fn stored(self) -> Result<StoredTrace, Error> {
+    pub fn stored(self) -> Result<StoredTrace, Error> {
         let detail = from_detail(&self.detail)?;
         let id: TraceId = id("trace", &self.trace_id)?;
         let activity = Activity {
@@ -626,16 +627,5 @@ impl TraceRow {
             part_costs: [None; 2],
             activity,
         })
-    }
-}
-
-/// Observations with one of these ids. They are unique within a trace only, and an index of ids alone
-/// would be written at random places: SQLite reads the ids of all traces instead of all observations.
-pub(super) fn by_id(ids: &str, is_postgres: bool) -> String {
-    match is_postgres {
-        true => format!("o.id IN ({ids})"),
-        false => format!(
-            "o.seq IN (SELECT n.seq FROM observations n INDEXED BY observations_by_trace WHERE n.id IN ({ids}))"
-        ),
     }
 }

@@ -2,21 +2,22 @@
 
 use std::borrow::Cow;
 
-use perpend_domain::cost::cost_total;
 use perpend_domain::filter::{Cell, CellText, Row};
-use perpend_domain::observation::{Cost, Usage};
+use perpend_domain::observation::Usage;
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{Score, ScoreValue, Subject};
 use serde_json::{Map, Value};
 
 use perpend_domain::telemetry::{StoredObservation, StoredTrace};
 
+use crate::row;
+
 /// Columns made of scores.
-pub(super) const SCORE_COLUMNS: &[&str] = &["scores_avg", "score_categories", "score_booleans"];
+pub const SCORE_COLUMNS: &[&str] = &["scores_avg", "score_categories", "score_booleans"];
 /// Columns of a trace that its observations are read for.
-pub(super) const COST_COLUMNS: &[&str] = &["inputCost", "outputCost"];
+pub const COST_COLUMNS: &[&str] = &["inputCost", "outputCost"];
 /// Columns made of content.
-pub(super) const CONTENT_COLUMNS: &[&str] = &[
+pub const CONTENT_COLUMNS: &[&str] = &[
     "text",
     "input",
     "output",
@@ -26,15 +27,15 @@ pub(super) const CONTENT_COLUMNS: &[&str] = &[
 ];
 
 /// An observation with the scores that are about it.
-pub(crate) struct ObservationCells<'a> {
-    pub(crate) stored: &'a StoredObservation,
-    pub(crate) scores: &'a [Score],
+pub struct ObservationCells<'a> {
+    pub stored: &'a StoredObservation,
+    pub scores: &'a [Score],
 }
 
 /// A trace with the scores that are about it.
-pub(crate) struct TraceCells<'a> {
-    pub(crate) stored: &'a StoredTrace,
-    pub(crate) scores: &'a [Score],
+pub struct TraceCells<'a> {
+    pub stored: &'a StoredTrace,
+    pub scores: &'a [Score],
 }
 
 fn number(value: Option<f64>) -> Cell<'static> {
@@ -42,25 +43,7 @@ fn number(value: Option<f64>) -> Cell<'static> {
 }
 
 fn tokens(usage: &Usage, prefix: &str) -> Option<f64> {
-    let mut found = usage
-        .iter()
-        .filter(|(bucket, _)| bucket.starts_with(prefix));
-    let first = *found.next()?.1;
-    Some(found.fold(first, |sum, (_, n)| sum.saturating_add(*n)) as f64)
-}
-
-fn dollars(cost: &Cost, prefix: &str) -> Option<f64> {
-    let mut found = cost.iter().filter(|(bucket, _)| bucket.starts_with(prefix));
-    let first = *found.next()?.1;
-    Some(found.fold(first, |sum, (_, dollars)| sum + dollars))
-}
-
-fn total(cost: &Cost) -> Option<f64> {
-    match cost.get("total") {
-        Some(total) => Some(*total),
-        None if cost.is_empty() => None,
-        None => cost_total(cost).to_string().parse().ok(),
-    }
+    row::tokens(usage, prefix).map(|n| n as f64)
 }
 
 fn seconds(micros: i64) -> f64 {
@@ -162,9 +145,9 @@ impl Row for ObservationCells<'_> {
             "inputTokens" => number(tokens(&o.usage, "input")),
             "outputTokens" => number(tokens(&o.usage, "output")),
             "totalTokens" => number(tokens(&o.usage, "total")),
-            "inputCost" => number(dollars(cost, "input")),
-            "outputCost" => number(dollars(cost, "output")),
-            "totalCost" => number(total(cost)),
+            "inputCost" => number(row::dollars(cost, "input")),
+            "outputCost" => number(row::dollars(cost, "output")),
+            "totalCost" => number(row::total(cost)),
             "model" => Cell::text(o.model.as_deref()),
             "promptName" => Cell::text(o.prompt.as_ref().map(|prompt| prompt.name.as_str())),
             "promptVersion" => number(o.prompt.as_ref().and_then(|p| p.version).map(|v| v as f64)),
@@ -255,7 +238,7 @@ impl Row for TraceCells<'_> {
 }
 
 /// Whether a score is about this observation, or for `None` about the trace itself.
-pub(crate) fn is_about(score: &Score, observation: Option<&str>) -> bool {
+pub fn is_about(score: &Score, observation: Option<&str>) -> bool {
     match (&score.written.subject, observation) {
         (Subject::Trace(_), None) => true,
         (Subject::Observation(_, id), Some(wanted)) => id.as_str() == wanted,
