@@ -37,7 +37,7 @@ function ofTable(table) {
         ${of("tbody")} { overflow: clip; overflow-clip-margin: 4px; text-overflow: ellipsis; }`;
     });
     // Where a row is a card it has no columns.
-    sheet.replaceSync(`@container list (min-width: 62.01rem) { ${rules.join("\n")} }`);
+    sheet.replaceSync(`@container list (min-width: 64.01rem) { ${rules.join("\n")} }`);
     for (const grip of grips) grip.ariaValueNow = String(grip.parentElement.offsetWidth);
   }
 
