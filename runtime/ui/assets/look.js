@@ -1,4 +1,4 @@
-// How a page is looked at: the sections as letters, times in UTC, whether it looks for what is new, a time out of a calendar.
+// How a page is looked at: the sections as pictures, times in UTC, whether it looks for what is new, a time out of a calendar.
 // Without this script the first is a form, and times are typed.
 "use strict";
 

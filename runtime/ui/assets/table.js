@@ -43,6 +43,8 @@ async function peek(row) {
   panel.hidden = false;
   panel.setAttribute("aria-busy", "true");
   const address = new URL(link.href);
+  // Without this script that leads to the row; here it is in view.
+  address.hash = "";
   const html = await askPart(slot, `${panel.dataset.from}/${link.dataset.peek}/peek${address.search}`);
   if (html === undefined) return;
   if (html === null) {
@@ -52,6 +54,8 @@ async function peek(row) {
   panel.replaceChildren(fragment(html));
   panel.removeAttribute("aria-busy");
   panel.scrollTop = 0;
+  // In a narrow window the panel covers the end of the list.
+  row.scrollIntoView({ block: "nearest" });
   history.replaceState(history.state, "", address);
   said.textContent = `Peek: ${row.querySelector(".name").textContent}`;
 }

@@ -36,8 +36,8 @@ function ofTable(table) {
       return `${of("*")} { width: ${width}px; min-width: ${width}px; max-width: ${width}px; }
         ${of("tbody")} { overflow: clip; overflow-clip-margin: 4px; text-overflow: ellipsis; }`;
     });
-    // On a narrow screen a row is a card and has no columns.
-    sheet.replaceSync(`@media (min-width: 40.01rem) { ${rules.join("\n")} }`);
+    // Where a row is a card it has no columns.
+    sheet.replaceSync(`@container list (min-width: 64.01rem) { ${rules.join("\n")} }`);
     for (const grip of grips) grip.ariaValueNow = String(grip.parentElement.offsetWidth);
   }
 

@@ -52,7 +52,7 @@ impl Part {
     pub(crate) const fn class(self) -> &'static str {
         match self {
             Self::Errors => "bad",
-            Self::Median => "part",
+            Self::Median => "of-part",
         }
     }
 }

@@ -48,22 +48,16 @@ const fn heard(caps: &'static [&'static str], needs: &'static str, text: &'stati
     }
 }
 
-/// Every key but those of the sections.
-pub(crate) fn all() -> &'static [Key] {
-    &KEYS
+/// Keys of some pages come first, in the table as in the list.
+const OF_SOME_PAGES: usize = 30;
+
+/// Every key but those of the sections, under headings.
+pub(crate) fn groups() -> [(&'static str, &'static [Key]); 2] {
+    let (some, all) = KEYS.split_at(OF_SOME_PAGES);
+    [("This page", some), ("Everywhere", all)]
 }
 
 static KEYS: [Key; 40] = [
-    heard(
-        &["Ctrl", "K"],
-        "#palette",
-        "Search by id or name, and go to a page",
-    ),
-    heard(
-        &["."],
-        "main [data-command]",
-        "What can be done on this page",
-    ),
     leads(&["/"], "[data-filter]", "Filter"),
     leads(&["t"], "[data-hot=t]", "Choose the time"),
     shifted(
@@ -161,6 +155,16 @@ static KEYS: [Key; 40] = [
     ),
     leads(&["f"], "[data-find]", "Find in this trace or session"),
     heard(
+        &["Ctrl", "K"],
+        "#palette",
+        "Search by id or name, and go to a page",
+    ),
+    heard(
+        &["."],
+        "main [data-command]",
+        "What can be done on this page",
+    ),
+    heard(
         &["Ctrl", "Enter"],
         "form",
         "Send the form that has the focus",
@@ -173,7 +177,7 @@ static KEYS: [Key; 40] = [
     heard(
         &["["],
         "#fold-rail",
-        "Sections at the left: names, or a letter each",
+        "Sections at the left: names, or a picture each",
     ),
     heard(&["l"], "#live", "Look for what is new by itself, or not"),
     heard(

@@ -7,6 +7,7 @@ use perpend_domain::trace::Trace;
 use perpend_markup::{encode, segment};
 
 use crate::aspect::{Head, HeadInput, Kept, Looking};
+use crate::thread::facts;
 use crate::ways::Ways;
 use crate::{Shell, Text};
 use perpend_words::{count, duration, kind_word};
@@ -59,7 +60,7 @@ struct Entry {
     at: String,
     kind: &'static str,
     name: Text,
-    took: String,
+    facts: Vec<String>,
     mark: Option<(&'static str, &'static str)>,
     message: Option<Text>,
     input: Option<Text>,
@@ -81,10 +82,7 @@ impl LogPage {
                 at: format!("+{}", duration(step.start.micros_since(input.start))),
                 kind: kind_word(step.kind),
                 name: Text::from(step.name.as_str()),
-                took: step.end.map_or_else(
-                    || "open".to_owned(),
-                    |end| duration(end.micros_since(step.start)),
-                ),
+                facts: facts(&step),
                 mark: match step.level {
                     Level::Error => Some(("error", "bad")),
                     Level::Warning => Some(("warning", "waiting")),

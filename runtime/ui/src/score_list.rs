@@ -92,7 +92,7 @@ struct About {
 /// Characters of an id in a row; the whole one is pointed at.
 const ID: usize = 8;
 
-fn short(id: &str) -> Text {
+pub(crate) fn short(id: &str) -> Text {
     let mut short: String = id.chars().take(ID).collect();
     if short.len() < id.len() {
         short.push('…');

@@ -243,6 +243,21 @@ pub(crate) fn took(step: &Observation) -> String {
     )
 }
 
+/// What is known of a step, without what is not.
+pub(crate) fn facts(step: &Observation) -> Vec<String> {
+    let tokens = nonzero(Some(total_tokens(&step.usage)));
+    let facts = [
+        step.model.clone().unwrap_or_default(),
+        took(step),
+        match tokens.is_empty() {
+            true => tokens,
+            false => format!("{tokens} tokens"),
+        },
+        cost_cell(step.own_cost()),
+    ];
+    facts.into_iter().filter(|fact| !fact.is_empty()).collect()
+}
+
 pub(crate) fn mark(step: &Observation) -> Option<(&'static str, &'static str)> {
     match step.level {
         Level::Error => Some(("error", "bad")),
@@ -254,23 +269,13 @@ pub(crate) fn mark(step: &Observation) -> Option<(&'static str, &'static str)> {
 impl Entry {
     fn of(call: &Call) -> Self {
         let step = &call.step;
-        let tokens = nonzero(Some(total_tokens(&step.usage)));
-        let facts = [
-            step.model.clone().unwrap_or_default(),
-            took(step),
-            match tokens.is_empty() {
-                true => tokens,
-                false => format!("{tokens} tokens"),
-            },
-            cost_cell(step.own_cost()),
-        ];
         Self {
             heading: None,
             href: String::new(),
             kind: kind_word(step.kind),
             name: Text::from(step.name.as_str()),
             indent: call.depth.min(MAX_DEPTH),
-            facts: facts.into_iter().filter(|fact| !fact.is_empty()).collect(),
+            facts: facts(step),
             mark: mark(step),
             message: step.status_message.as_deref().map(Text::lines),
             same: None,

@@ -654,7 +654,7 @@ async fn a_trace_is_looked_at_beside_the_list_with_and_without_script() {
     let trace = Trace::new(1, "ticket").attribute("langfuse.observation.output", "Two days <b>.");
     app.ingest(&trace).await.unwrap();
     let list = visitor.page("/traces?sort=latency").await;
-    let beside = format!("/traces?sort=latency&#38;peek={}\"", trace.id);
+    let beside = format!("/traces?sort=latency&#38;peek={0}#row-{0}\"", trace.id);
     assert!(list.contains(&beside), "each row leads to it: {list}");
     let page = visitor
         .page(&format!("/traces?sort=latency&peek={}", trace.id))

@@ -225,6 +225,6 @@ fn verdict([only_a, only_b, changed, equal]: [usize; 4], n_unread: usize, is_sam
     };
     match parts.is_empty() {
         true => unread,
-        false => format!("Rows: {}{unread}", parts.join(", ")),
+        false => format!("{}{unread}", parts.join(", ")),
     }
 }

@@ -283,7 +283,7 @@ fn rows_of_another_kind_do_not_belong_together() {
     let sides = sides.map(|step| Some(side("a", std::slice::from_ref(step), PRINTS)));
     let page = compared(asked(), sides, None);
     assert!(
-        page.verdict.starts_with("Rows: 1 only in A, 1 only in B"),
+        page.verdict.starts_with("1 only in A, 1 only in B"),
         "{}",
         page.verdict
     );

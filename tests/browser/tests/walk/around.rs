@@ -135,6 +135,7 @@ async fn tags_beside_the_list(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("document.querySelector('#peek #field-add') !== null")
         .await?;
+    browser.click("#tagger > summary").await?;
     browser
         .fill("#field-add", &format!("golden{ENTER}"))
         .await?;

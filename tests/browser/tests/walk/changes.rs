@@ -124,6 +124,7 @@ async fn marks(visitor: &Visitor) -> Result<()> {
         .await?;
     browser.press("b").await?;
     browser.wait_for(&pressed("#marks", true)).await?;
+    browser.click("#tagger > summary").await?;
     browser
         .fill("#field-add", &format!("golden <1>{ENTER}"))
         .await?;
