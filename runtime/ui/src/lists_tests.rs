@@ -514,6 +514,7 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
         evaluator: Named::new(HOSTILE, HOSTILE),
         version: Some(2),
         plugin: None,
+        settings: vec![(text("min"), text("not in a row"))],
         rule: Named::new(HOSTILE, HOSTILE),
         fingerprint: "ab".repeat(32),
         execution: text("x"),
@@ -550,6 +551,7 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
     )));
     assert!(html.contains("title=\"config id\">config i…<"), "{html}");
     assert!(html.contains(">Execution</th>") && !html.contains(">Author</th>"));
+    assert!(!html.contains("not in a row"), "{html}");
     // A name is told instead of the id, and what took the place of another one is told too.
     let older = line.clone().superseded_by(&line);
     let named = line

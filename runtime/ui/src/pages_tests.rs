@@ -287,7 +287,7 @@ fn the_other_pages_are_inert() {
             reason: Some(text(HOSTILE)),
             sampling: "10 %".to_owned(),
             conditions: vec![text(HOSTILE)],
-            evaluators: vec![text(HOSTILE)],
+            evaluators: vec![Named::new(HOSTILE, HOSTILE), Named::gone(HOSTILE)],
         }],
         evaluators: vec![EvaluatorRow {
             id: text(HOSTILE),
@@ -295,12 +295,15 @@ fn the_other_pages_are_inert() {
             version: 1,
             plugin: text(HOSTILE),
             function: text(HOSTILE),
+            settings: vec![(text(HOSTILE), text(HOSTILE))],
             fingerprint: "ab".repeat(32),
             paused: Some(text(HOSTILE)),
         }],
         has_more: true,
     };
-    assert!(checked(&rules).contains("The newest 200 of each"));
+    let html = checked(&rules);
+    assert!(html.contains("The newest 200 of each"));
+    assert!(html.contains("/rules#evaluator-") && html.contains("/scores?fingerprint=abab"));
 }
 
 #[test]

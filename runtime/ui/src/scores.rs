@@ -148,6 +148,8 @@ pub struct Origin {
     pub version: Option<u32>,
     /// `vendor/name version · evaluator` of the plug-in, when it is known.
     pub plugin: Option<Text>,
+    /// What the evaluator was told, by the names of its settings, and which models it asks.
+    pub settings: Vec<(Text, Text)>,
     /// The rule.
     pub rule: Named,
     /// Hex digits.
