@@ -218,7 +218,10 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
     let max = "<bdi class=\"muted\">max</bdi> <bdi>";
     for bound in [10, 20] {
         let told = format!("{max}{bound}");
-        assert!(page.contains(&told), "what the score was held against: {page}");
+        assert!(
+            page.contains(&told),
+            "what the score was held against: {page}"
+        );
     }
     let rules = visitor.page("/rules").await;
     assert!(rules.contains(&format!("{max}20")), "{rules}");
