@@ -315,7 +315,20 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
         let took = perpend_ui::duration((ms * 1e3) as i64);
         assert!(has_figure(&part, label, &took), "{label}: {took}: {part}");
     }
-    shows("<dt><a href=");
+    let tile = |label: &str| {
+        part.split("<dt>")
+            .find(|tile| tile.contains(label))
+            .unwrap()
+    };
+    let slowest = tile("Slowest trace: open it");
+    assert!(
+        slowest.contains("/traces/t") && !slowest.contains("sort="),
+        "{slowest}"
+    );
+    assert!(
+        tile("95th percentile of").contains("sort=-latency"),
+        "{part}"
+    );
     shows(&format!("<b>{}</b>", asked[0]["uniq_uniqueUserIds"]));
     // Three calls of m1 before one of m2, at half a dollar each.
     let order = ["<bdi>m1</bdi>", "$1.50", "<bdi>m2</bdi>", "$0.50"];
