@@ -74,6 +74,13 @@ impl Html {
         Self(out)
     }
 
+    /// An instant: how a program reads it, and how it is shown until the page puts it into the reader's zone.
+    #[must_use]
+    pub fn time(datetime: &str, shown: &str) -> Self {
+        let [datetime, shown] = [datetime, shown].map(Self::text);
+        Self(format!("<time datetime=\"{datetime}\">{shown}</time>"))
+    }
+
     /// The markup.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -98,6 +105,15 @@ impl fmt::Display for Html {
 }
 
 impl HtmlSafe for Html {}
+
+impl From<Text> for Html {
+    fn from(text: Text) -> Self {
+        let mut out = String::with_capacity(text.raw.len());
+        // Writing into a `String` cannot fail.
+        let _ = write_visible(&mut Escaping(&mut out), &text.raw, text.keeps_lines);
+        Self(out)
+    }
+}
 
 /// Controls that change how the rest of a line reads, or do not show at all. Joiners and variation selectors stay:
 /// scripts and emoji are written with them.
@@ -259,6 +275,16 @@ impl Printer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instant_and_a_text_become_markup_that_is_inert() {
+        let time = Html::time("2026-03-01T10:00:00Z", "<b>");
+        let wanted = "<time datetime=\"2026-03-01T10:00:00Z\">&lt;b&gt;</time>";
+        assert_eq!(time.as_str(), wanted);
+        let shown = Html::from(Text::from("<i>\n"));
+        assert!(!shown.as_str().contains(['<', '\n']), "{shown}");
+        assert!(Html::from(Text::lines("a\nb")).as_str().contains('\n'));
+    }
 
     fn plain(html: &Html) -> String {
         let mut out = String::new();

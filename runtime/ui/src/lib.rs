@@ -91,7 +91,7 @@ pub use content::{
 pub use datasets::DatasetPage;
 pub use diff::{Diff, DiffChoice};
 pub use facets::{FacetsPage, FacetsView};
-pub use facts::total_tokens;
+pub use facts::{total_tokens, when};
 pub use figure::{Figure, change};
 pub use filter::{FilterView, Stopped, TermChip};
 pub use find::{FindInput, FindPage};

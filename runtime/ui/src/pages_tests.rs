@@ -237,7 +237,7 @@ fn the_overview_and_datasets_are_inert() {
         kind: "Dataset",
         name: text(HOSTILE),
         description: Some(text(HOSTILE)),
-        facts: vec![("Items", text(HOSTILE))],
+        facts: vec![("Items", text(HOSTILE).into())],
         runs: vec![(text(HOSTILE), "/p".to_owned())],
         requests: vec![("Items", typed())],
     });

@@ -112,7 +112,7 @@ pub(crate) fn verdict(name: &str) -> Verdict {
         sentence: text(name),
         requeue: Some("/project/p/executions/5d1f0c/requeue".to_owned()),
         makes: vec![text(name)],
-        facts: vec![("Sampling number", text(name))],
+        facts: vec![("Sampling number", text(name).into())],
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Timestamp;
-use perpend_markup::{Text, encode};
+use perpend_markup::{Html, Text, encode};
 
 use perpend_words::{clock, count, number};
 
@@ -259,7 +259,7 @@ pub struct Verdict {
     /// What the scores of the rule are called, where that is known and not its own name.
     pub makes: Vec<Text>,
     /// Facts behind it: the condition, the value found, the sampling number.
-    pub facts: Vec<(&'static str, Text)>,
+    pub facts: Vec<(&'static str, Html)>,
 }
 
 impl Verdict {
