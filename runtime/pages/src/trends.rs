@@ -136,7 +136,7 @@ async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
                 .unwrap_or_default()
         };
         Bar {
-            at: bucket.at,
+            time: bucket.time(),
             value: end(Aggregation::P95),
             part: end(Aggregation::P50),
             is_partial: bucket.is_partial,

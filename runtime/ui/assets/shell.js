@@ -310,7 +310,8 @@ const two = (n) => String(n).padStart(2, "0");
 
 function localTime(time) {
   const at = new Date(time.dateTime);
-  if (Number.isNaN(at.getTime()) || time.title) return;
+  // A date without a time of day is a day of UTC.
+  if (Number.isNaN(at.getTime()) || time.title || time.dateTime.length === 10) return;
   const said = time.textContent.trim();
   time.title = said.endsWith("UTC") ? said : `${said} UTC`;
   const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;

@@ -131,7 +131,10 @@ fn hostile_text_is_inert_in_the_peek() {
 #[test]
 fn bars_stand_above_the_list_and_say_what_they_count() {
     let bar = |value, part| Bar {
-        at: Timestamp::from_millis(0),
+        time: (
+            Timestamp::from_millis(0),
+            Timestamp::from_millis(86_400_000),
+        ),
         value,
         part,
         is_partial: part > 0.0,

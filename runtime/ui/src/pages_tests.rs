@@ -165,7 +165,10 @@ fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
 #[test]
 fn the_overview_and_datasets_are_inert() {
     let bar = |value, part| Bar {
-        at: Timestamp::from_millis(0),
+        time: (
+            Timestamp::from_millis(0),
+            Timestamp::from_millis(86_400_000),
+        ),
         value,
         part,
         is_partial: part > 0.0,
