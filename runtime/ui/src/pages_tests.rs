@@ -382,6 +382,7 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
         groups: vec![FoundGroup::new("Sessions", vec![hit; 9])],
         notes: vec!["Older ones were not searched."],
         further: Some("/project/p/search?q=x&below=7".to_owned()),
+        none: text(HOSTILE),
         has_help: true,
     };
     let page = |answer: &SearchAnswer| {
@@ -404,7 +405,11 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
         "and where contents are searched"
     );
     assert!(!hits.contains("<html"));
-    assert!(page(&SearchAnswer::default()).contains("No id or name begins with that"));
+    let none = SearchAnswer {
+        none: text("No session begins with “x”"),
+        ..SearchAnswer::default()
+    };
+    assert!(page(&none).contains("No session begins with “x”"));
 }
 
 #[test]
