@@ -74,6 +74,22 @@ impl Html {
         Self(out)
     }
 
+    /// A sentence in which names stand between backticks.
+    #[must_use]
+    pub fn naming(sentence: &str) -> Self {
+        let plain = |text: &str| Self::from(Text::from(text)).0;
+        let (mut out, mut rest) = (String::new(), sentence);
+        while let Some((before, (name, behind))) = rest
+            .split_once('`')
+            .and_then(|(before, rest)| Some((before, rest.split_once('`')?)))
+        {
+            out.push_str(&format!("{}<code>{}</code>", plain(before), plain(name)));
+            rest = behind;
+        }
+        out.push_str(&plain(rest));
+        Self(out)
+    }
+
     /// An instant: how a program reads it, and how it is shown until the page puts it into the reader's zone.
     #[must_use]
     pub fn time(datetime: &str, shown: &str) -> Self {
@@ -284,6 +300,9 @@ mod tests {
         let shown = Html::from(Text::from("<i>\n"));
         assert!(!shown.as_str().contains(['<', '\n']), "{shown}");
         assert!(Html::from(Text::lines("a\nb")).as_str().contains('\n'));
+        let sentence = Html::naming("no `<a>`, but `b` or `");
+        let wanted = "no <code>&lt;a&gt;</code>, but <code>b</code> or `";
+        assert_eq!(sentence.as_str(), wanted);
     }
 
     fn plain(html: &Html) -> String {

@@ -68,6 +68,7 @@ fn hostile_text_is_inert_in_the_list() {
             text: text(HOSTILE),
             problem: Some(text(HOSTILE)),
             without: typed(),
+            corrected: None,
             alone: None,
         }],
         lines: vec![line],
@@ -267,6 +268,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         text: text("userId:x"),
         problem: None,
         without: String::new(),
+        corrected: None,
         alone: Some(Counted {
             n: 10_000,
             is_more: true,
@@ -332,6 +334,7 @@ fn a_fault_in_a_filter_ends_in_one_stop_and_says_what_is_left() {
         text: Text::from(text),
         problem: problem.map(Text::from),
         without: String::new(),
+        corrected: None,
         alone: None,
     };
     let page = |terms| {
@@ -342,10 +345,18 @@ fn a_fault_in_a_filter_ends_in_one_stop_and_says_what_is_left() {
         })
     };
     let question = chip("latncy:>2", Some("did you mean `latency`?"));
+    let corrected = TermChip {
+        corrected: Some("latency:>2".to_owned()),
+        ..question.clone()
+    };
+    let html = page(vec![corrected]);
+    let link = "q=latency%3A%3E2\">Filter by <bdi>latency:&#62;2</bdi></a></p>";
+    assert!(html.contains(link), "{html}");
     let html = page(vec![question.clone(), chip("level:ERROR", None)]);
-    assert!(html.contains("did you mean `latency`? The rest of the filter holds.</p>"));
+    assert!(html.contains("did you mean <code>latency</code>? The rest of the filter holds.</p>"));
     let html = page(vec![question]);
-    assert!(html.contains("`latency`? It is left out.</p>"), "{html}");
+    let said = "<code>latency</code>? It is left out.</p>";
+    assert!(html.contains(said), "{html}");
     let html = page(vec![chip("", Some("a filter has at most 8192 bytes"))]);
     let said = "The filter is too long: a filter has at most 8192 bytes. It is left out.</p>";
     assert!(html.contains(said), "{html}");
@@ -363,6 +374,7 @@ fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
                 text: text("errorCount:>0"),
                 problem: None,
                 without: String::new(),
+                corrected: None,
                 alone: None,
             }]),
             stopped,
@@ -394,6 +406,7 @@ fn sessions_and_users_are_inert() {
                 text: text(HOSTILE),
                 problem: Some(text(HOSTILE)),
                 without: typed(),
+                corrected: None,
                 alone: None,
             }]),
             stopped: Some(Stopped {
@@ -527,6 +540,7 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
         text: text(HOSTILE),
         problem: Some(text(HOSTILE)),
         without: String::new(),
+        corrected: None,
         alone: None,
     };
     let page = |lines: Vec<ScoreLine>| ScoresPage {
