@@ -7,6 +7,7 @@ use perpend_domain::trace::Trace;
 use perpend_markup::{encode, segment};
 
 use crate::aspect::{Head, HeadInput, Kept, Looking};
+use crate::trace::figures;
 use crate::ways::Ways;
 use crate::{Shell, Text};
 use perpend_words::{count, duration, kind_word};
@@ -59,11 +60,19 @@ struct Entry {
     at: String,
     kind: &'static str,
     name: Text,
-    took: String,
+    /// Its model, duration, tokens and cost, as far as they are known.
+    side: Text,
     mark: Option<(&'static str, &'static str)>,
     message: Option<Text>,
     input: Option<Text>,
     output: Option<Text>,
+}
+
+fn side(step: &Observation) -> Text {
+    let state = step.end.is_none().then(|| "open".to_owned());
+    let figures = Some(figures(step)).filter(|said| !said.is_empty());
+    let all = [step.model.clone(), state, figures];
+    Text::from(all.into_iter().flatten().collect::<Vec<_>>().join(" · "))
 }
 
 impl LogPage {
@@ -81,10 +90,7 @@ impl LogPage {
                 at: format!("+{}", duration(step.start.micros_since(input.start))),
                 kind: kind_word(step.kind),
                 name: Text::from(step.name.as_str()),
-                took: step.end.map_or_else(
-                    || "open".to_owned(),
-                    |end| duration(end.micros_since(step.start)),
-                ),
+                side: side(&step),
                 mark: match step.level {
                     Level::Error => Some(("error", "bad")),
                     Level::Warning => Some(("warning", "waiting")),

@@ -359,7 +359,7 @@ impl Detail {
 }
 
 /// `850 ms · 11,400 tokens · $0.0465`
-fn figures(step: &Observation) -> String {
+pub(crate) fn figures(step: &Observation) -> String {
     let took = step.end.map(|end| duration(end.micros_since(step.start)));
     let tokens = total_tokens(&step.usage);
     let all = [
