@@ -117,12 +117,10 @@ impl Chart {
         };
         let is_of_days = bucket != granularity.as_str();
         let date = |at: Timestamp| at.to_string().chars().take(10).collect::<String>();
-        let ends = bars.first().zip(bars.last()).map(|(first, last)| {
-            let [first, last] = match is_of_days {
-                true => [first.time.0, last.time.0].map(|at| Html::time(&date(at), &date(at))),
-                false => [first.time.0, last.time.1].map(when),
-            };
-            vec![first, last]
+        let ends = bars.first().zip(bars.last());
+        let ends = ends.map(|(first, last)| match is_of_days {
+            true => [first.time.0, last.time.0].map(|at| Html::time(&date(at), &date(at))),
+            false => [first.time.0, last.time.1].map(when),
         });
         let drawn = bars.iter().enumerate().map(|(x, bar)| {
             let (all, part) = (height(bar.value), height(bar.part));
@@ -150,7 +148,7 @@ impl Chart {
             part,
             bucket,
             from,
-            ends: ends.unwrap_or_default(),
+            ends: ends.into_iter().flatten().collect(),
             most: shown(most),
             bars: drawn.collect(),
             has_part: bars.iter().any(|bar| 0.0 < bar.part),

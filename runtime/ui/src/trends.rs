@@ -5,7 +5,7 @@ use perpend_domain::cost::CostSum;
 
 use crate::figure::Figure;
 use crate::{Chart, Text};
-use perpend_words::{count, number};
+use perpend_words::{count, like, number};
 
 /// Height of a spark, in its own units.
 const HEIGHT: f64 = 16.0;
@@ -132,18 +132,13 @@ impl ScoreTrend {
         });
         let spark = dots.collect();
         let (said, interval) = match said {
-            Together::Mean(mean, interval) => {
-                let alike = |value: f64| match mean.abs() {
-                    0.0 | 0.1..1_000.0 => format!("{value:.2}"),
-                    0.001..0.1 => format!("{value:.4}"),
-                    _ => number(value),
-                };
-                let interval = interval.map(|ends| ends.map(alike));
-                (
-                    Text::from(alike(mean)),
-                    interval.map(|[low, high]| format!("({low}–{high})")),
-                )
-            }
+            Together::Mean(mean, interval) => (
+                Text::from(like(mean, mean)),
+                interval.map(|ends| {
+                    let [low, high] = ends.map(|end| like(end, mean));
+                    format!("({low}–{high})")
+                }),
+            ),
             Together::Share(what, share, [low, high]) => (
                 Text::from(format!("{:.0} % {}", share * 100.0, what.raw()).trim_end()),
                 Some(format!("({:.0}–{:.0})", low * 100.0, high * 100.0)),
