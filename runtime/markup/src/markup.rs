@@ -74,6 +74,29 @@ impl Html {
         Self(out)
     }
 
+    /// A sentence in which names stand between backticks.
+    #[must_use]
+    pub fn naming(sentence: &str) -> Self {
+        let plain = |text: &str| Self::from(Text::from(text)).0;
+        let (mut out, mut rest) = (String::new(), sentence);
+        while let Some((before, (name, behind))) = rest
+            .split_once('`')
+            .and_then(|(before, rest)| Some((before, rest.split_once('`')?)))
+        {
+            out.push_str(&format!("{}<code>{}</code>", plain(before), plain(name)));
+            rest = behind;
+        }
+        out.push_str(&plain(rest));
+        Self(out)
+    }
+
+    /// An instant: how a program reads it, and how it is shown until the page puts it into the reader's zone.
+    #[must_use]
+    pub fn time(datetime: &str, shown: &str) -> Self {
+        let [datetime, shown] = [datetime, shown].map(Self::text);
+        Self(format!("<time datetime=\"{datetime}\">{shown}</time>"))
+    }
+
     /// The markup.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -98,6 +121,15 @@ impl fmt::Display for Html {
 }
 
 impl HtmlSafe for Html {}
+
+impl From<Text> for Html {
+    fn from(text: Text) -> Self {
+        let mut out = String::with_capacity(text.raw.len());
+        // Writing into a `String` cannot fail.
+        let _ = write_visible(&mut Escaping(&mut out), &text.raw, text.keeps_lines);
+        Self(out)
+    }
+}
 
 /// Controls that change how the rest of a line reads, or do not show at all. Joiners and variation selectors stay:
 /// scripts and emoji are written with them.
@@ -259,6 +291,19 @@ impl Printer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instant_and_a_text_become_markup_that_is_inert() {
+        let time = Html::time("2026-03-01T10:00:00Z", "<b>");
+        let wanted = "<time datetime=\"2026-03-01T10:00:00Z\">&lt;b&gt;</time>";
+        assert_eq!(time.as_str(), wanted);
+        let shown = Html::from(Text::from("<i>\n"));
+        assert!(!shown.as_str().contains(['<', '\n']), "{shown}");
+        assert!(Html::from(Text::lines("a\nb")).as_str().contains('\n'));
+        let sentence = Html::naming("no `<a>`, but `b` or `");
+        let wanted = "no <code>&lt;a&gt;</code>, but <code>b</code> or `";
+        assert_eq!(sentence.as_str(), wanted);
+    }
 
     fn plain(html: &Html) -> String {
         let mut out = String::new();

@@ -57,7 +57,7 @@ pub(super) async fn of(app: &App, viewer: &Viewer, query: &TracesQuery) -> Resul
     let began = began.await?;
     let base = viewer.base();
     let bars = buckets.iter().zip(began).map(|(bucket, began)| Bar {
-        at: bucket.at,
+        time: bucket.time(),
         value: began.traces as f64,
         part: began.with_errors as f64,
         is_partial: bucket.is_partial,

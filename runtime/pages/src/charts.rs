@@ -215,7 +215,7 @@ pub(super) async fn of(app: &App, viewer: &Viewer, range: Range) -> Result<Vec<C
         let bar = |bucket: &Bucket| {
             let (value, part) = value(all.get(&bucket.start).copied().unwrap_or_default());
             Bar {
-                at: bucket.at,
+                time: bucket.time(),
                 value,
                 part,
                 is_partial: bucket.is_partial,

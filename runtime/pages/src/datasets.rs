@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_catalog::datasets::ItemQuery;
 use perpend_domain::list::Paging;
-use perpend_ui::{DatasetPage, Section, Text, clock, count, encode};
+use perpend_ui::{DatasetPage, Html, Section, Text, count, encode, when};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -33,8 +33,8 @@ fn curl(origin: &str, path: &str) -> String {
     format!("curl -u \"$PUBLIC_KEY:$SECRET_KEY\" \"{origin}{path}\"")
 }
 
-fn times(created_at: perpend_domain::time::Timestamp) -> (&'static str, Text) {
-    ("Created", Text::from(format!("{} UTC", clock(created_at))))
+fn times(created_at: perpend_domain::time::Timestamp) -> (&'static str, Html) {
+    ("Created", when(created_at))
 }
 
 /// `GET P/datasets/{dataset}`
@@ -70,9 +70,12 @@ pub(super) async fn dataset(
         kind: "Dataset",
         description: found.description.as_deref().map(Text::lines),
         facts: vec![
-            ("Items", Text::from(count(n_items.n_total))),
-            ("Schema of inputs", schema(&found.input_schema)),
-            ("Schema of outputs", schema(&found.expected_output_schema)),
+            ("Items", Html::text(&count(n_items.n_total))),
+            ("Schema of inputs", schema(&found.input_schema).into()),
+            (
+                "Schema of outputs",
+                schema(&found.expected_output_schema).into(),
+            ),
             times(found.created_at),
         ],
         runs: runs.collect(),
@@ -116,7 +119,7 @@ pub(super) async fn run(
         kind: "Run",
         description: found.description.as_deref().map(Text::lines),
         facts: vec![
-            ("Dataset", Text::from(found.dataset_name)),
+            ("Dataset", Text::from(found.dataset_name).into()),
             times(found.created_at),
         ],
         runs: Vec::new(),

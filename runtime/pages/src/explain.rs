@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{Execution, ExecutionState, Rule, Target};
 use perpend_domain::ids::{EvaluatorId, RuleId};
+use perpend_domain::time::Timestamp;
 use perpend_scheduler::{Explanation, Refusal, Step};
-use perpend_ui::{Named, RulesAsked, Text, Tone, Verdict, clock, segment};
+use perpend_ui::{Html, Named, RulesAsked, Text, Tone, Verdict, segment, when};
 use perpend_web::problem::Problem;
 
 use crate::state::App;
@@ -15,7 +16,7 @@ use crate::viewer::Viewer;
 /// Rules read at a time.
 const PER_READ: u32 = 200;
 
-type Fact = (&'static str, Text);
+type Fact = (&'static str, Html);
 
 /// What is to be said about a rule, or one evaluator of it.
 struct Said {
@@ -38,7 +39,12 @@ impl Said {
     }
 
     fn fact(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.facts.push((name, Text::from(value.into())));
+        self.facts.push((name, Text::from(value.into()).into()));
+        self
+    }
+
+    fn at(mut self, name: &'static str, at: Timestamp) -> Self {
+        self.facts.push((name, when(at)));
         self
     }
 
@@ -197,14 +203,14 @@ fn of_execution(execution: &Execution) -> Said {
         .error_message
         .as_deref()
         .unwrap_or("No more is known.");
-    let due = clock(execution.due_at);
     let said = match execution.state {
         ExecutionState::Pending => Said::new("waiting", Tone::Waiting, "Waits for a worker."),
         ExecutionState::Running => Said::new("running", Tone::Waiting, "Is being evaluated now."),
-        ExecutionState::Delayed => Said::new("will retry", Tone::Waiting, message)
-            .fact("Next attempt", format!("{due} UTC")),
+        ExecutionState::Delayed => {
+            Said::new("will retry", Tone::Waiting, message).at("Next attempt", execution.due_at)
+        }
         ExecutionState::Held => {
-            Said::new("held", Tone::Waiting, message).fact("Given up at", format!("{due} UTC"))
+            Said::new("held", Tone::Waiting, message).at("Given up at", execution.due_at)
         }
         ExecutionState::Completed => Said::new(
             "done",
@@ -241,8 +247,8 @@ fn of_step(step: &Step) -> Option<Said> {
             rule_created_at,
             ..
         } => said("older than the rule", Tone::Plain)
-            .fact("Arrived", format!("{} UTC", clock(*arrived_at)))
-            .fact("Rule made", format!("{} UTC", clock(*rule_created_at))),
+            .at("Arrived", *arrived_at)
+            .at("Rule made", *rule_created_at),
         Step::Taken { sample, rate, .. } => said("not scored", Tone::Plain)
             .fact("Sampling number", sampled(*sample))
             .fact("Rate", rate.to_string()),

@@ -56,6 +56,7 @@ mod scores;
 mod search;
 mod sent;
 mod session;
+mod settings;
 mod setup;
 mod short;
 mod state;

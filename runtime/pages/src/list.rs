@@ -151,7 +151,13 @@ async fn elsewhere(
     };
     let filter = Conditions::new(&anytime, app.web.clock.now()).filter();
     let end = async |ascending| {
-        let found = read::first(app, &viewer.project, filter.clone(), (ascending, 1)).await?;
+        let query = TraceQuery {
+            filter: filter.clone(),
+            ascending,
+            limit: 1,
+            ..TraceQuery::default()
+        };
+        let found = read::first(app, &viewer.project, query).await?;
         Ok::<_, Problem>(found.first().map(|trace| trace.timestamp))
     };
     Ok(end(true).await?.zip(end(false).await?))

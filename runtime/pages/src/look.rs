@@ -104,8 +104,8 @@ impl Look {
                     let text = self::text(text);
                     look.looking.find = (!text.is_empty()).then_some(text);
                 }
-                "t0" => from = Some(number(text)),
-                "t1" => to = Some(number(text)),
+                "t0" => from = Some(millis(text)),
+                "t1" => to = Some(millis(text)),
                 name => {
                     if look.looking.forms.take(name, text) == Some(false) {
                         look.fault(name, Form::NAMES);
@@ -151,7 +151,7 @@ impl Look {
             }
             _ => self.fault(
                 "t0 or t1",
-                "milliseconds from the start of the trace, t0 the smaller one",
+                "times from the start of the trace such as 300 (milliseconds) or 1.5 s, t0 the smaller one",
             ),
         }
     }
@@ -304,6 +304,17 @@ impl<'o> Looked<'o> {
     }
 }
 
+/// A time on the axis in milliseconds, its unit behind it where it has one.
+fn millis(raw: &str) -> Option<f64> {
+    let raw = raw.trim();
+    let units = [("ms", 1.0), ("min", 60_000.0), ("s", 1_000.0)];
+    let with_unit = units
+        .iter()
+        .find_map(|(unit, factor)| Some((raw.strip_suffix(*unit)?, *factor)));
+    let (number, factor) = with_unit.unwrap_or((raw, 1.0));
+    Some(number.trim().parse::<f64>().ok()? * factor)
+}
+
 #[cfg(test)]
 mod tests {
     use perpend_domain::telemetry::Bone;
@@ -383,6 +394,8 @@ mod tests {
             (look.looking.zoom, look.faults.len())
         };
         assert_eq!(fitted("t0=100&t1=200.5"), (Some((100.0, 200.5)), 0));
+        assert_eq!(fitted("t0=0.1+s&t1=200.5ms"), (Some((100.0, 200.5)), 0));
+        assert_eq!(fitted("t0=0.1+hours&t1=1 s"), (None, 1));
         assert_eq!(fitted("t0=100&t1=1e300"), (Some((100.0, 1_000.0)), 0));
         assert_eq!(fitted("t0=1e300&t1=1e308"), (None, 1));
         assert_eq!(fitted("v=time"), (None, 0));

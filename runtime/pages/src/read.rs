@@ -42,22 +42,20 @@ pub(super) async fn newest(
     filter: Filter,
     limit: u32,
 ) -> Result<Vec<Trace>, Problem> {
-    first(app, project, filter, (false, limit)).await
-}
-
-/// The latest traces that fit, or with `ascending` the earliest.
-pub(super) async fn first(
-    app: &App,
-    project: &ProjectId,
-    filter: Filter,
-    (ascending, limit): (bool, u32),
-) -> Result<Vec<Trace>, Problem> {
     let query = TraceQuery {
         filter,
         limit,
-        ascending,
         ..TraceQuery::default()
     };
+    first(app, project, query).await
+}
+
+/// The first traces of a list, as far as it can be told within the bounds of a page.
+pub(super) async fn first(
+    app: &App,
+    project: &ProjectId,
+    query: TraceQuery,
+) -> Result<Vec<Trace>, Problem> {
     let bounds = Bounds {
         max_tested: MAX_TESTED,
         max_counted: Some(FEW),

@@ -8,13 +8,13 @@ use axum::response::Response;
 use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
 use perpend_domain::filter::in_words;
 use perpend_domain::ids::EvaluatorId;
-use perpend_ui::{EvaluatorRow, RuleRow, RulesPage, Section, Text, Tone};
+use perpend_ui::{EvaluatorRow, Named, RuleRow, RulesPage, Section, Text, Tone};
 use perpend_web::problem::Problem;
 
 use crate::answer::page;
-use crate::api;
 use crate::state::App;
 use crate::viewer::Viewer;
+use crate::{api, settings};
 
 pub(super) async fn show(State(app): State<App>, viewer: Viewer) -> Result<Response, Problem> {
     let store = &app.store;
@@ -54,7 +54,11 @@ fn rule_row(rule: &Rule, names: &HashMap<&EvaluatorId, &str>) -> RuleRow {
     };
     let assigned = rule.assignments.iter().map(|assignment| {
         let id = &assignment.evaluator_id;
-        Text::from(names.get(id).copied().unwrap_or(id.as_str()))
+        // One that is older than those shown has no row to lead to.
+        let older = || Named::gone(id.as_str());
+        names
+            .get(id)
+            .map_or_else(older, |name| Named::new(name, id.as_str()))
     });
     RuleRow {
         id: Text::from(rule.id.as_str()),
@@ -88,6 +92,7 @@ fn evaluator_row(evaluator: &Evaluator) -> EvaluatorRow {
             version.plugin_name, version.plugin_version
         )),
         function: Text::from(version.plugin_evaluator.as_str()),
+        settings: settings::of(version),
         fingerprint: version.fingerprint.to_string(),
         paused: evaluator
             .paused

@@ -15,15 +15,17 @@ use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorId, ExecutionId, ObservationId, RuleId, ScoreId, TraceId};
 use perpend_domain::score::Subject;
 use perpend_domain::telemetry::GroupedBy;
+use perpend_found::Counted;
 use perpend_query::printed;
 use perpend_ui::{
-    Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage, Section, Text, TracesQuery,
+    Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage, Section, Text, TracesQuery, count,
     encode, href, segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::conditions::Conditions;
 use crate::query::Query;
 use crate::state::App;
 use crate::viewer::Viewer;
@@ -32,6 +34,20 @@ use crate::viewer::Viewer;
 const MAX_CHARS: usize = 800;
 /// Asked for of each kind: one more than is shown, which tells that there are more.
 const WANTED: usize = FoundGroup::LIMIT + 1;
+/// What people set up and give a name: a heading, a word for one, and what its reader may have to see it.
+const NAMES: [(&str, &str, NamedKind, Permission); 4] = [
+    (
+        "Evaluators",
+        "evaluator",
+        NamedKind::Evaluator,
+        EvaluatorRead,
+    ),
+    ("Rules", "rule", NamedKind::Rule, EvaluatorRead),
+    ("Datasets", "dataset", NamedKind::Dataset, DatasetRead),
+    ("Prompts", "prompt", NamedKind::Prompt, PromptRead),
+];
+/// Traces that say a text are counted as far as the first, among as many of the newest as the second.
+const COUNTED: (Option<u64>, u64) = (Some(100), 2_000);
 const OLDER_NAMES: &str =
     "Evaluators, rules, prompts and datasets: the newest 1,000 of each were searched by name.";
 const OLDER_TRACES: &str =
@@ -99,7 +115,7 @@ pub(super) async fn show(
     let q = asked.q.trim();
     let search = Search::new(&app, &viewer);
     let mut exact = Vec::new();
-    let answer = search.answer(q, below, &mut exact).await?;
+    let mut answer = search.answer(q, below, &mut exact).await?;
     if let ("1", [one]) = (asked.go.as_str(), exact.as_slice()) {
         return Ok(Redirect::to(&one.href).into_response());
     }
@@ -112,6 +128,9 @@ pub(super) async fn show(
         &answer.contents,
     ) {
         return Ok(Redirect::to(&contents.href).into_response());
+    }
+    if let Some(contents) = &mut answer.contents {
+        contents.title = search.n_that_say(q).await?;
     }
     let view = SearchPage {
         shell: viewer.shell(Section::Search),
@@ -167,6 +186,7 @@ impl<'a> Search<'a> {
         match Wanted::of(q) {
             Wanted::Help => answer.has_help = true,
             Wanted::Ids(text) => {
+                answer.none = Text::from(format!("Nothing has the id “{text}”"));
                 let groups = self.groups(text).await?;
                 *exact = self.exact(text, &groups).await?;
                 self.add_exact(text, below, exact, &mut answer).await?;
@@ -181,12 +201,52 @@ impl<'a> Search<'a> {
                     answer.groups.push(FoundGroup::new(label, hits.collect()));
                 }
                 self.add_names(text, &mut answer).await?;
+                answer.none = self.none(text);
                 self.add_traces(text, &mut answer);
                 self.add_pages(text, &mut answer);
             }
         }
         answer.groups.retain(|group| !group.hits.is_empty());
         Ok(answer)
+    }
+
+    /// What was looked in for a text that nothing is called by.
+    fn none(&self, text: &str) -> Text {
+        let kinds = NAMES
+            .iter()
+            .filter(|(.., permission)| self.may(*permission));
+        let kinds = kinds.map(|(_, word, ..)| *word);
+        let kinds: Vec<&str> = ["session", "user"].into_iter().chain(kinds).collect();
+        let kinds = match kinds.as_slice() {
+            [first @ .., last] => format!("{} or {last}", first.join(", ")),
+            [] => "name".to_owned(),
+        };
+        Text::from(format!(
+            "No {kinds} begins with “{text}”, and nothing has it as its id"
+        ))
+    }
+
+    /// How many traces say a text, as far as that is counted.
+    async fn n_that_say(&self, text: &str) -> Result<Text, Problem> {
+        let query = TracesQuery::of(printed(text));
+        let filter = Conditions::new(&query, self.app.web.clock.now()).filter();
+        let telemetry = &self.app.store.telemetry;
+        let found = telemetry.count_traces(&self.viewer.project, &filter, COUNTED);
+        let said = match found.await? {
+            Counted {
+                n: 0,
+                is_more: true,
+            } => "Traces that say".to_owned(),
+            Counted { n: 0, .. } => "No trace says".to_owned(),
+            Counted {
+                n: 1,
+                is_more: false,
+            } => "1 trace says".to_owned(),
+            Counted { n, is_more } => {
+                format!("{}{} traces say", count(n), if is_more { "+" } else { "" })
+            }
+        };
+        Ok(Text::from(format!("{said} “{text}”")))
     }
 
     /// Contents take longer to look through: the list of traces does that, and says how far it came.
@@ -351,13 +411,7 @@ impl<'a> Search<'a> {
     /// What people set up, by the beginning of its name.
     async fn add_names(&self, text: &str, answer: &mut SearchAnswer) -> Result<(), Problem> {
         let (catalog, project) = (&self.app.store.catalog, &self.viewer.project);
-        let kinds: [(&str, NamedKind, Permission); 4] = [
-            ("Evaluators", NamedKind::Evaluator, EvaluatorRead),
-            ("Rules", NamedKind::Rule, EvaluatorRead),
-            ("Datasets", NamedKind::Dataset, DatasetRead),
-            ("Prompts", NamedKind::Prompt, PromptRead),
-        ];
-        for (label, kind, permission) in kinds {
+        for (label, _, kind, permission) in NAMES {
             if !self.may(permission) {
                 continue;
             }

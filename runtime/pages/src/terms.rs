@@ -1,6 +1,6 @@
 //! The terms of a filter as the field of a list shows them.
 
-use perpend_query::{Parsed, Term};
+use perpend_query::{Fault, Parsed, Term};
 use perpend_ui::{TermChip, Text};
 
 /// A chip for each term of a filter that was read from this text.
@@ -15,10 +15,17 @@ pub(super) fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {
             without: format!("{} {}", before.trim_end(), behind.trim_start())
                 .trim()
                 .to_owned(),
+            corrected: fault.and_then(|fault| corrected(q, fault)),
             alone: None,
         }
     };
     parsed.terms.iter().map(chip).collect()
+}
+
+/// The filter with the guess in the place of what is at fault.
+fn corrected(q: &str, fault: &Fault) -> Option<String> {
+    let (before, behind) = (q.get(..fault.at.start)?, q.get(fault.at.end..)?);
+    Some(format!("{before}{}{behind}", fault.guess.as_ref()?))
 }
 
 #[cfg(test)]
@@ -40,5 +47,13 @@ mod tests {
         assert_eq!(without, wanted);
         let problem = terms[1].problem.as_ref().unwrap();
         assert!(problem.raw().contains("latency"), "{problem}");
+        let corrected: Vec<_> = terms.iter().map(|chip| chip.corrected.as_deref()).collect();
+        let wanted = "level:ERROR latency:>2 \"a b\"";
+        assert_eq!(corrected, [None, Some(wanted), None]);
+        let first = |q: &str| super::terms(q, &parse(q, TRACES))[0].corrected.clone();
+        assert_eq!(first("level:error").as_deref(), Some("level:ERROR"));
+        // What is no guess is no link.
+        assert_eq!(first("level:x"), None);
+        assert_eq!(first("latency:fast"), None);
     }
 }

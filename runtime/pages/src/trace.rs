@@ -22,7 +22,7 @@ use crate::look::{Look, Looked};
 use crate::read::unknown;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{api, explain, head, preferences, read, sent, step_scores, views, within};
+use crate::{api, explain, head, preferences, read, sent, settings, step_scores, views, within};
 
 /// The trace in an address.
 #[derive(Debug, Deserialize)]
@@ -372,6 +372,7 @@ struct Version {
     evaluator: String,
     number: u32,
     plugin: String,
+    settings: Vec<(Text, Text)>,
 }
 
 impl Names {
@@ -408,6 +409,7 @@ impl Names {
                     evaluator: evaluator.name,
                     number: version.number,
                     plugin,
+                    settings: settings::of(&version),
                 };
                 names.versions.insert(version.id, known);
             }
@@ -426,6 +428,7 @@ impl Names {
             },
             version: version.map(|version| version.number),
             plugin: version.map(|version| Text::from(version.plugin.as_str())),
+            settings: version.map_or_else(Vec::new, |version| version.settings.clone()),
             rule: match self.rules.get(&origin.rule_id) {
                 Some(name) => Named::new(name, rule),
                 None => deleted(rule),

@@ -7,19 +7,23 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::metrics::{Accumulator, Aggregation, Metric, View};
 use perpend_domain::time::Timestamp;
+use perpend_domain::trace::Trace;
+use perpend_domain::trace_list::TraceQuery;
 use perpend_ui::{
-    Bar, Chart, Figure, Later, ModelLine, Part, Sort, Text, TracesQuery, Trend, TrendPage, duration,
+    Bar, Chart, Figure, Later, ModelLine, Part, Sort, Text, TracesQuery, Trend, TrendPage,
+    duration, segment,
 };
 use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
 use crate::answer::page;
 use crate::charts::{self, Bucket, Sums, buckets};
+use crate::conditions::Conditions;
 use crate::query::Query;
 use crate::questions::{Questions, Range};
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{overview_range, score_trends};
+use crate::{overview_range, read, score_trends};
 
 /// Models that are named; the rest is one line.
 const MODELS: usize = 11;
@@ -132,7 +136,7 @@ async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
                 .unwrap_or_default()
         };
         Bar {
-            at: bucket.at,
+            time: bucket.time(),
             value: end(Aggregation::P95),
             part: end(Aggregation::P50),
             is_partial: bucket.is_partial,
@@ -149,6 +153,7 @@ async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
         focus: focus.clone(),
         ..slowest()
     };
+    let slowest = slowest_of(asked, &rows).await?;
     let rows = rows.first(&base);
     let figure = |label, aggregation| Figure {
         label,
@@ -159,7 +164,13 @@ async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
     let figures = vec![
         figure("Median latency", Aggregation::P50),
         figure("95th percentile of latency", Aggregation::P95),
-        figure("Slowest trace", Aggregation::Max),
+        match slowest {
+            Some(trace) => Figure {
+                rows: Some(trace),
+                ..figure("Slowest trace: open it", Aggregation::Max)
+            },
+            None => figure("Slowest trace", Aggregation::Max),
+        },
         Figure {
             label: "Users",
             value: perpend_ui::count(users(asked).await?),
@@ -170,6 +181,21 @@ async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
     let title = ("Latency, 95th percentile", Part::Median);
     let chart = (!by_time.is_empty()).then(|| Chart::new(title, granularity, &bars, shown));
     Ok(Trend::Latency(figures, chart))
+}
+
+/// The address of the first trace of a list; none where there is none, or it cannot be told in the time of a page.
+async fn slowest_of(asked: Questions<'_>, rows: &TracesQuery) -> Result<Option<String>, Problem> {
+    let query = TraceQuery {
+        filter: Conditions::new(rows, asked.app.web.clock.now()).filter(),
+        order: rows.sort.order.clone(),
+        ascending: rows.sort.ascending,
+        limit: 1,
+        ..TraceQuery::default()
+    };
+    let found = read::first(asked.app, &asked.viewer.project, query).await?;
+    let base = asked.viewer.base();
+    let href = |trace: &Trace| format!("{base}/traces/{}", segment(trace.id.as_str()));
+    Ok(found.first().map(href))
 }
 
 async fn users(asked: Questions<'_>) -> Result<u64, Problem> {

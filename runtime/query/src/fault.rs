@@ -12,6 +12,8 @@ pub struct Fault {
     pub message: String,
     /// What may stand at that place, the nearest in spelling first; empty where nothing can be listed.
     pub allowed: Vec<String>,
+    /// What was meant there, as far as its spelling tells.
+    pub guess: Option<String>,
 }
 
 impl Fault {
@@ -20,7 +22,13 @@ impl Fault {
             at: at.clone(),
             message: message.into(),
             allowed: Vec::new(),
+            guess: None,
         }
+    }
+
+    pub(super) fn guessing(mut self, nearest: Option<&&str>) -> Self {
+        self.guess = nearest.map(|name| (*name).to_owned());
+        self
     }
 
     pub(super) fn allowing<T: Into<String>>(

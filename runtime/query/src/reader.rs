@@ -177,7 +177,8 @@ impl Reader {
         }
         let others = allowed.iter().filter(|value| !near.contains(value));
         let allowed = near.iter().chain(others).copied();
-        Err(Fault::new(&word.at, message).allowing(allowed))
+        let fault = Fault::new(&word.at, message).allowing(allowed);
+        Err(fault.guessing(near.first()))
     }
 
     fn text_test(&self) -> Result<Test, Fault> {

@@ -46,12 +46,14 @@ fn column_of(named: &Named, columns: &'static [Column]) -> Result<&'static Colum
     }
     let near = nearest::columns(name, columns);
     let mut message = format!("there is no column `{name}`");
+    let mut guess = None;
     if name.is_empty() {
         "a column must stand before the colon".clone_into(&mut message);
     } else if name == "position" {
         "the position in the trace cannot be tested here".clone_into(&mut message);
     } else if let Some(question) = nearest::question(&near) {
         message.push_str(&format!("; {question}"));
+        guess = near.first();
     } else {
         message.push_str("; put text with a colon in quotes to look for it");
     }
@@ -60,7 +62,8 @@ fn column_of(named: &Named, columns: &'static [Column]) -> Result<&'static Colum
         .map(|column| column.id)
         .filter(|id| !near.contains(id));
     let allowed = near.iter().copied().chain(others);
-    Err(Fault::new(&named.column.at, message).allowing(allowed))
+    let fault = Fault::new(&named.column.at, message).allowing(allowed);
+    Err(fault.guessing(guess))
 }
 
 fn score_column(test: &RawTest) -> &'static str {

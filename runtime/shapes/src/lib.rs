@@ -4,6 +4,7 @@
 pub mod encoded;
 mod members;
 mod messages;
+mod said;
 pub mod spans;
 mod stream;
 #[cfg(test)]
@@ -11,3 +12,4 @@ mod tests;
 
 pub use members::{beginning, is_empty, merge, parsed};
 pub use messages::{HOLDERS, TOOLS, unify};
+pub use said::last_said;

@@ -310,11 +310,13 @@ const two = (n) => String(n).padStart(2, "0");
 
 function localTime(time) {
   const at = new Date(time.dateTime);
-  if (Number.isNaN(at.getTime()) || time.title) return;
+  // A date without a time of day is a day of UTC.
+  if (Number.isNaN(at.getTime()) || time.title || time.dateTime.length === 10) return;
   const said = time.textContent.trim();
   time.title = said.endsWith("UTC") ? said : `${said} UTC`;
   const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-  const clock = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  const part = /:\d\d(\.\d+)/.exec(said)?.[1] ?? "";
+  const clock = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}${part}`;
   time.textContent = said.endsWith("UTC") ? `${day} ${clock} ${zoneOf(at)}` : `${day} ${clock}`;
 }
 
@@ -328,7 +330,7 @@ function zoneOf(at) {
 
 /** Headings say in which zone the times below them are. */
 function nameZone(root, from, to) {
-  for (const head of root.querySelectorAll("th")) {
+  for (const head of root.querySelectorAll("th, .picks label")) {
     // The text alone: what is around it may be a link that orders the list.
     const text = (head.querySelector("a, bdi") ?? head).firstChild;
     if (text instanceof Text && text.data.endsWith(`, ${from}`)) text.data = text.data.slice(0, -from.length) + to;

@@ -25,8 +25,8 @@ function onUp(event) {
   // A click is no part.
   if (ends[1] - ends[0] < 0.005) return;
   const form = document.querySelector(".time-part form");
-  const start = Number(form.elements.t0.value);
-  const length = Number(form.elements.t1.value) - start;
+  const start = Number(form.elements.t0.dataset.ms);
+  const length = Number(form.elements.t1.dataset.ms) - start;
   const [t0, t1] = ends.map((end) => String(Math.round((start + end * length) * 1000) / 1000));
   form.elements.t0.value = t0;
   form.elements.t1.value = t1;

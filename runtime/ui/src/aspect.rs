@@ -12,10 +12,10 @@ use perpend_outline::{Folds, MAX_FOLDS, Mark};
 use crate::Text;
 use crate::chips::Chip;
 use crate::content::Forms;
-use crate::facts::{Fact, fact, total_tokens};
+use crate::facts::{Fact, fact, fact_at, total_tokens};
 use crate::forms::Tried;
 use crate::shell::href;
-use perpend_words::{TraceState, clock, cost, count, duration, kind_word, many, tokens_by_bucket};
+use perpend_words::{TraceState, cost, count, duration, kind_word, many, tokens_by_bucket};
 
 /// A way of looking at a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -448,7 +448,7 @@ fn figures(trace: &Trace, input: &HeadInput) -> Vec<(Fact, Option<String>)> {
     };
     let figures = [
         state.map(|(word, more)| (fact("State", word), Some(more))),
-        Some(plain("Started", format!("{} UTC", clock(trace.timestamp)))),
+        Some((fact_at("Started", trace.timestamp, false), None)),
         Some(plain("Latency", duration(trace.latency_us))),
         first_token.map(|us| plain("First token", duration(us))),
         Some((fact("Tokens", tokens), tokens_by_bucket(&trace.usage))),

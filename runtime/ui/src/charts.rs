@@ -4,6 +4,8 @@ use perpend_domain::cost::CostSum;
 use perpend_domain::metrics::Granularity;
 use perpend_domain::time::Timestamp;
 
+use crate::Html;
+use crate::facts::when;
 use perpend_words::{clock, cost, many};
 
 /// Height of the drawing, in its own units.
@@ -12,8 +14,8 @@ const HEIGHT: f64 = 40.0;
 /// What was measured in one stretch of time.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Its start.
-    pub at: Timestamp,
+    /// From its start to before its end.
+    pub time: (Timestamp, Timestamp),
     /// How much.
     pub value: f64,
     /// How much of that is the part that is told apart.
@@ -62,8 +64,12 @@ impl Part {
 pub struct Chart {
     pub(crate) title: &'static str,
     pub(crate) part: Part,
-    /// How long a bar is: `hour`.
+    /// How long a bar is: `hour`, `UTC day`. Days are those of UTC, in whatever zone their reader is.
     pub(crate) bucket: &'static str,
+    /// What the times of bars are called in the table.
+    pub(crate) from: &'static str,
+    /// Where the first bar begins and the last one ends; of days, the first and the last one.
+    pub(crate) ends: Vec<Html>,
     pub(crate) most: String,
     pub(crate) bars: Vec<Drawn>,
     pub(crate) has_part: bool,
@@ -81,6 +87,7 @@ pub(crate) struct Drawn {
     pub(crate) part_y: f64,
     pub(crate) part_height: f64,
     pub(crate) at: String,
+    /// As programs read it; without a time of day it is in no zone.
     pub(crate) iso: String,
     pub(crate) value: String,
     pub(crate) part: String,
@@ -89,11 +96,6 @@ pub(crate) struct Drawn {
 }
 
 impl Chart {
-    /// Its first and its last bar.
-    pub(crate) fn ends(&self) -> impl Iterator<Item = &Drawn> {
-        self.bars.first().into_iter().chain(self.bars.last())
-    }
-
     /// Of bars in the order of time; `shown` writes a value with its unit.
     #[must_use]
     pub fn new(
@@ -107,16 +109,34 @@ impl Chart {
             true => (value / most * HEIGHT * 10.0).round() / 10.0,
             false => 0.0,
         };
+        let (bucket, from) = match granularity {
+            Granularity::Minute | Granularity::Hour => (granularity.as_str(), "From, UTC"),
+            Granularity::Day => ("UTC day", "Day of UTC"),
+            Granularity::Week => ("UTC week", "Week of UTC from"),
+            Granularity::Month => ("UTC month", "Month of UTC from"),
+        };
+        let is_of_days = bucket != granularity.as_str();
+        let date = |at: Timestamp| at.to_string().chars().take(10).collect::<String>();
+        let ends = bars.first().zip(bars.last());
+        let ends = ends.map(|(first, last)| match is_of_days {
+            true => [first.time.0, last.time.0].map(|at| Html::time(&date(at), &date(at))),
+            false => [first.time.0, last.time.1].map(when),
+        });
         let drawn = bars.iter().enumerate().map(|(x, bar)| {
             let (all, part) = (height(bar.value), height(bar.part));
+            let at = bar.time.0;
+            let (at, iso) = match is_of_days {
+                true => (date(at), date(at)),
+                false => (clock(at), at.to_iso_micros()),
+            };
             Drawn {
                 x,
                 y: HEIGHT - all,
                 height: all,
                 part_y: HEIGHT - part,
                 part_height: part,
-                at: clock(bar.at),
-                iso: bar.at.to_iso_micros(),
+                at,
+                iso,
                 value: shown(bar.value),
                 part: shown(bar.part),
                 is_partial: bar.is_partial,
@@ -126,7 +146,9 @@ impl Chart {
         Self {
             title,
             part,
-            bucket: granularity.as_str(),
+            bucket,
+            from,
+            ends: ends.into_iter().flatten().collect(),
             most: shown(most),
             bars: drawn.collect(),
             has_part: bars.iter().any(|bar| 0.0 < bar.part),
@@ -169,7 +191,7 @@ mod tests {
     #[test]
     fn the_highest_bar_fills_the_drawing_and_an_empty_one_has_no_height() {
         let bar = |value, part| Bar {
-            at: Timestamp::from_millis(0),
+            time: (Timestamp::from_millis(0), Timestamp::from_millis(3_600_000)),
             value,
             part,
             is_partial: false,
@@ -189,6 +211,17 @@ mod tests {
             .collect();
         assert_eq!(heights, [(40.0, 0.0, 0.0), (0.0, 40.0, 10.0)]);
         assert_eq!((chart.most.as_str(), chart.is_empty()), ("8", false));
+        let ends = ["00:00:00", "01:00:00"].map(|time| format!(">1970-01-01 {time} UTC<"));
+        let shown_there = |n: usize| chart.ends[n].as_str().contains(&ends[n]);
+        assert!(shown_there(0) && shown_there(1), "{:?}", chart.ends);
+        let days = Chart::new(
+            ("Steps", Part::Errors),
+            Granularity::Day,
+            &[bar(8.0, 2.0)],
+            shown,
+        );
+        let date = "<time datetime=\"1970-01-01\">1970-01-01</time>";
+        assert_eq!((days.ends[1].as_str(), days.bucket), (date, "UTC day"));
         let none = Chart::new(
             ("Steps", Part::Errors),
             Granularity::Hour,
@@ -203,7 +236,7 @@ mod tests {
         let costs = [(Some(0.5), true), (None, true), (None, false)];
         let costs = costs.map(|(cost, is_call)| CostSum::of_step(cost, is_call));
         let bar = |sum: &CostSum| Bar {
-            at: Timestamp::from_millis(0),
+            time: (Timestamp::from_millis(0), Timestamp::from_millis(3_600_000)),
             value: sum.dollars,
             part: 0.0,
             is_partial: false,

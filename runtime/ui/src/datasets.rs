@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use crate::{Shell, Text};
+use crate::{Html, Shell, Text};
 
 /// A dataset, or a run over one.
 #[derive(Clone, Debug, Template)]
@@ -17,7 +17,7 @@ pub struct DatasetPage {
     /// For people.
     pub description: Option<Text>,
     /// What is known of it, by label.
-    pub facts: Vec<(&'static str, Text)>,
+    pub facts: Vec<(&'static str, Html)>,
     /// Names of the newest runs of a dataset, with their addresses.
     pub runs: Vec<(Text, String)>,
     /// What a shell runs to get all of it.

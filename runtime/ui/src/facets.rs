@@ -106,7 +106,11 @@ fn group(facet: &Facet, query: &TracesQuery, base: &str) -> Group {
             None => (with_score(query, value?, base), None),
         };
         Some(Value {
-            text: Text::from(value.unwrap_or("none")),
+            text: match (facet.column, value) {
+                // As pages call it everywhere else.
+                (FacetColumn::Level, Some(level)) => Text::from(level.to_lowercase()),
+                (_, value) => Text::from(value.unwrap_or("none")),
+            },
             n: count(*n),
             with,
             without,

@@ -5,7 +5,7 @@ use perpend_found::Counted;
 use perpend_markup::with_query;
 use perpend_words::{count, many};
 
-use crate::Text;
+use crate::{Html, Text};
 
 /// The filter of a list as it was asked for.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub struct TermChip {
     pub problem: Option<Text>,
     /// The filter without it.
     pub without: String,
+    /// The filter with what the term seems to mean.
+    pub corrected: Option<String>,
     /// Where no row fits all terms: how many it alone leaves.
     pub alone: Option<Counted>,
 }
@@ -68,7 +70,7 @@ impl FilterView {
     }
 
     /// What is wrong with a term, and what that leaves of the filter.
-    pub(crate) fn fault(&self, chip: &TermChip) -> Option<String> {
+    pub(crate) fn fault(&self, chip: &TermChip) -> Option<Html> {
         let problem = chip.problem.as_ref()?;
         let stop = match problem.raw().ends_with(['?', '.']) {
             true => "",
@@ -78,7 +80,7 @@ impl FilterView {
             true => "The rest of the filter holds.",
             false => "It is left out.",
         };
-        Some(format!("{problem}{stop} {rest}"))
+        Some(Html::naming(&format!("{}{stop} {rest}", problem.raw())))
     }
 
     /// What the form says besides its own fields.

@@ -3,10 +3,11 @@
 use askama::Template;
 use perpend_found::{FindCursor, FoundPart, Hit, Place};
 use perpend_markup::{encode, segment};
-use perpend_words::{clock, count, kind_word, many};
+use perpend_words::{count, kind_word, many};
 
 use crate::around::Around;
-use crate::{Shell, Text};
+use crate::facts::when;
+use crate::{Html, Shell, Text};
 
 /// The steps of a trace that contain a text: one part of the search, and the way to the next one.
 #[derive(Debug, Template)]
@@ -54,7 +55,7 @@ struct Row {
     href: String,
     kind: &'static str,
     name: Option<Text>,
-    at: Option<String>,
+    at: Option<Html>,
     /// Each with its part, and how often the text occurs there again.
     places: Vec<Told>,
 }
@@ -82,7 +83,7 @@ impl Row {
                     step: id,
                     kind: kind_word(step.kind),
                     name: Some(Text::from(step.name)),
-                    at: Some(clock(step.start)),
+                    at: Some(when(step.start)),
                     places,
                 }
             }

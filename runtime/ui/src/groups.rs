@@ -4,6 +4,7 @@ use askama::Template;
 use perpend_addresses::Focus;
 use perpend_domain::telemetry::{GroupedBy, TraceGroup};
 
+use crate::facts::{Fact, fact, fact_at};
 use crate::filter::{FilterView, Stopped};
 use crate::focus::FocusView;
 use crate::setup::Setup;
@@ -149,15 +150,14 @@ impl GroupLine {
     }
 
     /// What stands in the head of the page of one of them.
-    #[must_use]
-    pub fn figures(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("First trace", format!("{} UTC", self.first())),
-            ("Last trace", format!("{} UTC", self.last())),
-            ("Traces", self.traces()),
-            ("Errors", count(self.group.n_errors)),
-            ("Tokens", self.tokens()),
-            ("Cost", self.cost()),
+    pub(crate) fn figures(&self) -> [Fact; 6] {
+        [
+            fact_at("First trace", self.group.first, false),
+            fact_at("Last trace", self.group.last, false),
+            fact("Traces", self.traces()),
+            fact("Errors", count(self.group.n_errors)),
+            fact("Tokens", self.tokens()),
+            fact("Cost", self.cost()),
         ]
     }
 }

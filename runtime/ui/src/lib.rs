@@ -91,7 +91,7 @@ pub use content::{
 pub use datasets::DatasetPage;
 pub use diff::{Diff, DiffChoice};
 pub use facets::{FacetsPage, FacetsView};
-pub use facts::total_tokens;
+pub use facts::{total_tokens, when};
 pub use figure::{Figure, change};
 pub use filter::{FilterView, Stopped, TermChip};
 pub use find::{FindInput, FindPage};
@@ -108,7 +108,7 @@ pub use perpend_addresses::{
     NamedColumns, OF_SESSIONS, OF_TRACES, OF_USERS, ROWS, Sort, TracesQuery,
 };
 pub use perpend_markup::{Html, Text, encode, of_segment, segment, with_query};
-pub use perpend_words::{TraceState, clock, cost, count, dollars, duration, number, size};
+pub use perpend_words::{TraceState, clock, cost, count, dollars, duration, many, number, size};
 pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use preview::{Preview, beginning};
 pub use reference::{

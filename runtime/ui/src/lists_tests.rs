@@ -68,6 +68,7 @@ fn hostile_text_is_inert_in_the_list() {
             text: text(HOSTILE),
             problem: Some(text(HOSTILE)),
             without: typed(),
+            corrected: None,
             alone: None,
         }],
         lines: vec![line],
@@ -131,7 +132,10 @@ fn hostile_text_is_inert_in_the_peek() {
 #[test]
 fn bars_stand_above_the_list_and_say_what_they_count() {
     let bar = |value, part| Bar {
-        at: Timestamp::from_millis(0),
+        time: (
+            Timestamp::from_millis(0),
+            Timestamp::from_millis(86_400_000),
+        ),
         value,
         part,
         is_partial: part > 0.0,
@@ -264,6 +268,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         text: text("userId:x"),
         problem: None,
         without: String::new(),
+        corrected: None,
         alone: Some(Counted {
             n: 10_000,
             is_more: true,
@@ -329,6 +334,7 @@ fn a_fault_in_a_filter_ends_in_one_stop_and_says_what_is_left() {
         text: Text::from(text),
         problem: problem.map(Text::from),
         without: String::new(),
+        corrected: None,
         alone: None,
     };
     let page = |terms| {
@@ -339,10 +345,18 @@ fn a_fault_in_a_filter_ends_in_one_stop_and_says_what_is_left() {
         })
     };
     let question = chip("latncy:>2", Some("did you mean `latency`?"));
+    let corrected = TermChip {
+        corrected: Some("latency:>2".to_owned()),
+        ..question.clone()
+    };
+    let html = page(vec![corrected]);
+    let link = "q=latency%3A%3E2\">Filter by <bdi>latency:&#62;2</bdi></a></p>";
+    assert!(html.contains(link), "{html}");
     let html = page(vec![question.clone(), chip("level:ERROR", None)]);
-    assert!(html.contains("did you mean `latency`? The rest of the filter holds.</p>"));
+    assert!(html.contains("did you mean <code>latency</code>? The rest of the filter holds.</p>"));
     let html = page(vec![question]);
-    assert!(html.contains("`latency`? It is left out.</p>"), "{html}");
+    let said = "<code>latency</code>? It is left out.</p>";
+    assert!(html.contains(said), "{html}");
     let html = page(vec![chip("", Some("a filter has at most 8192 bytes"))]);
     let said = "The filter is too long: a filter has at most 8192 bytes. It is left out.</p>";
     assert!(html.contains(said), "{html}");
@@ -360,6 +374,7 @@ fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
                 text: text("errorCount:>0"),
                 problem: None,
                 without: String::new(),
+                corrected: None,
                 alone: None,
             }]),
             stopped,
@@ -391,6 +406,7 @@ fn lists_of_sessions_and_users_are_inert() {
                 text: text(HOSTILE),
                 problem: Some(text(HOSTILE)),
                 without: typed(),
+                corrected: None,
                 alone: None,
             }]),
             stopped: Some(Stopped {
@@ -518,6 +534,7 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
         evaluator: Named::new(HOSTILE, HOSTILE),
         version: Some(2),
         plugin: None,
+        settings: vec![(text("min"), text("not in a row"))],
         rule: Named::new(HOSTILE, HOSTILE),
         fingerprint: "ab".repeat(32),
         execution: text("x"),
@@ -527,6 +544,7 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
         text: text(HOSTILE),
         problem: Some(text(HOSTILE)),
         without: String::new(),
+        corrected: None,
         alone: None,
     };
     let page = |lines: Vec<ScoreLine>| ScoresPage {
@@ -554,6 +572,7 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
     )));
     assert!(html.contains("title=\"config id\">config i…<"), "{html}");
     assert!(html.contains(">Execution</th>") && !html.contains(">Author</th>"));
+    assert!(!html.contains("not in a row"), "{html}");
     // A name is told instead of the id, and what took the place of another one is told too.
     let older = line.clone().superseded_by(&line);
     let named = line

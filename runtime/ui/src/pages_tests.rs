@@ -165,7 +165,10 @@ fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
 #[test]
 fn the_overview_and_datasets_are_inert() {
     let bar = |value, part| Bar {
-        at: Timestamp::from_millis(0),
+        time: (
+            Timestamp::from_millis(0),
+            Timestamp::from_millis(86_400_000),
+        ),
         value,
         part,
         is_partial: part > 0.0,
@@ -237,7 +240,7 @@ fn the_overview_and_datasets_are_inert() {
         kind: "Dataset",
         name: text(HOSTILE),
         description: Some(text(HOSTILE)),
-        facts: vec![("Items", text(HOSTILE))],
+        facts: vec![("Items", text(HOSTILE).into())],
         runs: vec![(text(HOSTILE), "/p".to_owned())],
         requests: vec![("Items", typed())],
     });
@@ -287,7 +290,7 @@ fn the_other_pages_are_inert() {
             reason: Some(text(HOSTILE)),
             sampling: "10 %".to_owned(),
             conditions: vec![text(HOSTILE)],
-            evaluators: vec![text(HOSTILE)],
+            evaluators: vec![Named::new(HOSTILE, HOSTILE), Named::gone(HOSTILE)],
         }],
         evaluators: vec![EvaluatorRow {
             id: text(HOSTILE),
@@ -295,12 +298,15 @@ fn the_other_pages_are_inert() {
             version: 1,
             plugin: text(HOSTILE),
             function: text(HOSTILE),
+            settings: vec![(text(HOSTILE), text(HOSTILE))],
             fingerprint: "ab".repeat(32),
             paused: Some(text(HOSTILE)),
         }],
         has_more: true,
     };
-    assert!(checked(&rules).contains("The newest 200 of each"));
+    let html = checked(&rules);
+    assert!(html.contains("The newest 200 of each"));
+    assert!(html.contains("/rules#evaluator-") && html.contains("/scores?fingerprint=abab"));
 }
 
 #[test]
@@ -376,6 +382,7 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
         groups: vec![FoundGroup::new("Sessions", vec![hit; 9])],
         notes: vec!["Older ones were not searched."],
         further: Some("/project/p/search?q=x&below=7".to_owned()),
+        none: text(HOSTILE),
         has_help: true,
     };
     let page = |answer: &SearchAnswer| {
@@ -398,7 +405,11 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
         "and where contents are searched"
     );
     assert!(!hits.contains("<html"));
-    assert!(page(&SearchAnswer::default()).contains("No id or name begins with that"));
+    let none = SearchAnswer {
+        none: text("No session begins with “x”"),
+        ..SearchAnswer::default()
+    };
+    assert!(page(&none).contains("No session begins with “x”"));
 }
 
 #[test]

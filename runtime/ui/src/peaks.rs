@@ -55,12 +55,13 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Peaks {
     let long = highest(NAMED, leaves.map(|entry| (entry, took(entry))), i64::cmp)
         .into_iter()
         .map(|(entry, us)| peak(entry, duration(us)));
+    let cost_most = match outline.rows().iter().any(|entry| entry.is_unpriced) {
+        true => "Cost most, of steps with a known price",
+        false => "Cost most",
+    };
     let all = [
-        ("Cost most", costly.collect::<Vec<_>>()),
-        (
-            "Took longest, of steps without others below",
-            long.collect(),
-        ),
+        (cost_most, costly.collect::<Vec<_>>()),
+        ("Slowest single steps", long.collect()),
     ];
     all.into_iter()
         .filter(|(_, peaks)| !peaks.is_empty())

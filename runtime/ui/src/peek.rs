@@ -9,6 +9,7 @@ use perpend_markup::encode;
 use crate::Text;
 use crate::aspect::{Label, tags};
 use crate::content::{Addresses, Block};
+use crate::facts::{Fact, fact, fact_at};
 use crate::forms::{FormKit, Tried};
 use crate::line::TraceLine;
 use crate::scores::{ScoreView, Verdict};
@@ -153,17 +154,17 @@ impl Peek {
 }
 
 impl Found {
-    pub(crate) fn figures(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn figures(&self) -> Vec<Fact> {
         let line = &self.line;
         let mut figures = vec![
-            ("Started", format!("{} UTC", line.time())),
-            ("Latency", line.latency()),
-            ("Tokens", line.token_text()),
-            ("Cost", line.cost_text()),
-            ("Steps", count(line.n_observations.into())),
+            fact_at("Started", line.at, false),
+            fact("Latency", line.latency()),
+            fact("Tokens", line.token_text()),
+            fact("Cost", line.cost_text()),
+            fact("Steps", count(line.n_observations.into())),
         ];
         if line.n_errors > 0 {
-            figures.push(("Errors", count(line.n_errors.into())));
+            figures.push(fact("Errors", count(line.n_errors.into())));
         }
         figures
     }

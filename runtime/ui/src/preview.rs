@@ -14,6 +14,8 @@ const BEFORE: usize = 24;
 const SEARCHED: usize = 8 * 1024;
 /// Bytes of a payload that are decoded: what is shown behind a place at the end of those.
 const DECODED: usize = SEARCHED + 512;
+/// Bytes of a conversation that is taken apart for a line.
+const READ: usize = 64 * 1024;
 /// Texts that are looked for.
 const MAX_SOUGHT: usize = 5;
 
@@ -73,10 +75,13 @@ fn place(value: &str, sought: &[&str]) -> Option<(usize, usize)> {
     sought.find_map(|text| first(searched.unwrap_or(value), text))
 }
 
-/// How a payload begins, with the strings of its JSON decoded, and its words apart by one space.
+/// How a payload begins, with the strings of its JSON decoded, and its words apart by one space; of a conversation that is
+/// not long, how what was asked last begins.
 #[must_use]
 pub fn beginning(value: &Payload) -> String {
-    first_words(&value.decoded(DECODED))
+    let raw = Some(value.as_str()).filter(|raw| raw.len() <= READ);
+    let said = raw.and_then(perpend_shapes::last_said);
+    first_words(&said.map_or_else(|| value.decoded(DECODED), Into::into))
 }
 
 fn first_words(text: &str) -> String {

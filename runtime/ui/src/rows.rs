@@ -138,7 +138,7 @@ pub(crate) struct Row {
     pub(crate) is_selected: bool,
     /// What there is no room for.
     pub(crate) title: Option<String>,
-    /// On the critical path; then its note is how long the trace waited for it alone.
+    /// On the critical path; then its note is how long the trace waited for it alone, where that is not all of its time.
     pub(crate) is_critical: bool,
 }
 
@@ -185,7 +185,9 @@ impl Window {
                 part: period.and_then(|period| part_of(entry, period)),
                 is_critical: own.is_some(),
                 note: own
-                    .map(|own| format!("waited {}", duration(*own)))
+                    .map(|own| duration(*own))
+                    .filter(|own| *own != row.duration)
+                    .map(|own| format!("{own} on the path"))
                     .or(row.note),
                 ..row
             }

@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use crate::scores::Tone;
+use crate::scores::{Named, Tone};
 use crate::{Shell, Text};
 
 /// What is scored, by what, and how it goes.
@@ -43,8 +43,8 @@ pub struct RuleRow {
     pub sampling: String,
     /// Its conditions, one text each.
     pub conditions: Vec<Text>,
-    /// Names of its evaluators.
-    pub evaluators: Vec<Text>,
+    /// Its evaluators.
+    pub evaluators: Vec<Named>,
 }
 
 /// One evaluator.
@@ -60,6 +60,8 @@ pub struct EvaluatorRow {
     pub plugin: Text,
     /// The function in the plug-in.
     pub function: Text,
+    /// What it is told, by the names of its settings, and which models it asks.
+    pub settings: Vec<(Text, Text)>,
     /// Hex digits.
     pub fingerprint: String,
     /// Why it is paused.

@@ -112,7 +112,7 @@ pub(crate) fn verdict(name: &str) -> Verdict {
         sentence: text(name),
         requeue: Some("/project/p/executions/5d1f0c/requeue".to_owned()),
         makes: vec![text(name)],
-        facts: vec![("Sampling number", text(name))],
+        facts: vec![("Sampling number", text(name).into())],
     }
 }
 
@@ -122,6 +122,7 @@ pub(crate) fn score(name: &str) -> ScoreView {
         evaluator: Named::new(name, name),
         version: Some(3),
         plugin: Some(text(name)),
+        settings: vec![(text(name), text(name))],
         rule: Named::new(name, name),
         fingerprint: "ab".repeat(32),
         execution: text("5d1f0c"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Timestamp;
-use perpend_markup::{Text, encode};
+use perpend_markup::{Html, Text, encode};
 
 use perpend_words::{clock, count, number};
 
@@ -148,6 +148,8 @@ pub struct Origin {
     pub version: Option<u32>,
     /// `vendor/name version · evaluator` of the plug-in, when it is known.
     pub plugin: Option<Text>,
+    /// What the evaluator was told, by the names of its settings, and which models it asks.
+    pub settings: Vec<(Text, Text)>,
     /// The rule.
     pub rule: Named,
     /// Hex digits.
@@ -257,7 +259,7 @@ pub struct Verdict {
     /// What the scores of the rule are called, where that is known and not its own name.
     pub makes: Vec<Text>,
     /// Facts behind it: the condition, the value found, the sampling number.
-    pub facts: Vec<(&'static str, Text)>,
+    pub facts: Vec<(&'static str, Html)>,
 }
 
 impl Verdict {

@@ -35,6 +35,8 @@ pub struct SearchAnswer {
     pub notes: Vec<&'static str>,
     /// Where a search that stopped goes on.
     pub further: Option<String>,
+    /// What is said where there is no hit: what was looked in.
+    pub none: Text,
     /// The first characters that narrow a search are explained.
     pub has_help: bool,
 }
@@ -85,11 +87,10 @@ impl SearchAnswer {
         self.groups.iter().map(|group| group.hits.len()).sum()
     }
 
-    fn said(&self) -> String {
+    fn said(&self) -> Text {
         match self.n_hits() {
-            0 => "No id or name begins with that".to_owned(),
-            1 => "1 found".to_owned(),
-            n => format!("{n} found"),
+            0 => self.none.clone(),
+            n => Text::from(format!("{n} found")),
         }
     }
 }

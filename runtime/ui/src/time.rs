@@ -12,14 +12,16 @@ use perpend_words::{duration, many};
 
 /// Steps of the critical path that are named.
 const NAMED: usize = 3;
+/// From this length on a part of a trace is asked for in seconds.
+const LONG_MS: f64 = 10_000.0;
 
 #[derive(Debug)]
 pub(crate) struct TimePart {
     /// What the form for the part repeats of the address: names and values.
     pub(crate) kept: Vec<(&'static str, String)>,
-    /// Milliseconds from the start of the trace.
-    pub(crate) from: String,
-    pub(crate) to: String,
+    /// Milliseconds from the start of the trace, and what its fields show of them.
+    pub(crate) from: (f64, String),
+    pub(crate) to: (f64, String),
     /// Back to the whole axis.
     pub(crate) whole: Option<String>,
     /// To the time of the selected step; of one without length, and of the trace, to the whole axis.
@@ -50,10 +52,12 @@ impl TimePart {
         let outline = input.view.outline();
         let (start, end) = outline.period().unwrap_or_default();
         let ms = |micros: i64| (micros as f64) / 1e3;
-        let (from, to) = input
-            .looking
-            .zoom
-            .unwrap_or_else(|| (0.0, ms(end.micros_since(start))));
+        let length = ms(end.micros_since(start));
+        let (from, to) = input.looking.zoom.unwrap_or((0.0, length));
+        let end_at = |at: f64| match LONG_MS <= length {
+            true => (at, format!("{} s", (at * 1e3).round() / 1e6)),
+            false => (at, format!("{at} ms")),
+        };
         let at = |kept: &Kept, zoom: Option<(f64, f64)>| {
             kept.address(&Looking {
                 zoom,
@@ -84,7 +88,7 @@ impl TimePart {
         let bands = bands.filter(|band| 0.0 < band.width).collect();
         let said = (!gaps.is_empty()).then(|| {
             let n = many(gaps.len() as u64, "gap");
-            format!("{} in {n}", duration(total))
+            format!("{} idle in {n}", duration(total))
         });
         gaps.sort_by_key(|gap| Reverse(us(gap)));
         let longest_gaps = gaps.iter().take(NAMED).map(|gap| {
@@ -105,8 +109,8 @@ impl TimePart {
             bands,
             summary: window.path.as_ref().and_then(summary),
             kept: kept.chain(whole.pairs()).collect(),
-            from: from.to_string(),
-            to: to.to_string(),
+            from: end_at(from),
+            to: end_at(to),
             whole: input.looking.zoom.map(|_| at(&window.kept, None)),
             of_step: at(&window.kept, of_step),
             has_step: of_step.is_some(),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::aspect::{Aspect, Head, HeadInput};
 use crate::content::{Addresses, Forms, Shown};
-use crate::facts::{Fact, fact, total_tokens};
+use crate::facts::{Fact, fact, fact_at, total_tokens};
 use crate::forms::FormKit;
 use crate::happened::{List, happened};
 use crate::peaks::{Peaks, peaks};
@@ -234,8 +234,8 @@ impl Detail {
 
     fn of_trace(trace: &Trace, input: DetailInput) -> Self {
         let mut facts = vec![
-            fact("First start", trace.first_start.to_iso_micros()),
-            fact("Last end", trace.last_end.to_iso_micros()),
+            fact_at("First start", trace.first_start, true),
+            fact_at("Last end", trace.last_end, true),
         ];
         push_usage(&mut facts, &trace.usage, "Tokens");
         if !trace.duplicates.is_empty() {
@@ -371,7 +371,7 @@ fn figures(step: &Observation) -> String {
 }
 
 fn observation_facts(step: &Observation, own_us: Option<i64>) -> Vec<Fact> {
-    let mut facts = vec![fact("Start", step.start.to_iso_micros())];
+    let mut facts = vec![fact_at("Start", step.start, true)];
     facts.push(match step.end {
         Some(end) => fact("Duration", duration(end.micros_since(step.start))),
         None => fact("Duration", "has not ended"),

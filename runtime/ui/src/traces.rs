@@ -7,6 +7,7 @@ use perpend_found::Counted;
 use perpend_markup::encode;
 
 use crate::facets::FacetsView;
+use crate::facts::when;
 use crate::filter::{FilterView, Stopped, TermChip};
 use crate::focus::FocusView;
 use crate::line::TraceLine;
@@ -16,8 +17,8 @@ use crate::setup::Setup;
 use crate::table::{Head, Table};
 use crate::trends::Trend;
 use crate::ways::Ways;
-use crate::{Shell, Text};
-use perpend_words::{clock, count};
+use crate::{Html, Shell, Text};
+use perpend_words::count;
 
 /// Traces that fit a filter.
 #[derive(Clone, Debug, Default, Template)]
@@ -185,13 +186,13 @@ impl TracesPage {
     }
 
     /// When the traces that fit in other times began, and the list with them.
-    fn in_any_time(&self) -> Option<(String, String, String)> {
+    fn in_any_time(&self) -> Option<(Html, Html, String)> {
         let (first, last) = self.elsewhere?;
         let query = TracesQuery {
             focus: self.query.focus.without_time(),
             ..self.query.clone()
         };
-        Some((clock(first), clock(last), query.first(self.shell.base())))
+        Some((when(first), when(last), query.first(self.shell.base())))
     }
 }
 

@@ -5,7 +5,7 @@ use perpend_domain::cost::CostSum;
 
 use crate::figure::Figure;
 use crate::{Chart, Text};
-use perpend_words::{count, number};
+use perpend_words::{count, like, number};
 
 /// Height of a spark, in its own units.
 const HEIGHT: f64 = 16.0;
@@ -133,8 +133,11 @@ impl ScoreTrend {
         let spark = dots.collect();
         let (said, interval) = match said {
             Together::Mean(mean, interval) => (
-                Text::from(number(mean)),
-                interval.map(|[low, high]| format!("{}–{}", number(low), number(high))),
+                Text::from(like(mean, mean)),
+                interval.map(|ends| {
+                    let [low, high] = ends.map(|end| like(end, mean));
+                    format!("({low}–{high})")
+                }),
             ),
             Together::Share(what, share, [low, high]) => (
                 Text::from(format!("{:.0} % {}", share * 100.0, what.raw()).trim_end()),
@@ -162,8 +165,8 @@ mod tests {
         let means = [at(1, Some(0.4)), at(2, None), at(3, Some(0.8))];
         let said = Together::Mean(0.6, Some([0.5, 0.7]));
         let trend = ScoreTrend::new("tone", (said, 1_234), &means, String::new());
-        assert_eq!((trend.said.raw(), trend.n.as_str()), ("0.6", "1,234"));
-        assert_eq!(trend.interval.as_deref(), Some("0.5–0.7"));
+        assert_eq!((trend.said.raw(), trend.n.as_str()), ("0.60", "1,234"));
+        assert_eq!(trend.interval.as_deref(), Some("(0.50–0.70)"));
         let drawn: Vec<_> = trend.spark.iter().map(|dot| (dot.x, dot.height)).collect();
         assert_eq!(drawn, [(0, 8.0), (2, 16.0)]);
         let said = Together::Share(Text::from("true"), 0.81, [0.758, 0.854]);

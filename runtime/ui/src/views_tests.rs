@@ -387,8 +387,14 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     };
     let html = checked(&trace_page(&outline, shown));
     assert_eq!(html.matches("span critical\"").count(), 2, "{html}");
-    let gaps = "For 200 ms in 2 gaps no step ran but those that have others below them: ";
-    assert!(html.contains(gaps), "{html}");
+    assert!(
+        html.contains("<b>Gaps</b> 200 ms idle in 2 gaps: "),
+        "{html}"
+    );
+    // What was waited for all the time that it took has no note.
+    assert_eq!(html.matches(" on the path</span>").count(), 1, "{html}");
+    assert!(html.contains("200 ms on the path"), "{html}");
+    assert!(html.contains("data-ms=\"250\" value=\"250 ms\""), "{html}");
     assert!(
         html.contains("t0=900&t1=1000\" data-keeps>100 ms from 900 ms</a>."),
         "{html}"

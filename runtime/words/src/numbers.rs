@@ -179,9 +179,38 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// A number with the decimals that suit a mean, so that the ends of its interval read like it.
+#[must_use]
+pub fn like(value: f64, mean: f64) -> String {
+    let decimals = match mean.abs() {
+        0.0 | 0.1..1_000.0 => 2,
+        0.001..0.1 => 4,
+        _ => return number(value),
+    };
+    let text = format!("{value:.decimals$}");
+    match text.strip_prefix('-') {
+        Some(zero) if zero.chars().all(|c| matches!(c, '0' | '.')) => zero.to_owned(),
+        _ => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_ends_of_an_interval_have_the_decimals_of_its_mean() {
+        let shown = [0.3023, 1.0, -0.001, -0.3].map(|end| like(end, 0.66));
+        assert_eq!(shown, ["0.30", "1.00", "0.00", "-0.30"]);
+        assert_eq!(
+            [like(0.0314, 0.0314), like(0.0, 0.0314)],
+            ["0.0314", "0.0000"]
+        );
+        assert_eq!(
+            [like(5_000.5, 5_000.5), like(2e-5, 1e-5)],
+            ["5000.5", "2e-5"]
+        );
+    }
 
     #[test]
     fn exact_durations_lose_no_digit() {

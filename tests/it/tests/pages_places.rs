@@ -215,6 +215,18 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
     let (_, link) = page.split_once("/scores?fingerprint=").unwrap();
     let fingerprint = link.split('"').next().unwrap();
     assert_eq!(fingerprint.len(), 64, "{page}");
+    let max = "<bdi class=\"muted\">max</bdi> <bdi>";
+    for bound in [10, 20] {
+        let told = format!("{max}{bound}");
+        assert!(
+            page.contains(&told),
+            "what the score was held against: {page}"
+        );
+    }
+    let rules = visitor.page("/rules").await;
+    assert!(rules.contains(&format!("{max}20")), "{rules}");
+    let its = format!("/scores?fingerprint={fingerprint}\">its scores</a>");
+    assert!(rules.contains(&its), "{rules}");
     let same = visitor
         .page(&format!("/scores?fingerprint={fingerprint}"))
         .await;

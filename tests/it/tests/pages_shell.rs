@@ -90,7 +90,13 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
     let foreign = other.json(Method::POST, "/api/public/v2/datasets", &body);
     let foreign = id(&foreign.await.unwrap().json());
     let none = visitor.page(&format!("/search?q={foreign}")).await;
-    assert!(none.contains("No id or name begins with that"), "{none}");
+    let said =
+        format!("No session, user, evaluator, rule, dataset or prompt begins with “{foreign}”");
+    assert!(none.contains(&said), "{none}");
+    assert!(
+        none.contains(&format!("No trace says “{foreign}”")),
+        "{none}"
+    );
     // Where nothing is called so, traces may say it.
     let said = format!("{base}/search?q=refund+%22policy%22&go=1");
     let there = format!("{base}/traces?q=%22refund%20%5C%22policy%5C%22%22");
@@ -135,9 +141,16 @@ async fn names_are_found_by_their_beginning_and_a_prefix_narrows_the_search() {
         hits.contains(&contents) && page.contains(&contents),
         "{page}"
     );
+    // That comes first, with how many there are, and says none of its own where nothing does.
+    let places = ["traces say “tickets”", "<h2 id=\"group-0\">"].map(|part| page.find(part));
+    let none = page.find("No trace says “tickets”");
+    assert!(
+        places[0].or(none) < places[1] && places[1].is_some(),
+        "{page}"
+    );
     assert!(n_compressed(&hits) <= 4 << 10, "{}", n_compressed(&hits));
     let ids = visitor.page("/search?q=%23tickets").await;
-    assert!(ids.contains("No id or name begins with that"), "{ids}");
+    assert!(ids.contains("Nothing has the id “tickets”"), "{ids}");
     let pages = visitor.page("/search?q=sess").await;
     assert!(pages.contains("<bdi>Sessions</bdi>"), "{pages}");
     let commands = visitor.page("/search?q=%3Esess").await;

@@ -1,7 +1,5 @@
 //! Operations of the API that a page tries for its viewer, over HTTP.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use axum::http::Method;
 use perpend_it::{OTLP, TestApp, Trace, trace_id};
 

@@ -5,7 +5,7 @@ use perpend_domain::trace::Trace;
 use super::figures::Figure;
 use super::side::{CompareSide, Scored};
 use crate::Text;
-use crate::facts::total_tokens;
+use crate::facts::{total_tokens, when};
 use perpend_words::clock;
 
 /// A label, and the word of a trace that stands there.
@@ -20,10 +20,14 @@ pub(super) fn facts(sides: [Option<&CompareSide>; 2]) -> Vec<(Text, Figure)> {
         (!usage.is_empty()).then(|| total_tokens(usage))
     });
     let started = traces.map(|trace| trace.map(|trace| clock(trace.timestamp)));
+    let times = traces.map(|trace| trace.map(|trace| when(trace.timestamp)));
     let mut all = vec![
         (
-            "Started, UTC",
-            Figure::words(started.each_ref().map(Option::as_deref)).apart(),
+            "Started",
+            Figure {
+                times,
+                ..Figure::words(started.each_ref().map(Option::as_deref)).apart()
+            },
         ),
         (
             "Latency",

@@ -1,6 +1,7 @@
 //! Figures of both sides, and how much more the second one has.
 
 use perpend_domain::cost::CostSum;
+use perpend_markup::Html;
 use perpend_words::{NONE, cost, count, dollars, duration, number};
 
 /// A figure of both sides.
@@ -8,6 +9,8 @@ use perpend_words::{NONE, cost, count, dollars, duration, number};
 pub(crate) struct Figure {
     pub(crate) a: String,
     pub(crate) b: String,
+    /// Both as instants, where they are.
+    pub(crate) times: [Option<Html>; 2],
     /// How much more B has, with its sign and unit; none where both are equal or one of them is not known.
     pub(crate) delta: Option<String>,
     /// The same as a share of A.

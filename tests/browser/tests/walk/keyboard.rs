@@ -407,6 +407,8 @@ async fn shows_times_of_zones(visitor: &Visitor) -> Result<()> {
         )
     };
     browser.expect(&head("local")).await?;
+    let picker = "[...document.querySelectorAll('.picks bdi')].some((pick) => pick.textContent === 'Started, local')";
+    browser.expect(picker).await?;
     browser.press("T").await?;
     let utc = browser.eval(both).await?;
     ensure!(utc[0] == local[1] && utc[1] == local[0], "{utc}");
