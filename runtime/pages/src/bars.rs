@@ -24,7 +24,7 @@ fn notes(viewer: &Viewer, query: &TracesQuery) -> Vec<&'static str> {
         (None, None) => Some("the last 7 days"),
     });
     if !query.q.is_empty() {
-        notes.push("all of the time and environments, not only of the filter");
+        notes.push("the filter is not applied: all traces of the time and environments");
     }
     notes
 }

@@ -2,6 +2,7 @@
 //! decoded. What of them is shown is the business of who asks.
 
 pub mod encoded;
+pub mod inline;
 mod members;
 mod messages;
 mod said;

@@ -1,5 +1,5 @@
-// On every page: single keys, times in the reader's zone, copying, and waiting for what is not there yet. Without this
-// script the same is reached by links, and times are UTC.
+// On every page: single keys, copying, and waiting for what is not there yet. Without this script the same is reached by
+// links.
 "use strict";
 
 const preferred = document.documentElement.dataset;
@@ -304,53 +304,6 @@ function onSend(event) {
   form.requestSubmit(buttons.includes(on) ? on : buttons[0]);
 }
 
-// Times: the server writes UTC. Only the text of what is there changes, and UTC stays one look away.
-
-const two = (n) => String(n).padStart(2, "0");
-
-function localTime(time) {
-  const at = new Date(time.dateTime);
-  // A date without a time of day is a day of UTC.
-  if (Number.isNaN(at.getTime()) || time.title || time.dateTime.length === 10) return;
-  const said = time.textContent.trim();
-  time.title = said.endsWith("UTC") ? said : `${said} UTC`;
-  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-  const part = /:\d\d(\.\d+)/.exec(said)?.[1] ?? "";
-  const clock = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}${part}`;
-  time.textContent = said.endsWith("UTC") ? `${day} ${clock} ${zoneOf(at)}` : `${day} ${clock}`;
-}
-
-let zones;
-
-/** The name of the zone then: summer time has another one. */
-function zoneOf(at) {
-  zones ??= new Intl.DateTimeFormat("en", { timeZoneName: "short" });
-  return zones.formatToParts(at).find((part) => part.type === "timeZoneName")?.value ?? "";
-}
-
-/** Headings say in which zone the times below them are. */
-function nameZone(root, from, to) {
-  for (const head of root.querySelectorAll("th, .picks label")) {
-    // The text alone: what is around it may be a link that orders the list.
-    const text = (head.querySelector("a, bdi") ?? head).firstChild;
-    if (text instanceof Text && text.data.endsWith(`, ${from}`)) text.data = text.data.slice(0, -from.length) + to;
-    for (const named of [head, head.querySelector(".grip")]) {
-      if (named?.ariaLabel?.endsWith(`, ${from}`)) named.ariaLabel = named.ariaLabel.slice(0, -from.length) + to;
-    }
-  }
-  // Where rows are cards, each cell has its heading.
-  for (const cell of root.querySelectorAll(`[data-label$=", ${from}"]`)) {
-    cell.dataset.label = cell.dataset.label.slice(0, -from.length) + to;
-  }
-}
-
-function localTimes(root) {
-  if (!(root instanceof Element) || preferred.times === "utc") return;
-  for (const time of root.querySelectorAll("time[datetime]")) localTime(time);
-  // No wider than a time, so that no column moves.
-  nameZone(root, "UTC", "local");
-}
-
 /** Whether parts of the page may ask for themselves. */
 function isLive() {
   return document.documentElement.dataset.live !== "off";
@@ -390,13 +343,6 @@ addEventListener("keydown", onSend);
 document.addEventListener("click", onClick);
 addEventListener("perpend:copy", (event) => copy(event.detail.text, event.detail.what));
 for (const button of document.querySelectorAll("[data-copies], [data-text], [data-opens]")) button.hidden = false;
-if (preferred.zone === "browser") {
-  localTimes(document.body);
-  // Parts of pages are fetched later.
-  new MutationObserver((changes) => {
-    for (const change of changes) change.addedNodes.forEach(localTimes);
-  }).observe(document.body, { childList: true, subtree: true });
-}
 for (const place of document.querySelectorAll("[data-later]")) whenSeen.observe(place);
 if (document.querySelector("[data-wait]")) setTimeout(wait, 1000);
 tell();

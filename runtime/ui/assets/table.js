@@ -208,10 +208,10 @@ function onKey(event) {
 /** A click with Alt on a value to filter by excludes it, as the link beside it does. */
 function onExclude(event) {
   const value = event.target instanceof Element ? event.target.closest(".facets li > a:first-child") : null;
-  const not = value?.parentElement.querySelector(".not");
-  if (!not || !event.altKey || event.button !== 0) return;
+  if (!value || !event.altKey || event.button !== 0) return;
   event.preventDefault();
-  location.href = not.href;
+  const not = value.parentElement.querySelector(".not");
+  if (not) location.href = not.href;
 }
 
 function onClick(event) {

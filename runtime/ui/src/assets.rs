@@ -62,6 +62,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         asset("rows.js", SCRIPT, include_bytes!("../assets/rows.js")),
         asset("scores.js", SCRIPT, include_bytes!("../assets/scores.js")),
         asset("shell.js", SCRIPT, include_bytes!("../assets/shell.js")),
+        asset("times.js", SCRIPT, include_bytes!("../assets/times.js")),
         asset("trace.js", SCRIPT, include_bytes!("../assets/trace.js")),
         asset("value.js", SCRIPT, include_bytes!("../assets/value.js")),
         asset("palette.js", SCRIPT, include_bytes!("../assets/palette.js")),

@@ -60,7 +60,7 @@ struct Entry {
     at: String,
     kind: &'static str,
     name: Text,
-    facts: Vec<String>,
+    facts: Vec<Text>,
     mark: Option<(&'static str, &'static str)>,
     message: Option<Text>,
     input: Option<Text>,

@@ -357,7 +357,7 @@ fn the_reference_is_inert() {
             answer,
         })
     };
-    assert!(tried(None).contains("Fill in what is needed"));
+    assert!(tried(None).contains("Required: <code>"));
     let said = "64 KB of 3.2 MB".to_owned();
     let answer = (Text::from(HOSTILE), 200, said, Text::lines(HOSTILE));
     assert!(tried(Some(answer)).contains("64 KB of 3.2 MB"));

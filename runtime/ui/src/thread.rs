@@ -98,7 +98,7 @@ struct Entry {
     kind: &'static str,
     name: Text,
     indent: u32,
-    facts: Vec<String>,
+    facts: Vec<Text>,
     mark: Option<(&'static str, &'static str)>,
     message: Option<Text>,
     /// Messages that an earlier call had, that call's name and address, and the address of the messages.
@@ -244,7 +244,7 @@ pub(crate) fn took(step: &Observation) -> String {
 }
 
 /// What is known of a step, without what is not.
-pub(crate) fn facts(step: &Observation) -> Vec<String> {
+pub(crate) fn facts(step: &Observation) -> Vec<Text> {
     let tokens = nonzero(Some(total_tokens(&step.usage)));
     let facts = [
         step.model.clone().unwrap_or_default(),
@@ -255,7 +255,8 @@ pub(crate) fn facts(step: &Observation) -> Vec<String> {
         },
         cost_cell(step.own_cost()),
     ];
-    facts.into_iter().filter(|fact| !fact.is_empty()).collect()
+    let facts = facts.into_iter().filter(|fact| !fact.is_empty());
+    facts.map(Text::from).collect()
 }
 
 pub(crate) fn mark(step: &Observation) -> Option<(&'static str, &'static str)> {

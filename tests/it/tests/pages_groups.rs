@@ -89,7 +89,7 @@ async fn sessions_and_users_are_filtered_by_sums_and_what_is_no_column_is_marked
     assert_eq!(rows(&page), ["single"], "the rest holds: {page}");
     assert!(page.contains("class=\"chip bad\""), "{page}");
     assert!(
-        page.contains("`traceCount`? The rest of the filter holds."),
+        page.contains("<code>traceCount</code>? The rest of the filter holds."),
         "{page}"
     );
     assert!(
@@ -210,7 +210,7 @@ async fn sessions_and_users_show_their_scores_and_a_user_the_traces_with_low_one
     assert_eq!(low.matches("<td class=\"what\"").count(), 2, "{low}");
     let place = |n: u64| low.find(&format!("/traces/{}", trace_id(n)));
     assert!(place(3) < place(1) && place(2).is_none(), "{low}");
-    let (_, more) = low.split_once("All that are low in ").unwrap();
+    let (_, more) = low.split_once("All traces with a low score in: ").unwrap();
     let href = more.split_once("is &#34;good&#34;").unwrap().0;
     let href = href
         .rsplit_once("href=\"")

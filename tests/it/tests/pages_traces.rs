@@ -120,7 +120,7 @@ async fn bars_come_with_the_page_without_script_and_say_what_of_the_list_they_do
     );
     let whole = visitor.page(&format!("/traces?{TIME}&bars=1")).await;
     assert_eq!(bars(&whole).len(), 7, "{whole}");
-    let note = "not only of the filter";
+    let note = "the filter is not applied";
     assert!(!whole.contains(note) && !whole.contains("the last 7 days"));
 
     let filtered = visitor

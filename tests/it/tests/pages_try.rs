@@ -24,7 +24,7 @@ async fn an_operation_is_tried_in_the_project_of_the_session() {
     assert!(group.text().contains(&form), "{}", group.text());
     let empty = visitor.page(&path("getTraceOutline", "")).await;
     assert!(empty.contains("name=\"p.traceId\""), "{empty}");
-    assert!(empty.contains("Fill in what is needed") && !empty.contains("id=\"answer\""));
+    assert!(empty.contains("Required: <code>") && !empty.contains("id=\"answer\""));
     let ours = format!("p.traceId={}&p.n=1", trace_id(1));
     let ours = visitor.page(&path("getTraceOutline", &ours)).await;
     let address = format!("/api/v1/traces/{}/outline?n=1", trace_id(1));

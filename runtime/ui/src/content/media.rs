@@ -2,9 +2,9 @@
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use perpend_markup::{Text, encode, segment};
+use perpend_shapes::inline::{Found, inline_type};
 use serde_json::Value;
 
-use super::inline::{Found, inline_type};
 use perpend_words::size;
 
 /// What the common APIs call a part of a message that is a medium.

@@ -6,7 +6,7 @@
 //!
 //! - `locate`: where in a value the messages are; `messages`, `parts`, `kinds`: their shapes; `pairs`:
 //!   results of tools beside their calls; `tools`: what was offered.
-//! - `inline`: media inside a value; `media`: how they are shown.
+//! - `media`: how media inside a value are shown; `perpend_shapes::inline` takes them out.
 //! - `spoken`: what is new in each of several conversations that continue each other (`perpend_diff::repeats` says what is
 //!   not); `ran`: steps that ran tools, at the calls that asked for them.
 //! - `json`, `node`: nodes of a value, found in its text; `tree`: a window of them; `found`: where a text stands in it.
@@ -20,7 +20,6 @@ mod form;
 mod found;
 #[cfg(test)]
 mod hostile_tests;
-mod inline;
 mod kinds;
 mod locate;
 mod media;
@@ -43,7 +42,7 @@ use std::collections::HashSet;
 
 use perpend_domain::mapping::NodePath;
 use perpend_domain::payload::Payload;
-use perpend_shapes::{merge, unify};
+use perpend_shapes::{inline, merge, unify};
 use serde_json::{Map, Value};
 
 use self::fold::{Fold, Further, SHOWN_BYTES, Style, Window};
@@ -65,8 +64,8 @@ pub(crate) use perpend_diff::repeats::Repeated;
 
 pub use self::form::{Form, Forms};
 pub(crate) use self::found::Places;
-pub use self::inline::{InlineMedium, inline_type};
 pub use self::media::{Addresses, MAX_PATH};
+pub use perpend_shapes::inline::{InlineMedium, inline_type};
 
 /// Conversations longer than this fold their middle.
 const WHOLE_CONVERSATION: usize = 24;

@@ -7,12 +7,12 @@ use perpend_domain::payload::Payload;
 use perpend_markup::Text;
 use serde_json::Value;
 
+use super::Addresses;
 use super::fold::{Fold, Window};
 use super::messages::Message;
 use super::parts::{Part, Ran, Role, StepLink};
 use super::source::Source;
-use super::{Addresses, inline};
-use perpend_shapes::parsed;
+use perpend_shapes::{inline, parsed};
 
 /// What is shown of each text.
 pub(super) const LONG_PART: usize = 8 * 1024;

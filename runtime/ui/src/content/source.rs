@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use perpend_markup::Text;
+use perpend_shapes::inline::{self, Taken};
 use perpend_shapes::{beginning, is_empty};
 use serde_json::{Map, Value};
 
 use super::fields::short;
 use super::fold::{Fold, Further, Style, Window};
 use super::form::Form;
-use super::inline::{self, Taken};
 use super::media::{Addresses, MEDIUM_TYPES, Media, family, is_address};
 use perpend_words::size;
 

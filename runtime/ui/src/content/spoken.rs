@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 use perpend_diff::repeats::{self, Keys, Repeated};
 use perpend_domain::payload::Payload;
 use perpend_markup::Text;
-use perpend_shapes::unify;
+use perpend_shapes::{inline, unify};
 
 use super::fold::Window;
 use super::locate::{self, Item};
@@ -14,7 +14,7 @@ use super::messages::Message;
 use super::parts::{Part, StepLink};
 use super::ran::{self, EarlierCall, LONG_PART, ToolStep};
 use super::source::Source;
-use super::{Addresses, Block, Chat, inline, pairs};
+use super::{Addresses, Block, Chat, pairs};
 
 /// A call with a larger input or output is not taken apart here: its own page shows it.
 const MAX_BYTES: usize = 2 << 20;

@@ -7,10 +7,11 @@
 use std::hash::{DefaultHasher, Hasher as _};
 
 use perpend_domain::payload::Payload;
-use perpend_shapes::encoded::{decoded, decoded_length, is_base64, sniffed, type_of};
-use perpend_shapes::parsed;
-use perpend_shapes::spans::{plain_type, spans};
 use serde_json::{Map, Value};
+
+use crate::encoded::{decoded, decoded_length, is_base64, sniffed, type_of};
+use crate::parsed;
+use crate::spans::{plain_type, spans};
 
 /// Larger JSON is read as text: only its beginning is shown anyway.
 const PARSED_BYTES: usize = 32 << 20;
@@ -19,22 +20,24 @@ const PARSED_VALUES: usize = 300_000;
 
 /// A medium that was taken out of a value.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub struct Found {
     /// MIME type in lower case; empty when neither the value nor the first bytes say it.
-    pub(super) content_type: String,
+    pub content_type: String,
     /// Bytes when decoded; absent for a reference.
-    pub(super) size: Option<u64>,
+    pub size: Option<u64>,
     /// The id of a medium that is stored by itself.
-    pub(super) stored: Option<String>,
+    pub stored: Option<String>,
     /// Equal for media that were recorded alike.
-    pub(super) print: u64,
+    pub print: u64,
 }
 
 /// The media of a value. Tokens are `MARK NUMBER MARK`.
 #[derive(Clone, Debug)]
-pub(super) struct Taken {
-    pub(super) mark: char,
-    pub(super) found: Vec<Found>,
+pub struct Taken {
+    /// A character that the value does not hold.
+    pub mark: char,
+    /// The media, in the order of their numbers.
+    pub found: Vec<Found>,
     wanted: Option<usize>,
     bytes: Vec<u8>,
 }
@@ -42,7 +45,7 @@ pub(super) struct Taken {
 /// The bytes of a medium that was recorded inside a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InlineMedium {
-    /// MIME type as recorded, in lower case. Not to be trusted: see [`crate::inline_type`].
+    /// MIME type as recorded, in lower case. Not to be trusted: see [`inline_type`].
     pub content_type: String,
     /// The decoded bytes.
     pub bytes: Vec<u8>,
@@ -64,7 +67,7 @@ impl InlineMedium {
 }
 
 /// The value of a payload. Text that holds an object or a list as JSON is read as that.
-pub(super) fn read(payload: &Payload) -> Value {
+pub fn read(payload: &Payload) -> Value {
     let text = payload.as_str();
     let is_small = text.len() <= PARSED_BYTES && n_values(text) <= PARSED_VALUES;
     let value = is_small.then(|| match payload {
@@ -83,7 +86,7 @@ fn n_values(json: &str) -> usize {
 }
 
 /// Takes all media out of a value.
-pub(super) fn take(value: &mut Value) -> Taken {
+pub fn take(value: &mut Value) -> Taken {
     let mut taken = Taken::new(value, None);
     taken.walk(value, None);
     taken

@@ -1,0 +1,56 @@
+// On every page: times in the reader's zone. The server writes UTC; only the text of what is there changes, and UTC stays
+// one look away.
+"use strict";
+
+const two = (n) => String(n).padStart(2, "0");
+
+function localTime(time) {
+  const at = new Date(time.dateTime);
+  // A date without a time of day is a day of UTC.
+  if (Number.isNaN(at.getTime()) || time.title || time.dateTime.length === 10) return;
+  const said = time.textContent.trim();
+  time.title = said.endsWith("UTC") ? said : `${said} UTC`;
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  const part = /:\d\d(\.\d+)/.exec(said)?.[1] ?? "";
+  const clock = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}${part}`;
+  time.textContent = said.endsWith("UTC") ? `${day} ${clock} ${zoneOf(at)}` : `${day} ${clock}`;
+}
+
+let zones;
+
+/** The name of the zone then: summer time has another one. */
+function zoneOf(at) {
+  zones ??= new Intl.DateTimeFormat("en", { timeZoneName: "short" });
+  return zones.formatToParts(at).find((part) => part.type === "timeZoneName")?.value ?? "";
+}
+
+/** Headings say in which zone the times below them are. */
+function nameZone(root, from, to) {
+  for (const head of root.querySelectorAll("th, .picks label")) {
+    // The text alone: what is around it may be a link that orders the list.
+    const text = (head.querySelector("a, bdi") ?? head).firstChild;
+    if (text instanceof Text && text.data.endsWith(`, ${from}`)) text.data = text.data.slice(0, -from.length) + to;
+    for (const named of [head, head.querySelector(".grip")]) {
+      if (named?.ariaLabel?.endsWith(`, ${from}`)) named.ariaLabel = named.ariaLabel.slice(0, -from.length) + to;
+    }
+  }
+  // Where rows are cards, each cell has its heading.
+  for (const cell of root.querySelectorAll(`[data-label$=", ${from}"]`)) {
+    cell.dataset.label = cell.dataset.label.slice(0, -from.length) + to;
+  }
+}
+
+function localTimes(root) {
+  if (!(root instanceof Element) || preferred.times === "utc") return;
+  for (const time of root.querySelectorAll("time[datetime]")) localTime(time);
+  // No wider than a time, so that no column moves.
+  nameZone(root, "UTC", "local");
+}
+
+if (preferred.zone === "browser") {
+  localTimes(document.body);
+  // Parts of pages are fetched later.
+  new MutationObserver((changes) => {
+    for (const change of changes) change.addedNodes.forEach(localTimes);
+  }).observe(document.body, { childList: true, subtree: true });
+}
