@@ -3,6 +3,7 @@
 //! Invariants:
 //! - **The viewer's permissions.** The guard of the operation decides, by what the viewer holds in the project of the session.
 //! - **Bounded.** The page shows how an answer begins, and says how much of it that is.
+//! - **Not counted.** Rate limits are those of keys; a page has none.
 //! - **No secrets.** An answer that no cache may keep opens something, and is not shown.
 
 use std::collections::HashMap;
@@ -141,6 +142,8 @@ async fn begins(response: Response) -> Result<(String, Text), Problem> {
     };
     let json = serde_json::from_slice::<Value>(&shown).ok();
     let indented = json.and_then(|json| serde_json::to_string_pretty(&json).ok());
+    // Each level indents: what is nested deep would grow many times over.
+    let indented = indented.filter(|text| text.len() <= 4 * SHOWN);
     let text = indented.unwrap_or_else(|| String::from_utf8_lossy(&shown).into_owned());
     Ok((said, Text::lines(text)))
 }

@@ -104,7 +104,14 @@ pub(super) async fn by(
     let mixed = all.iter().filter(|(group, _)| is_mixed(group));
     let kinds = mixed.filter_map(|(group, _)| kind_of(group).map(str::to_owned));
     let kinds: BTreeSet<String> = kinds.collect();
-    if kinds.is_empty() || MAX_READ < n_steps {
+    if kinds.is_empty() {
+        return Ok(all);
+    }
+    if MAX_READ < n_steps {
+        // How many lack a price is not known, but not that none does.
+        for (_, sums) in all.iter_mut().filter(|(group, _)| is_mixed(group)) {
+            sums.cost.n_unpriced = sums.cost.n_unpriced.max(1);
+        }
         return Ok(all);
     }
     let condition = |column, test| Condition {

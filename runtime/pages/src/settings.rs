@@ -48,7 +48,7 @@ fn cut(text: &str) -> Text {
 fn of_slot(slot: &Slot) -> (Text, Text) {
     let model = slot.model.as_ref().map_or_else(
         || "default evaluation model of the project".to_owned(),
-        |model| format!("{} of {}", model.model, model.provider),
+        |model| format!("{}, by the connection {}", model.model, model.provider),
     );
     (
         Text::from(format!("model, {}", slot.name)),
@@ -122,7 +122,7 @@ mod tests {
         let slots = vec![slot("judge", Some(model)), slot("second", None)];
         let judge = version(["perpend/judge", "judge"], json!({}), slots);
         let wanted = [
-            "model, judge: small-1 of work",
+            "model, judge: small-1, by the connection work",
             "model, second: default evaluation model of the project",
         ];
         assert_eq!(said(&judge), wanted);

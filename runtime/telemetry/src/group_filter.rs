@@ -145,21 +145,31 @@ impl Telemetry {
         let among = self.candidates(tenant, query.by, filter).await?;
         let wanted = query.limit as usize;
         let mut walk = query.clone();
+        if among.is_some() {
+            // Their places are read once.
+            walk.limit = FEW as u32;
+        }
         let mut found: Vec<(Cursor, TraceGroup)> = Vec::new();
         let mut n_summed = 0;
-        while found.len() <= wanted && among.as_ref().is_none_or(|ids| !ids.is_empty()) {
-            let (places, has_more) = self.places(tenant, &walk, among.as_deref()).await?;
-            tested.n_tested += places.len() as u64;
-            walk.after = places.last().cloned();
-            walk.limit = PART;
-            let fitting = self.fitting(tenant, &walk, filter, places).await?;
+        let mut waiting: Vec<Cursor> = Vec::new();
+        let mut has_more = among.as_ref().is_none_or(|ids| !ids.is_empty());
+        while found.len() <= wanted && (has_more || !waiting.is_empty()) {
+            if waiting.is_empty() {
+                (waiting, has_more) = self.places(tenant, &walk, among.as_deref()).await?;
+                walk.after = waiting.last().cloned();
+                walk.limit = PART;
+            }
+            let part = waiting.len().min(PART as usize);
+            let part: Vec<Cursor> = waiting.drain(..part).collect();
+            let last = part.last().cloned();
+            tested.n_tested += part.len() as u64;
+            let fitting = self.fitting(tenant, &walk, filter, part).await?;
             n_summed += fitting.n_summed;
             found.extend(fitting.groups);
-            if !has_more {
-                break;
-            }
-            if found.len() <= wanted && (MAX_GROUPS <= tested.n_tested || MAX_TRACES <= n_summed) {
-                tested.stopped.clone_from(&walk.after);
+            let is_over = waiting.is_empty() && !has_more;
+            let is_enough = MAX_GROUPS <= tested.n_tested || MAX_TRACES <= n_summed;
+            if !is_over && found.len() <= wanted && is_enough {
+                tested.stopped = last;
                 break;
             }
         }
@@ -195,9 +205,10 @@ impl Telemetry {
                 let mut sql = Sql::default();
                 let tenant = sql.bind(tenant.into());
                 let others = bound(&others, &mut sql);
+                // Out of the reach of the index of the column that groups: it has far more traces.
                 sql.push(&format!(
                     "SELECT t.{column} AS id FROM traces t WHERE t.tenant = {tenant} AND t.{other} IN ({others}) \
-                     AND t.{column} IS NOT NULL AND t.{column} <> '' LIMIT {}",
+                     AND t.{column} || '' <> '' LIMIT {}",
                     FEW + 1
                 ));
                 let rows: Vec<(String,)> = self.pool.select(&sql.text, &sql.args).await?;

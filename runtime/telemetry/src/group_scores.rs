@@ -10,7 +10,7 @@ use perpend_domain::telemetry::{GroupQuery, GroupedBy};
 use perpend_domain::time::Timestamp;
 use perpend_sql::{Sql, checked};
 
-use crate::trace_groups::{Narrowed, bound, columns};
+use crate::trace_groups::{Narrowed, bound, columns, of_column};
 use crate::{Error, Telemetry};
 
 /// Traces of a user among which those with low scores are looked for.
@@ -78,8 +78,8 @@ pub struct LowScore {
 
 impl Telemetry {
     /// The scores of each of these sessions or users by name: those of the session itself first, then those of its newest
-    /// traces, `newest` of each, in the alphabet. Scores of steps are left out. Time and environments are those of the
-    /// question.
+    /// traces, `newest` of each, in the alphabet. Scores of steps are left out. Environments are those of the question, and
+    /// so is the time of the traces.
     ///
     /// # Errors
     /// When the database fails.
@@ -94,6 +94,7 @@ impl Telemetry {
         let Some(tenant) = self.tenant(project).await?.filter(|_| !ids.is_empty()) else {
             return Ok(found);
         };
+        let newest = (newest, self.pool.is_postgres());
         let sql = scores(project, tenant, query, ids, newest);
         let rows: Vec<SumRow> = self.pool.select(&sql.text, &sql.args).await?;
         let mut sums: BTreeMap<(String, bool, String, String), ScoreSum> = BTreeMap::new();
@@ -145,6 +146,7 @@ impl Telemetry {
             return Ok(found);
         };
         let (column, _) = columns(query.by);
+        let index = of_column(query.by, self.pool.is_postgres());
         let length = i64::try_from(n_days).unwrap_or_default() * DAY_US;
         let days = GroupQuery {
             environments: query.environments.clone(),
@@ -160,7 +162,7 @@ impl Telemetry {
         let ids = bound(ids, &mut sql);
         sql.push(&format!(
             "SELECT t.{column} AS id, (t.started_at - {start}) / {DAY_US} AS day, COUNT(*) AS n \
-               FROM traces t WHERE t.tenant = {tenant} AND t.{column} IN ({ids})"
+               FROM traces t{index} WHERE t.tenant = {tenant} AND t.{column} IN ({ids})"
         ));
         Narrowed::new(&days, &mut sql).push("t", &mut sql);
         sql.push(" GROUP BY 1, 2");
@@ -221,7 +223,7 @@ pub(super) fn scores(
     tenant: i64,
     query: &GroupQuery,
     ids: &[&str],
-    newest: u32,
+    (newest, is_postgres): (u32, bool),
 ) -> Sql {
     const SUMS: &str = "s.name AS name, s.data_type AS data_type, \
         CASE WHEN s.data_type = 'CATEGORICAL' THEN s.text END AS category, COUNT(*) AS n, \
@@ -232,10 +234,18 @@ pub(super) fn scores(
     let project = sql.bind_text(project.as_str());
     let narrowed = Narrowed::new(query, &mut sql);
     let ids: Vec<String> = ids.iter().map(|id| sql.bind_text(id)).collect();
+    let index = of_column(query.by, is_postgres);
     if query.by == GroupedBy::Session {
+        let environments = match query.environments.is_empty() {
+            true => String::new(),
+            false => {
+                let names = bound(&query.environments, &mut sql);
+                format!(" AND s.environment IN ({names})")
+            }
+        };
         sql.push(&format!(
             "SELECT s.session_id AS id, CAST(1 AS BIGINT) AS is_own, {SUMS} FROM scores s \
-              WHERE s.project_id = {project} AND s.session_id IN ({}) \
+              WHERE s.project_id = {project} AND s.session_id IN ({}){environments} \
               GROUP BY s.session_id, s.name, s.data_type, CASE WHEN s.data_type = 'CATEGORICAL' THEN s.text END \
               UNION ALL ",
             ids.join(", ")
@@ -247,7 +257,7 @@ pub(super) fn scores(
     for (at, id) in ids.iter().enumerate() {
         let sign = if at == 0 { "" } else { " UNION ALL " };
         sql.push(&format!(
-            "{sign}SELECT * FROM (SELECT t.{column} AS id, t.trace_id AS trace_id FROM traces t \
+            "{sign}SELECT * FROM (SELECT t.{column} AS id, t.trace_id AS trace_id FROM traces t{index} \
               WHERE t.tenant = {tenant} AND t.{column} = {id}"
         ));
         narrowed.push("t", &mut sql);

@@ -48,6 +48,16 @@ pub(super) const fn columns(by: GroupedBy) -> (&'static str, &'static str) {
     }
 }
 
+/// The index of the column that groups. SQLite has no statistics: where one environment is chosen, it would walk all traces of
+/// that.
+pub(super) const fn of_column(by: GroupedBy, is_postgres: bool) -> &'static str {
+    match (is_postgres, by) {
+        (true, _) => "",
+        (false, GroupedBy::Session) => " INDEXED BY traces_by_session",
+        (false, GroupedBy::User) => " INDEXED BY traces_by_user",
+    }
+}
+
 impl From<Sums> for TraceGroup {
     fn from(row: Sums) -> Self {
         Self {

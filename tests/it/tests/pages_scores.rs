@@ -163,7 +163,9 @@ async fn superseded_scores_are_counted_and_shown_beside_those_that_took_their_pl
         "target": "trace", "settleMs": 0, "quietMs": 0, "late": "rescore", "onMissing": "empty",
     });
     app.rule(&made.await.unwrap(), rescores).await.unwrap();
-    let trace = Trace::new(1, "ticket").generation("answer", "On Monday.");
+    let trace = Trace::new(1, "ticket")
+        .attribute("perpend.observation.output", "Monday.")
+        .generation("answer", "On Monday.");
     app.ingest(&trace).await.unwrap();
     app.clock.advance(std::time::Duration::from_secs(1));
     let first = app.scores(1).await.unwrap();

@@ -441,15 +441,20 @@ async fn scores_of_groups_come_by_name_those_of_the_session_first_and_of_the_new
 async fn scores_and_days_of_groups_are_found_by_indexes() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
-    let query = GroupQuery::new(GroupedBy::Session, 50);
-    let sql = crate::group_scores::scores(&project("p"), 1, &query, &["a", "b"], 100);
+    let query = GroupQuery {
+        environments: vec!["production".to_owned()],
+        ..GroupQuery::new(GroupedBy::Session, 50)
+    };
+    let sql = crate::group_scores::scores(&project("p"), 1, &query, &["a", "b"], (100, false));
     let steps = super::plans::plan(&store, &sql.text).await;
     let all = steps.join("\n");
     for index in ["scores_by_session", "traces_by_session", "scores_by_trace"] {
         assert!(all.contains(index), "{index}: {all}");
     }
     assert!(
-        !all.contains("SCAN t") && !all.contains("SCAN s\n"),
+        !["SCAN t", "SCAN s\n", "traces_by_environment"]
+            .iter()
+            .any(|bad| all.contains(bad)),
         "{all}"
     );
     let among = ["a".to_owned()];

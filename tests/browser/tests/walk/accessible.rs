@@ -117,9 +117,13 @@ async fn check(visitor: &Visitor, pages: impl IntoIterator<Item = Page>) -> Resu
 
 /// What is wider than the window, for a message: the innermost elements alone, and not those inside of a box
 /// that scrolls by itself.
-const WIDE: &str = "Array.from(document.querySelectorAll('main *, header *, nav *'))
-    .filter((one) => one.getBoundingClientRect().right > innerWidth + 1 && !one.closest('.scroll, .rail, pre, svg'))
-    .map((one) => one.outerHTML.slice(0, 120)).slice(-3).join(' ')";
+const WIDE: &str = "(() => {
+    const scrolls = (one) => one !== document.body
+        && (getComputedStyle(one).overflowX !== 'visible' || scrolls(one.parentElement));
+    return Array.from(document.querySelectorAll('main *, header *, nav *'))
+        .filter((one) => one.getBoundingClientRect().right > innerWidth && !scrolls(one.parentElement))
+        .map((one) => one.outerHTML.slice(0, 200)).slice(-3).join(' ');
+})()";
 
 async fn narrow(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;

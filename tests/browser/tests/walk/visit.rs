@@ -149,6 +149,8 @@ impl Walk<'_> {
         let is_closed =
             "document.getElementById('peek').hidden && location.search === '?sort=latency'";
         browser.wait_for(is_closed).await?;
+        // The head of the list stays in view over what is scrolled below it.
+        browser.eval("void scrollTo(0, 0)").await?;
         browser.click("[data-peek]").await?;
         browser.wait_for(&agrees).await?;
         browser.click("#peek [data-close]").await?;
