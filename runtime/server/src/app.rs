@@ -17,7 +17,7 @@ use perpend_web::Web;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::paths;
+use crate::operations;
 
 /// The parts of a server, each of which is cheap to clone.
 #[derive(Clone, Debug)]
@@ -117,7 +117,7 @@ impl App {
                 scheduler: scheduler.clone(),
                 home_project: new.home_project.clone(),
                 document: new.document,
-                operations: paths::operations(&admin, &records, &api),
+                operations: operations::of(&admin, &records, &api),
             }),
             exports: exports::App {
                 store: store.clone(),

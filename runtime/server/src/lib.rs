@@ -13,6 +13,7 @@ mod descriptors;
 mod first_start;
 mod listen;
 mod lock;
+mod operations;
 mod paths;
 mod secrets;
 mod start;

@@ -18,6 +18,7 @@ use perpend_web::{Web, admission, compression, limits};
 use serde_json::Value;
 
 use crate::app::App;
+use crate::operations;
 
 /// The document, which is everybody's: whoever asks for it needs no key.
 fn own_routes() -> (Router<Web>, Described) {
@@ -58,25 +59,6 @@ pub fn served() -> Vec<Served> {
     described().served()
 }
 
-/// The operations of the API alone, for whoever asks them in this process.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the rooms collected their routes behind their guards"
-)]
-pub(crate) fn operations(
-    admin: &perpend_admin::App,
-    records: &perpend_records::App,
-    api: &perpend_api::App,
-) -> Router {
-    let (of_admin, _) = perpend_admin::routes();
-    let (of_records, _) = perpend_records::routes();
-    let (of_api, _) = perpend_api::routes();
-    of_admin
-        .with_state(admin.clone())
-        .merge(of_records.with_state(records.clone()))
-        .merge(of_api.with_state(api.clone()))
-}
-
 /// Every path of the server.
 #[expect(
     clippy::disallowed_methods,
@@ -85,16 +67,11 @@ pub(crate) fn operations(
 pub fn router(app: &App) -> Router {
     let web = &app.web;
     let (ingress, _) = ingress::routes();
-    let (admin, _) = perpend_admin::routes();
-    let (records, _) = perpend_records::routes();
-    let (api, _) = perpend_api::routes();
     let (own, _) = own_routes();
     let (pages, _) = pages::routes();
     let mut paths = ingress
         .with_state(app.ingress.clone())
-        .merge(admin.with_state(app.admin.clone()))
-        .merge(records.with_state(app.records.clone()))
-        .merge(api.with_state(app.api.clone()))
+        .merge(operations::of(&app.admin, &app.records, &app.api))
         .merge(own.with_state(web.clone()))
         .merge(pages.with_state(app.pages.clone()))
         .fallback({
