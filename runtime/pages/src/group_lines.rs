@@ -14,8 +14,8 @@ use perpend_web::problem::Problem;
 use crate::state::App;
 use crate::viewer::Viewer;
 
-/// Traces of each session or user whose scores are read, the newest ones.
-pub(super) const SCORED: u32 = 100;
+/// Traces of each session or user whose scores are read, the newest ones: as many more would be a third of the time of a page.
+pub(super) const SCORED: u32 = 10;
 /// Days of which the traces of users are counted.
 const DAYS: usize = 30;
 const DAY_US: i64 = 86_400_000_000;

@@ -47,7 +47,7 @@ const NAMES: [(&str, &str, NamedKind, Permission); 4] = [
     ("Prompts", "prompt", NamedKind::Prompt, PromptRead),
 ];
 /// Traces that say a text are counted as far as the first, among as many of the newest as the second.
-const COUNTED: (Option<u64>, u64) = (Some(100), 2_000);
+const COUNTED: (Option<u64>, u64) = (Some(100), 100);
 const OLDER_NAMES: &str =
     "Evaluators, rules, prompts and datasets: the newest 1,000 of each were searched by name.";
 const OLDER_TRACES: &str =
