@@ -14,7 +14,7 @@ use perpend_web::problem::Problem;
 use crate::state::App;
 use crate::viewer::Viewer;
 
-/// Traces of each session or user whose scores are read, the newest ones: as many more would be a third of the time of a page.
+/// Traces of each session or user whose scores are read, the newest ones. Those of 100 would take longer than the rest of a page.
 pub(super) const SCORED: u32 = 10;
 /// Days of which the traces of users are counted.
 const DAYS: usize = 30;
