@@ -7,14 +7,13 @@
 //! - **No secrets.** An answer that no cache may keep opens something, and is not shown.
 
 use std::collections::HashMap;
-use std::future::poll_fn;
-use std::pin::Pin;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{Path, RawQuery, State};
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
+use futures_util::StreamExt as _;
 use perpend_ui::{Section, Text, TriedParameter, TryPage, encode, size, with_query};
 use perpend_web::auth::{Act, OfViewer};
 use perpend_web::problem::Problem;
@@ -111,26 +110,22 @@ async fn begins(response: Response) -> Result<(String, Text), Problem> {
         let said = "not shown: it opens something without a key".to_owned();
         return Ok((said, Text::default()));
     }
-    let mut body = response.into_body();
+    let body = response.into_body();
     let whole = body.size_hint().exact();
+    let mut parts = body.into_data_stream();
     let mut shown: Vec<u8> = Vec::new();
     // One byte more tells that there are more.
-    while shown.len() <= SHOWN {
-        match poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            Some(Ok(frame)) => {
-                let data = frame.into_data().unwrap_or_default();
-                let n = data.len().min(SHOWN + 1 - shown.len());
-                shown.extend_from_slice(&data[..n]);
-            }
-            Some(Err(error)) => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "an answer broke off"
-                );
-                return Err(Problem::internal());
-            }
-            None => break,
-        }
+    while shown.len() <= SHOWN
+        && let Some(part) = parts.next().await
+    {
+        let part = part.map_err(|error| {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "an answer broke off"
+            );
+            Problem::internal()
+        })?;
+        shown.extend(part.iter().take(SHOWN + 1 - shown.len()));
     }
     let is_cut = SHOWN < shown.len();
     shown.truncate(SHOWN);

@@ -21,6 +21,8 @@ pub(super) struct Sums {
     pub(super) errors: f64,
     pub(super) tokens: f64,
     pub(super) cost: CostSum,
+    /// More steps than are counted may lack a price.
+    pub(super) is_least: bool,
 }
 
 impl Sums {
@@ -31,6 +33,7 @@ impl Sums {
             errors: self.errors + other.errors,
             tokens: self.tokens + other.tokens,
             cost: self.cost + other.cost,
+            is_least: self.is_least || other.is_least,
         }
     }
 }
@@ -77,6 +80,7 @@ fn sums_of(group: &Group) -> Sums {
             n_priced: cost.n,
             n_unpriced: n_calls.saturating_sub(cost.n),
         },
+        is_least: false,
     }
 }
 
@@ -111,6 +115,7 @@ pub(super) async fn by(
         // How many lack a price is not known, but not that none does.
         for (_, sums) in all.iter_mut().filter(|(group, _)| is_mixed(group)) {
             sums.cost.n_unpriced = sums.cost.n_unpriced.max(1);
+            sums.is_least = true;
         }
         return Ok(all);
     }
@@ -250,6 +255,6 @@ pub(super) async fn of(app: &App, viewer: &Viewer, range: Range) -> Result<Vec<C
             &bars(|sums| (sums.cost.dollars, 0.0)),
             perpend_ui::dollars,
         )
-        .of_costs(&costs),
+        .of_costs(&costs, all.values().any(|sums| sums.is_least)),
     ])
 }

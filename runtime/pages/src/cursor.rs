@@ -2,10 +2,10 @@
 
 use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
-use perpend_ui::Text;
+use perpend_ui::{Text, Ways, with_query};
 
 /// As the value of a parameter, before it is escaped.
-pub(super) fn written(cursor: &Cursor) -> String {
+fn written(cursor: &Cursor) -> String {
     format!("{}.{}", cursor.at.as_micros(), cursor.id)
 }
 
@@ -18,13 +18,92 @@ fn read(raw: &str) -> Option<Cursor> {
     })
 }
 
-/// The same; a notice names a parameter that is not one.
-pub(super) fn asked(name: &str, raw: &str, notices: &mut Vec<Text>) -> Option<Cursor> {
+/// The cursor of an address, and whether the page is before it. A notice names the parameter that is not a cursor.
+pub(super) fn place(after: &str, before: &str, notices: &mut Vec<Text>) -> (Option<Cursor>, bool) {
+    let is_backwards = !before.is_empty();
+    let (name, raw) = if is_backwards {
+        ("before", before)
+    } else {
+        ("after", after)
+    };
     let cursor = read(raw);
     if cursor.is_none() && !raw.is_empty() {
         let fault =
             format!("{name}: this is not a cursor of this list, so this is its first page.");
         notices.push(Text::from(fault));
     }
-    cursor
+    let is_backwards = is_backwards && cursor.is_some();
+    (cursor, is_backwards)
+}
+
+/// The addresses of a list, newest first.
+pub(super) struct Listed {
+    pub(super) path: String,
+    /// What all of them say, but for the place.
+    pub(super) pairs: Vec<(&'static str, String)>,
+}
+
+impl Listed {
+    pub(super) fn first(&self) -> String {
+        with_query(&self.path, &self.pairs)
+    }
+
+    pub(super) fn at(&self, cursor: &Cursor, is_backwards: bool) -> String {
+        let name = if is_backwards { "before" } else { "after" };
+        let pairs = [self.pairs.as_slice(), &[(name, written(cursor))]].concat();
+        with_query(&self.path, &pairs)
+    }
+
+    /// The pages before and behind one whose newer and older rows begin at these places; where a search stopped before that
+    /// page was full, it goes on from there, in the same direction.
+    pub(super) fn ways(
+        &self,
+        [newer, older]: [Option<&Cursor>; 2],
+        stopped: Option<&Cursor>,
+        is_backwards: bool,
+    ) -> Ways {
+        let to = |label, cursor: Option<&Cursor>, is_backwards| {
+            cursor.map(|cursor| (label, self.at(cursor, is_backwards)))
+        };
+        let go_on = |is_there: bool| to("Go on", stopped.filter(|_| is_there), is_backwards);
+        Ways {
+            before: to("Newer", newer, true).or_else(|| go_on(is_backwards)),
+            behind: to("Older", older, false).or_else(|| go_on(!is_backwards)),
+            ..Ways::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_comes_back_from_its_address() {
+        let cursor = Cursor {
+            at: Timestamp::from_micros(-5),
+            id: "a.b&c ü".to_owned(),
+        };
+        let listed = Listed {
+            path: "/p".to_owned(),
+            pairs: Vec::new(),
+        };
+        let address = listed.at(&cursor, false);
+        let (_, raw) = address.split_once("?after=").unwrap();
+        let raw = percent_encoding::percent_decode_str(raw)
+            .decode_utf8()
+            .unwrap();
+        let mut notices = Vec::new();
+        let mut read = |after: &str, before: &str| place(after, before, &mut notices);
+        assert_eq!(read(&raw, ""), (Some(cursor.clone()), false));
+        assert_eq!(read("", &raw), (Some(cursor), true));
+        assert_eq!(read("", ""), (None, false));
+        assert_eq!(read("yesterday", ""), (None, false));
+        assert_eq!(read("", "yesterday"), (None, false));
+        let named = ["after: ", "before: "];
+        assert_eq!(notices.len(), named.len());
+        for (said, name) in notices.iter().zip(named) {
+            assert!(said.raw().starts_with(name), "{said}");
+        }
+    }
 }

@@ -8,13 +8,14 @@ use perpend_domain::telemetry::{GroupQuery, GroupedBy, TraceGroup};
 use perpend_domain::time::Timestamp;
 use perpend_query::print;
 use perpend_telemetry::ScoreSum;
-use perpend_ui::{Focus, GroupChip, GroupLine, Sort, Text, TracesQuery, count, href, number};
+use perpend_ui::{Focus, GroupChip, GroupLine, Sort, Text, TracesQuery, count, date, href, number};
 use perpend_web::problem::Problem;
 
 use crate::state::App;
 use crate::viewer::Viewer;
 
-/// Traces of each session or user whose scores are read, the newest ones. Those of 100 would take longer than the rest of a page.
+/// Traces of each session or user whose scores are read, the newest ones. Those of 100 would take longer than the rest of a
+/// page.
 pub(super) const SCORED: u32 = 10;
 /// Days of which the traces of users are counted.
 const DAYS: usize = 30;
@@ -68,10 +69,8 @@ fn first_day(now: Timestamp) -> Timestamp {
 fn named(first: Timestamp, numbers: Option<&Vec<u64>>) -> Vec<(String, u64)> {
     let day = |at: usize| {
         let start = Timestamp::from_micros(first.as_micros() + at as i64 * DAY_US);
-        let mut date = start.to_iso_micros();
-        date.truncate("2026-03-01".len());
         let n = numbers.and_then(|numbers| numbers.get(at)).copied();
-        (date, n.unwrap_or_default())
+        (date(start), n.unwrap_or_default())
     };
     (0..DAYS).map(day).collect()
 }
@@ -139,7 +138,7 @@ fn worth(sum: &ScoreSum) -> f64 {
     }
 }
 
-/// The scores of one name. Those of a session itself stand on its page, those of traces in the list of these.
+/// A chip for the scores of one name. It links to the page of the session for its own scores, else to the list of the traces.
 fn chip((base, focus): (&str, &Focus), of: (GroupedBy, &str), sum: &ScoreSum) -> GroupChip {
     let n = match sum.n {
         1 => "1 score".to_owned(),

@@ -4,23 +4,23 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::filter::Filter;
-use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy};
 use perpend_query::parse;
 use perpend_telemetry::TestedGroups;
 use perpend_ui::{
     FilterView, Focus, FocusView, GroupsPage, OF_SESSIONS, OF_USERS, Section, Stopped, Text, Ways,
-    href, list_href, with_query,
+    href, list_href,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::cursor::{self, Listed};
 use crate::query::Query;
 use crate::state::App;
 use crate::terms::terms;
 use crate::viewer::Viewer;
-use crate::{api, cursor, group_lines, setup};
+use crate::{api, group_lines, setup};
 
 const PER_PAGE: u32 = 50;
 
@@ -33,59 +33,20 @@ pub(super) struct Asked {
     id: String,
 }
 
-/// The cursor of an address, and whether the page is before it. A notice names the parameter that is not a cursor.
-fn place(asked: &Asked, notices: &mut Vec<Text>) -> (Option<Cursor>, bool) {
-    let (name, raw) = match asked.before.is_empty() {
-        true => ("after", &asked.after),
-        false => ("before", &asked.before),
+/// Where the list goes on before and behind a page of it.
+fn ways(listed: &Listed, query: &GroupQuery, tested: &TestedGroups) -> Ways {
+    let found = &tested.page;
+    let has_newer = match query.is_backwards {
+        true => found.has_more,
+        false => query.after.is_some(),
     };
-    let cursor = cursor::asked(name, raw, notices);
-    let is_backwards = cursor.is_some() && name == "before";
-    (cursor, is_backwards)
-}
-
-/// A list with what its address says but for the place in it.
-struct Listed {
-    path: String,
-    kept: Vec<(&'static str, String)>,
-}
-
-impl Listed {
-    fn at(&self, place: Option<(&'static str, &Cursor)>) -> String {
-        let mut pairs = self.kept.clone();
-        pairs.extend(place.map(|(name, cursor)| (name, cursor::written(cursor))));
-        with_query(&self.path, &pairs)
-    }
-
-    /// Where the list goes on before and behind a page of it, and where a search for the page that stopped goes on.
-    fn ways(&self, query: &GroupQuery, tested: &TestedGroups) -> (Ways, Option<String>) {
-        let found = &tested.page;
-        let newer = match query.is_backwards {
-            true => found.has_more,
-            false => query.after.is_some(),
-        };
-        let older = query.is_backwards || found.has_more;
-        let to = |is_there: bool, name, cursor: &Option<Cursor>| {
-            let cursor = cursor.as_ref().filter(|_| is_there)?;
-            Some(self.at(Some((name, cursor))))
-        };
-        let name = if query.is_backwards {
-            "before"
-        } else {
-            "after"
-        };
-        let on = to(true, name, &tested.stopped);
-        let go_on = |is_there: bool| Some(("Go on", on.clone().filter(|_| is_there)?));
-        let before = to(newer, "before", &found.first).map(|address| ("Newer", address));
-        let behind = to(older, "after", &found.last).map(|address| ("Older", address));
-        let ways = Ways {
-            // From a page without rows no cursor leads back.
-            first: (found.items.is_empty() && query.after.is_some()).then(|| self.at(None)),
-            before: before.or_else(|| go_on(query.is_backwards)),
-            behind: behind.or_else(|| go_on(!query.is_backwards)),
-            ..Ways::default()
-        };
-        (ways, on)
+    let has_older = query.is_backwards || found.has_more;
+    let newer = found.first.as_ref().filter(|_| has_newer);
+    let older = found.last.as_ref().filter(|_| has_older);
+    Ways {
+        // From a page without rows no cursor leads back.
+        first: (found.items.is_empty() && query.after.is_some()).then(|| listed.first()),
+        ..listed.ways([newer, older], tested.stopped.as_ref(), query.is_backwards)
     }
 }
 
@@ -133,7 +94,7 @@ async fn list(
     query.started = viewer.focus.range(app.web.clock.now());
     query.environments.clone_from(&viewer.focus.environments);
     let mut notices = viewer.faults.clone();
-    (query.after, query.is_backwards) = place(asked, &mut notices);
+    (query.after, query.is_backwards) = cursor::place(&asked.after, &asked.before, &mut notices);
     let mut tested = fitting(app, viewer, &query, &parsed.filter).await?;
     let own: Vec<_> = (!q.is_empty())
         .then(|| ("q", q.clone()))
@@ -141,9 +102,11 @@ async fn list(
         .collect();
     let listed = Listed {
         path: list_href(&base, by),
-        kept: [own.clone(), viewer.focus.pairs()].concat(),
+        pairs: [own.clone(), viewer.focus.pairs()].concat(),
     };
-    let (ways, on) = listed.ways(&query, &tested);
+    let ways = ways(&listed, &query, &tested);
+    let on = tested.stopped.as_ref();
+    let on = on.map(|at| listed.at(at, query.is_backwards));
     let groups = std::mem::take(&mut tested.page.items);
     let is_later = query.after.is_some();
     let is_whole = viewer.focus == Focus::default() && !is_later && q.is_empty();
@@ -168,10 +131,10 @@ async fn list(
             kept: viewer.focus.pairs(),
             sorts: Vec::new(),
         },
-        stopped: tested.stopped.is_some().then_some(Stopped {
+        stopped: on.map(|on| Stopped {
             n_tested: tested.n_tested,
             n_found: groups.len() as u64,
-            on,
+            on: Some(on),
         }),
         n_scored: group_lines::SCORED,
         by,
@@ -205,43 +168,10 @@ pub(super) async fn users(
 
 #[cfg(test)]
 mod tests {
+    use perpend_domain::list::Cursor;
+
     use super::*;
 
-    #[test]
-    fn a_place_comes_back_from_its_address() {
-        let cursor = Cursor {
-            at: perpend_domain::time::Timestamp::from_micros(-5),
-            id: "a.b&c ü".to_owned(),
-        };
-        let listed = Listed {
-            path: "/p".to_owned(),
-            kept: Vec::new(),
-        };
-        let address = listed.at(Some(("after", &cursor)));
-        let (_, raw) = address.split_once('=').unwrap();
-        let raw = percent_encoding::percent_decode_str(raw)
-            .decode_utf8()
-            .unwrap();
-        let mut notices = Vec::new();
-        let mut read = |after: &str, before: &str| {
-            let asked = Asked {
-                after: after.to_owned(),
-                before: before.to_owned(),
-                ..Asked::default()
-            };
-            place(&asked, &mut notices)
-        };
-        assert_eq!(read(&raw, ""), (Some(cursor.clone()), false));
-        assert_eq!(read("", &raw), (Some(cursor), true));
-        assert_eq!(read("", ""), (None, false));
-        assert_eq!(read("yesterday", ""), (None, false));
-        assert_eq!(read("", "yesterday"), (None, false));
-        let named = ["after: ", "before: "];
-        assert_eq!(notices.len(), named.len());
-        for (said, name) in notices.iter().zip(named) {
-            assert!(said.raw().starts_with(name), "{said}");
-        }
-    }
     #[test]
     fn a_search_that_stopped_goes_on_in_its_direction_and_a_page_without_rows_leads_to_the_first() {
         let cursor = |id: &str| {
@@ -252,7 +182,7 @@ mod tests {
         };
         let listed = Listed {
             path: "/p".to_owned(),
-            kept: vec![("q", "a".to_owned())],
+            pairs: vec![("q", "a".to_owned())],
         };
         let mut query = GroupQuery::new(GroupedBy::User, 2);
         query.after = cursor("x");
@@ -260,12 +190,11 @@ mod tests {
             stopped: cursor("y"),
             ..TestedGroups::default()
         };
-        let (ways, on) = listed.ways(&query, &tested);
-        assert_eq!(on.as_deref(), Some("/p?q=a&after=5.y"));
+        let ways = super::ways(&listed, &query, &tested);
         assert_eq!(ways.behind, Some(("Go on", "/p?q=a&after=5.y".to_owned())));
         assert_eq!((ways.before, ways.first.as_deref()), (None, Some("/p?q=a")));
         query.is_backwards = true;
-        let (ways, _) = listed.ways(&query, &tested);
+        let ways = super::ways(&listed, &query, &tested);
         assert_eq!(ways.before, Some(("Go on", "/p?q=a&before=5.y".to_owned())));
         assert_eq!(ways.behind, None);
     }

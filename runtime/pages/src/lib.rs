@@ -72,7 +72,7 @@ mod views;
 mod within;
 
 use axum::Router;
-use axum::extract::OriginalUri;
+use axum::extract::{OriginalUri, State};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
@@ -82,13 +82,15 @@ use percent_encoding::percent_decode_str;
 use perpend_domain::access::Permission::{
     self, DatasetRead, EvaluatorRead, EvaluatorWrite, ScoreRead, TraceMark, TraceRead,
 };
-use perpend_ui::{Section, assets};
+use perpend_ui::{OF_SESSIONS, OF_TRACES, OF_USERS, Section, assets};
 use perpend_web::Web;
 use perpend_web::auth::{Needs, Way, session_of};
 use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::{Described, Page, Routes};
 
 use crate::frame::Frame;
+use crate::query::Query;
+use crate::score_filter::OF_SCORES;
 use crate::viewer::{Viewer, viewer};
 
 pub use frame::{as_page, not_found};
@@ -102,6 +104,26 @@ pub fn login_url(web: &Web, origin: &str) -> String {
         origin.trim_end_matches('/'),
         web.login_token
     )
+}
+
+/// How the filter of a list may go on.
+fn suggestions(routes: &mut Routes<App>) {
+    let lists = [
+        ("/project/{project}/_/traces/suggest", TraceRead, &OF_TRACES),
+        (
+            "/project/{project}/_/sessions/suggest",
+            TraceRead,
+            &OF_SESSIONS,
+        ),
+        ("/project/{project}/_/users/suggest", TraceRead, &OF_USERS),
+        ("/project/{project}/_/scores/suggest", ScoreRead, &OF_SCORES),
+    ];
+    for (path, needs, list) in lists {
+        let show = move |app: State<App>, viewer: Viewer, asked: Query<suggest::Asked>| {
+            suggest::show(app, viewer, asked, list)
+        };
+        routes.page(BySession, Page::get(path, needs), show);
+    }
 }
 
 /// What scripts swap into pages.
@@ -118,14 +140,7 @@ fn fragments(routes: &mut Routes<App>) {
     routes.page(BySession, values, facets::show);
     let over_time = Page::get("/project/{project}/_/traces/bars", TraceRead);
     routes.page(BySession, over_time, bars::show);
-    let further = Page::get("/project/{project}/_/traces/suggest", TraceRead);
-    routes.page(BySession, further, suggest::of_traces);
-    let further = Page::get("/project/{project}/_/sessions/suggest", TraceRead);
-    routes.page(BySession, further, suggest::of_sessions);
-    let further = Page::get("/project/{project}/_/users/suggest", TraceRead);
-    routes.page(BySession, further, suggest::of_users);
-    let further = Page::get("/project/{project}/_/scores/suggest", ScoreRead);
-    routes.page(BySession, further, score_filter::suggestions);
+    suggestions(routes);
     let rows = Page::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
     routes.page(BySession, rows, trace::rows);
     let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);

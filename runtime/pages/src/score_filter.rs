@@ -2,18 +2,10 @@
 
 use std::str::FromStr;
 
-use axum::extract::State;
-use axum::response::Response;
 use perpend_domain::filter::{Condition, Filter, Order, SCORES, Test, TextOp};
 use perpend_domain::telemetry::{MemberTest, ScoreQuery};
 use perpend_domain::time::Timestamp;
 use perpend_ui::{Filtered, Text};
-use perpend_web::problem::Problem;
-
-use crate::query::Query;
-use crate::state::App;
-use crate::suggest;
-use crate::viewer::Viewer;
 
 /// The list as one that takes a filter.
 pub(super) static OF_SCORES: Filtered = Filtered {
@@ -33,15 +25,6 @@ pub(super) static OF_SCORES: Filtered = Filtered {
 
 /// The longest list that one condition takes.
 const MAX_LIST: usize = 100;
-
-/// `GET P/_/scores/suggest`
-pub(super) async fn suggestions(
-    State(app): State<App>,
-    viewer: Viewer,
-    Query(asked): Query<suggest::Asked>,
-) -> Result<Response, Problem> {
-    suggest::show(&app, &viewer, &OF_SCORES, &asked).await
-}
 
 /// Narrows a list of scores to those that fit. A notice says what cannot be asked.
 pub(super) fn narrow(query: &mut ScoreQuery, filter: Filter, notices: &mut Vec<Text>) {

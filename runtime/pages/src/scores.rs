@@ -12,22 +12,23 @@ use perpend_domain::score::Score;
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
 use perpend_query::{Parsed, parse};
-use perpend_telemetry::scores::{ScoresFrom, ScoresPart, Superseded};
+use perpend_telemetry::scores::{ScoresFrom, Superseded};
 use perpend_ui::{
     FilterView, Focus, FocusView, ScoreLine, ScoresPage, Section, Stopped, Text, Ways, count,
-    segment, with_query,
+    segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::cursor::{self, Listed};
 use crate::query::Query;
 use crate::score_filter::{OF_SCORES, narrow};
 use crate::state::App;
 use crate::terms::terms;
 use crate::trace::Names;
 use crate::viewer::Viewer;
-use crate::{api, cursor, read, setup};
+use crate::{api, read, setup};
 
 const PER_PAGE: u32 = 50;
 /// Scores that are looked at for one page, where no index tells which fit.
@@ -46,16 +47,6 @@ pub(super) struct Asked {
     superseded: String,
     after: String,
     before: String,
-}
-
-impl Asked {
-    /// Where the page begins or ends. A notice names what is no place.
-    fn place(&self, notices: &mut Vec<Text>) -> Option<ScoresFrom> {
-        match self.before.as_str() {
-            "" => cursor::asked("after", &self.after, notices).map(ScoresFrom::After),
-            before => cursor::asked("before", before, notices).map(ScoresFrom::Before),
-        }
-    }
 }
 
 /// What the list is narrowed to.
@@ -133,63 +124,20 @@ impl Narrowed {
     }
 }
 
-/// The addresses of the list.
-struct Addresses {
-    path: String,
-    /// What all of them say, but for the place.
-    pairs: Vec<(&'static str, String)>,
-}
-
-impl Addresses {
-    fn first(&self) -> String {
-        with_query(&self.path, &self.pairs)
+/// The same page with the older scores, or without them.
+fn turned(
+    listed: &Listed,
+    shows_older: bool,
+    (place, is_backwards): (Option<&Cursor>, bool),
+) -> String {
+    let mut pairs = listed.pairs.clone();
+    pairs.retain(|(name, _)| *name != "superseded");
+    if !shows_older {
+        pairs.push(("superseded", "1".to_owned()));
     }
-
-    fn at(&self, place: &ScoresFrom) -> String {
-        let (name, at) = named(place);
-        let pairs = [self.pairs.as_slice(), &[(name, cursor::written(at))]].concat();
-        with_query(&self.path, &pairs)
-    }
-
-    fn ways(&self, part: &ScoresPart, is_later: bool) -> Ways {
-        let (mut on_before, mut on_behind) = (None, None);
-        if let Some(place) = &part.stopped {
-            let on = Some(("Go on", self.at(place)));
-            match place {
-                ScoresFrom::Before(_) => on_before = on,
-                ScoresFrom::After(_) => on_behind = on,
-            }
-        }
-        let newer = part.first.clone().map(ScoresFrom::Before);
-        let older = part.last.clone().map(ScoresFrom::After);
-        Ways {
-            first: is_later.then(|| self.first()),
-            before: newer.map(|place| ("Newer", self.at(&place))).or(on_before),
-            behind: older.map(|place| ("Older", self.at(&place))).or(on_behind),
-            last: None,
-        }
-    }
-
-    /// The same page with the older scores, or without them.
-    fn turned(&self, shows_older: bool, place: Option<&ScoresFrom>) -> String {
-        let mut pairs = self.pairs.clone();
-        pairs.retain(|(name, _)| *name != "superseded");
-        if !shows_older {
-            pairs.push(("superseded", "1".to_owned()));
-        }
-        let turned = Self {
-            path: self.path.clone(),
-            pairs,
-        };
-        place.map_or_else(|| turned.first(), |place| turned.at(place))
-    }
-}
-
-const fn named(place: &ScoresFrom) -> (&'static str, &Cursor) {
-    match place {
-        ScoresFrom::After(at) => ("after", at),
-        ScoresFrom::Before(at) => ("before", at),
-    }
+    let path = listed.path.clone();
+    let turned = Listed { path, pairs };
+    place.map_or_else(|| turned.first(), |place| turned.at(place, is_backwards))
 }
 
 /// What is said of older scores, where there are any or they are asked for.
@@ -319,7 +267,11 @@ pub(super) async fn show(
         mut notices,
     } = Narrowed::new(&asked, &viewer, app.web.clock.now());
     let q = asked.q.trim();
-    let from = asked.place(&mut notices);
+    let (place, is_backwards) = cursor::place(&asked.after, &asked.before, &mut notices);
+    let from = place.clone().map(match is_backwards {
+        false => ScoresFrom::After,
+        true => ScoresFrom::Before,
+    });
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let bounds = (PER_PAGE, MAX_TESTED);
     let part = telemetry.scores_from(project, &query, from.as_ref(), bounds);
@@ -328,11 +280,14 @@ pub(super) async fn show(
     let base = viewer.base();
     let in_form = [viewer.focus.pairs(), kept.clone()].concat();
     let filter = (!q.is_empty()).then(|| ("q", q.to_owned()));
-    let addresses = Addresses {
+    let listed = Listed {
         path: format!("{base}/scores"),
         pairs: in_form.iter().cloned().chain(filter.clone()).collect(),
     };
-    let is_later = from.is_some();
+    let is_later = place.is_some();
+    let stopped = part.stopped.as_ref();
+    let stopped = stopped.map(|(ScoresFrom::After(at) | ScoresFrom::Before(at))| at);
+    let ends = [part.first.as_ref(), part.last.as_ref()];
     let is_whole = narrowed.is_empty() && q.is_empty() && viewer.focus == Focus::default();
     let setup = match part.items.is_empty() && is_whole && !is_later {
         true => Some(setup::of(&app, project, &headers).await?),
@@ -346,7 +301,7 @@ pub(super) async fn show(
         focus: FocusView::new(
             &viewer.focus,
             (
-                addresses.path.clone(),
+                listed.path.clone(),
                 kept.into_iter().chain(filter).collect(),
             ),
             ("All time", true),
@@ -361,15 +316,23 @@ pub(super) async fn show(
         },
         narrowed,
         notices,
-        stopped: part.stopped.as_ref().map(|place| Stopped {
+        stopped: stopped.map(|at| Stopped {
             n_tested: MAX_TESTED,
             n_found: part.items.len() as u64,
-            on: Some(addresses.at(place)),
+            on: Some(listed.at(at, is_backwards)),
         }),
-        older: said_of(&older, shows_older)
-            .map(|said| (said, toggle, addresses.turned(shows_older, from.as_ref()))),
+        older: said_of(&older, shows_older).map(|said| {
+            (
+                said,
+                toggle,
+                turned(&listed, shows_older, (place.as_ref(), is_backwards)),
+            )
+        }),
         lines: lines(&app, &viewer, &part.items, shows_older.then_some(&older)).await?,
-        ways: addresses.ways(&part, is_later),
+        ways: Ways {
+            first: is_later.then(|| listed.first()),
+            ..listed.ways(ends, stopped, is_backwards)
+        },
         is_later,
     };
     page(StatusCode::OK, &view)

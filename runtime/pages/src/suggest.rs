@@ -1,4 +1,4 @@
-//! `GET P/_/traces/suggest?q=`, and the same of other lists: how a filter may go on where its text ends. Columns, operators
+//! `GET P/_/traces/suggest?q=`, and the same of each other list with a filter: how a filter may go on where its text ends. Columns, operators
 //! that fit, and values that the newest traces have.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use perpend_domain::filter::{Column, ColumnKind, Filter, SCORE_COLUMNS, TRACES, 
 use perpend_domain::telemetry::GroupedBy;
 use perpend_found::{Facet, FacetColumn, Facets};
 use perpend_query::{Part, SCORE, Writing, operators, printed, writing};
-use perpend_ui::{Filtered, OF_SESSIONS, OF_TRACES, OF_USERS, SuggestPage, Suggestion, Text};
+use perpend_ui::{Filtered, SuggestPage, Suggestion, Text};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -47,33 +47,6 @@ pub(super) struct Asked {
     q: String,
 }
 
-/// `GET P/_/traces/suggest`
-pub(super) async fn of_traces(
-    State(app): State<App>,
-    viewer: Viewer,
-    Query(asked): Query<Asked>,
-) -> Result<Response, Problem> {
-    show(&app, &viewer, &OF_TRACES, &asked).await
-}
-
-/// `GET P/_/sessions/suggest`
-pub(super) async fn of_sessions(
-    State(app): State<App>,
-    viewer: Viewer,
-    Query(asked): Query<Asked>,
-) -> Result<Response, Problem> {
-    show(&app, &viewer, &OF_SESSIONS, &asked).await
-}
-
-/// `GET P/_/users/suggest`
-pub(super) async fn of_users(
-    State(app): State<App>,
-    viewer: Viewer,
-    Query(asked): Query<Asked>,
-) -> Result<Response, Problem> {
-    show(&app, &viewer, &OF_USERS, &asked).await
-}
-
 /// Sessions or users whose ids begin with what is written, where a column holds such ids.
 async fn ids(
     app: &App,
@@ -98,15 +71,15 @@ async fn ids(
 
 /// How the filter of a list may go on.
 pub(super) async fn show(
-    app: &App,
-    viewer: &Viewer,
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(asked): Query<Asked>,
     list: &'static Filtered,
-    asked: &Asked,
 ) -> Result<Response, Problem> {
     let suggestions = match asked.q.len() <= perpend_query::MAX_BYTES {
         true => {
-            let known = known_values(app, viewer).await?;
-            let ids = ids(app, viewer, list, &asked.q).await?;
+            let known = known_values(&app, &viewer).await?;
+            let ids = ids(&app, &viewer, list, &asked.q).await?;
             further(&asked.q, list, &known, &ids)
         }
         false => Vec::new(),
@@ -312,6 +285,8 @@ fn counted(n: u64, known: &Facets) -> String {
 
 #[cfg(test)]
 mod tests {
+    use perpend_ui::{OF_SESSIONS, OF_TRACES, OF_USERS};
+
     use super::*;
 
     fn known() -> Facets {

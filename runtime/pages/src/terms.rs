@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(corrected, [None, Some(wanted), None]);
         let first = |q: &str| super::terms(q, &parse(q, TRACES))[0].corrected.clone();
         assert_eq!(first("level:error").as_deref(), Some("level:ERROR"));
-        // What is no guess is no link.
+        // Without a guess there is no link.
         assert_eq!(first("level:x"), None);
         assert_eq!(first("latency:fast"), None);
     }

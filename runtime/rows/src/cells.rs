@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use perpend_domain::filter::{Cell, CellText, Row};
+use perpend_domain::filter::{Cell, CellText, Row, SCORE_COLUMNS};
 use perpend_domain::observation::Usage;
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{Score, ScoreValue, Subject};
@@ -12,8 +12,6 @@ use perpend_domain::telemetry::{StoredObservation, StoredTrace};
 
 use crate::row;
 
-/// Columns made of scores.
-pub const SCORE_COLUMNS: &[&str] = &["scores_avg", "score_categories", "score_booleans"];
 /// Columns of a trace that its observations are read for.
 pub const COST_COLUMNS: &[&str] = &["inputCost", "outputCost"];
 /// Columns made of content.

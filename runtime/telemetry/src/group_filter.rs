@@ -20,7 +20,7 @@ const PART: u32 = 200;
 const MAX_GROUPS: u64 = 2_000;
 const MAX_TRACES: u64 = 20_000;
 /// Traces of a text that lead to its groups; with more of them groups are walked by.
-const FEW: usize = 2_000;
+const FEW: u32 = 2_000;
 
 /// Sessions or users that fit a filter, as far as they were looked for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -123,6 +123,21 @@ fn one_of(filter: &Filter, of: &[&str]) -> Option<Vec<String>> {
     filter.conditions.iter().find_map(values)
 }
 
+/// The groups of traces that name one of these texts as the other. An index on the column that groups would lead to far more
+/// traces, so that column is kept out of its reach.
+pub(super) fn named_with(tenant: i64, by: GroupedBy, others: &[String]) -> Sql {
+    let (column, other) = columns(by);
+    let mut sql = Sql::default();
+    let tenant = sql.bind(tenant.into());
+    let others = bound(others, &mut sql);
+    sql.push(&format!(
+        "SELECT t.{column} AS id FROM traces t WHERE t.tenant = {tenant} AND t.{other} IN ({others}) \
+         AND t.{column} || '' <> '' LIMIT {}",
+        FEW + 1
+    ));
+    sql
+}
+
 impl Telemetry {
     /// Sessions or users that fit, by the start of the newest of their traces. The filter is one of
     /// [`GROUPS`](perpend_domain::filter::GROUPS).
@@ -147,7 +162,7 @@ impl Telemetry {
         let mut walk = query.clone();
         if among.is_some() {
             // Their places are read once.
-            walk.limit = FEW as u32;
+            walk.limit = FEW;
         }
         let mut found: Vec<(Cursor, TraceGroup)> = Vec::new();
         let mut n_summed = 0;
@@ -201,18 +216,9 @@ impl Telemetry {
                 let Some(others) = one_of(filter, &[other]) else {
                     return Ok(None);
                 };
-                let (column, other) = columns(by);
-                let mut sql = Sql::default();
-                let tenant = sql.bind(tenant.into());
-                let others = bound(&others, &mut sql);
-                // Out of the reach of the index of the column that groups: it has far more traces.
-                sql.push(&format!(
-                    "SELECT t.{column} AS id FROM traces t WHERE t.tenant = {tenant} AND t.{other} IN ({others}) \
-                     AND t.{column} || '' <> '' LIMIT {}",
-                    FEW + 1
-                ));
+                let sql = named_with(tenant, by, &others);
                 let rows: Vec<(String,)> = self.pool.select(&sql.text, &sql.args).await?;
-                if FEW < rows.len() {
+                if (FEW as usize) < rows.len() {
                     return Ok(None);
                 }
                 rows.into_iter().map(|(id,)| id).collect()

@@ -6,12 +6,12 @@
 
 use std::collections::HashMap;
 
-use perpend_domain::filter::{Condition, Filter, Order, Test, TextOp};
+use perpend_domain::filter::{Condition, Filter, Order, SCORE_COLUMNS, Test, TextOp};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::Content;
 use perpend_domain::time::Timestamp;
 
-use super::cells::{ObservationCells, SCORE_COLUMNS, is_about};
+use super::cells::{ObservationCells, is_about};
 use super::read::{LIST, Rest, observation_column, where_of};
 use super::refresh;
 use super::rollup::{HOUR, IS_STEP};

@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use perpend_domain::filter::{Condition, Filter, Row};
+use perpend_domain::filter::{Condition, Filter, Row, SCORE_COLUMNS};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::score::Score;
 use perpend_domain::time::Timestamp;
 
-use super::cells::{CONTENT_COLUMNS, SCORE_COLUMNS};
+use super::cells::CONTENT_COLUMNS;
 use super::refresh;
 use super::rollup::Changes;
 use super::row::{ObservationRow, OwnRow, READ, READ_OWN, READ_TRACE, TraceRow};
@@ -136,7 +136,7 @@ impl Rest {
     }
 
     pub(super) fn reads_scores(&self) -> bool {
-        self.filter.reads(SCORE_COLUMNS)
+        self.filter.reads(&SCORE_COLUMNS)
     }
 
     pub(super) fn holds(&self, row: &dyn Row) -> bool {

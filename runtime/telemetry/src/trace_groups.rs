@@ -201,8 +201,8 @@ pub(super) fn bound(texts: &[impl AsRef<str>], sql: &mut Sql) -> String {
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// The newest trace of each group, or of these ones, from a place on. Of several of one time it is the one that was stored first: the index of
-/// a group has that one in front, and the others are passed over at once.
+/// The newest trace of each group, or of these ones, from a place on. Of several of one time it is the one that was stored
+/// first: the index of a group has that one in front, and the others are passed over at once.
 pub(super) fn newest(
     tenant: i64,
     query: &GroupQuery,

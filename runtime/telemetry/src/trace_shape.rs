@@ -1,12 +1,11 @@
 //! How the rows of a list of traces are found: which index leads, and what is left to be tested in memory.
 
-use perpend_domain::filter::{Condition, Filter, Order, Test, TextOp};
+use perpend_domain::filter::{Condition, Filter, Order, SCORE_COLUMNS, Test, TextOp};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::Level;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 use perpend_sql::{Arg, Expr, Sql};
 
-use super::cells::SCORE_COLUMNS;
 use super::read::{OWN_NUMBERS, Rest, trace_column};
 use super::trace_marks::{Marked, push_prefilter};
 

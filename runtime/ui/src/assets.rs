@@ -28,6 +28,15 @@ pub struct Asset {
     pub path: String,
 }
 
+/// The style sheet. What comes later holds where several rules fit: so does the order of its parts.
+const STYLE: &str = concat!(
+    include_str!("../assets/style/base.css"),
+    include_str!("../assets/style/lists.css"),
+    include_str!("../assets/style/trace.css"),
+    include_str!("../assets/style/pages.css"),
+    include_str!("../assets/style/print.css"),
+);
+
 /// What the colours of the dark theme begin with in the style sheet.
 const DARK: &str = "@media (prefers-color-scheme: dark) {\n";
 
@@ -44,11 +53,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         }
     };
     vec![
-        asset(
-            "app.css",
-            "text/css; charset=utf-8",
-            include_bytes!("../assets/app.css"),
-        ),
+        asset("app.css", "text/css; charset=utf-8", STYLE.as_bytes()),
         asset("dark.css", "text/css; charset=utf-8", dark().as_bytes()),
         asset("find.js", SCRIPT, include_bytes!("../assets/find.js")),
         asset("follow.js", SCRIPT, include_bytes!("../assets/follow.js")),
@@ -80,8 +85,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
 
 /// The colours of the dark theme alone, for whoever wants them on a light system.
 fn dark() -> &'static str {
-    let css = include_str!("../assets/app.css");
-    let (_, rest) = css.split_once(DARK).unwrap_or_default();
+    let (_, rest) = STYLE.split_once(DARK).unwrap_or_default();
     rest.split_once("\n}\n").unwrap_or_default().0
 }
 
@@ -118,7 +122,7 @@ mod tests {
         assert!(dark().trim_start().starts_with(":root") && dark().trim_end().ends_with('}'));
         assert_eq!(dark().matches('{').count(), 1);
         let n_colours = |css: &str| css.matches("--").count();
-        let (light, _) = include_str!("../assets/app.css").split_once(DARK).unwrap();
+        let (light, _) = STYLE.split_once(DARK).unwrap();
         // The font is the one that is no colour.
         assert!(n_colours(dark()) + 2 > n_colours(light), "{}", dark());
     }
@@ -140,8 +144,7 @@ mod tests {
 
     /// The colour variables of the light and of the dark theme.
     fn themes() -> [Colours; 2] {
-        let css = include_str!("../assets/app.css");
-        let (light, rest) = css
+        let (light, rest) = STYLE
             .split_once("@media (prefers-color-scheme: dark)")
             .unwrap();
         let (dark, _) = rest.split_once("* {").unwrap();

@@ -6,7 +6,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::Html;
 use crate::facts::when;
-use perpend_words::{clock, cost, many};
+use perpend_words::{clock, cost, date, many};
 
 /// Height of the drawing, in its own units.
 const HEIGHT: f64 = 40.0;
@@ -116,7 +116,6 @@ impl Chart {
             Granularity::Month => ("UTC month", "Month of UTC from"),
         };
         let is_of_days = bucket != granularity.as_str();
-        let date = |at: Timestamp| at.to_string().chars().take(10).collect::<String>();
         let ends = bars.first().zip(bars.last());
         let ends = ends.map(|(first, last)| match is_of_days {
             true => [first.time.0, last.time.0].map(|at| Html::time(&date(at), &date(at))),
@@ -163,9 +162,10 @@ impl Chart {
         Self { notes, ..self }
     }
 
-    /// Says of its bars, whose heights are dollars, where prices are missing. `costs` are in the order of the bars.
+    /// Says of its bars, whose heights are dollars, where prices are missing. `costs` are in the order of the bars; with
+    /// `is_least` more steps than they count may lack a price.
     #[must_use]
-    pub fn of_costs(mut self, costs: &[CostSum]) -> Self {
+    pub fn of_costs(mut self, costs: &[CostSum], is_least: bool) -> Self {
         let all: CostSum = costs.iter().copied().sum();
         let most = costs.iter().map(|sum| sum.dollars).fold(0.0, f64::max);
         for (bar, sum) in self.bars.iter_mut().zip(costs) {
@@ -175,7 +175,9 @@ impl Chart {
             dollars: most,
             ..all
         });
-        self.unpriced = (0 < all.n_unpriced).then(|| many(all.n_unpriced, "step"));
+        let least = if is_least { "at least " } else { "" };
+        self.unpriced =
+            (0 < all.n_unpriced).then(|| format!("{least}{}", many(all.n_unpriced, "step")));
         self
     }
 
@@ -245,16 +247,18 @@ mod tests {
         let chart = |costs: &[CostSum]| {
             let bars: Vec<Bar> = costs.iter().map(bar).collect();
             let kind = ("Cost", Part::Errors);
-            Chart::new(kind, Granularity::Hour, &bars, perpend_words::dollars).of_costs(costs)
+            Chart::new(kind, Granularity::Hour, &bars, perpend_words::dollars)
         };
-        let some = chart(&costs);
+        let some = chart(&costs).of_costs(&costs, false);
         let values: Vec<&str> = some.bars.iter().map(|bar| bar.value.as_str()).collect();
         assert_eq!(values, ["$0.5000", "?", "–"]);
         assert_eq!(
             (some.most.as_str(), some.unpriced.as_deref()),
             ("≥ $0.5000", Some("1 step"))
         );
-        let none = chart(&costs[1..]);
+        let least = chart(&costs).of_costs(&costs, true);
+        assert_eq!(least.unpriced.as_deref(), Some("at least 1 step"));
+        let none = chart(&costs[1..]).of_costs(&costs[1..], false);
         assert!(none.is_empty() && none.most == "?" && none.unpriced.is_some());
     }
 }

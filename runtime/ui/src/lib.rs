@@ -108,7 +108,9 @@ pub use perpend_addresses::{
     NamedColumns, OF_SESSIONS, OF_TRACES, OF_USERS, ROWS, Sort, TracesQuery,
 };
 pub use perpend_markup::{Html, Text, encode, of_segment, segment, with_query};
-pub use perpend_words::{TraceState, clock, cost, count, dollars, duration, many, number, size};
+pub use perpend_words::{
+    TraceState, clock, cost, count, date, dollars, duration, many, number, size,
+};
 pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use preview::{Preview, beginning};
 pub use reference::{

@@ -58,8 +58,8 @@ pub struct ScoreLine {
     origin: Option<Origin>,
     /// The trace of the execution, where it has one.
     own_trace: Option<String>,
-    author: Option<Named>,
-    config: Option<Named>,
+    author: Option<Called>,
+    config: Option<Called>,
     environment: Text,
     /// What stands now in its place.
     superseded: Option<Text>,
@@ -67,12 +67,12 @@ pub struct ScoreLine {
 
 /// A name, and the id that it stands for.
 #[derive(Clone, Debug)]
-struct Named {
+struct Called {
     name: Text,
     id: Text,
 }
 
-impl Named {
+impl Called {
     fn of(id: &str) -> Self {
         Self {
             name: short(id),
@@ -117,8 +117,8 @@ impl ScoreLine {
             subject: subject(&written.subject, base),
             origin,
             own_trace: None,
-            author: written.author_user_id.as_deref().map(Named::of),
-            config: written.config_id.as_deref().map(Named::of),
+            author: written.author_user_id.as_deref().map(Called::of),
+            config: written.config_id.as_deref().map(Called::of),
             environment: Text::from(written.environment.as_str()),
             superseded: None,
         }

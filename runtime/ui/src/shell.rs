@@ -116,6 +116,8 @@ pub(crate) struct Entry {
     path: &'static str,
     /// The letter that opens it, after `g`.
     pub(crate) key: &'static str,
+    /// Its picture where the sections are folded: a path of SVG in a box of 16 by 16.
+    pub(crate) icon: &'static str,
 }
 
 /// Entries that belong together.
@@ -129,13 +131,14 @@ const fn entry(
     section: Section,
     label: &'static str,
     path: &'static str,
-    key: &'static str,
+    (key, icon): (&'static str, &'static str),
 ) -> Entry {
     Entry {
         section,
         label,
         path,
         key,
+        icon,
     }
 }
 
@@ -143,17 +146,50 @@ static GROUPS: [Group; 2] = [
     Group {
         label: "Observe",
         entries: &[
-            entry(Section::Overview, "Overview", "", "h"),
-            entry(Section::Traces, "Traces", "/traces", "t"),
-            entry(Section::Sessions, "Sessions", "/sessions", "s"),
-            entry(Section::Users, "Users", "/users", "u"),
+            entry(
+                Section::Overview,
+                "Overview",
+                "",
+                ("h", "M2 8l6-5 6 5M4 7v6h8V7"),
+            ),
+            entry(
+                Section::Traces,
+                "Traces",
+                "/traces",
+                ("t", "M2 4h7M5 8h9M8 12h5"),
+            ),
+            entry(
+                Section::Sessions,
+                "Sessions",
+                "/sessions",
+                ("s", "M2 3h12v8H8l-3 3v-3H2z"),
+            ),
+            entry(
+                Section::Users,
+                "Users",
+                "/users",
+                (
+                    "u",
+                    "M8 8a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5M3 14a5 5 0 0 1 10 0",
+                ),
+            ),
         ],
     },
     Group {
         label: "Evaluate",
         entries: &[
-            entry(Section::Scores, "Scores", "/scores", "c"),
-            entry(Section::Rules, "Rules", "/rules", "r"),
+            entry(
+                Section::Scores,
+                "Scores",
+                "/scores",
+                ("c", "M2 12a6 6 0 0 1 12 0M8 12l3-4"),
+            ),
+            entry(
+                Section::Rules,
+                "Rules",
+                "/rules",
+                ("r", "M2 5h12M2 11h12M6 3v4M10 9v4"),
+            ),
         ],
     },
 ];

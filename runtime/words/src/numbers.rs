@@ -151,6 +151,13 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
+/// `2026-03-01`, the day in UTC.
+#[must_use]
+pub fn date(at: Timestamp) -> String {
+    let iso = at.to_string();
+    iso.split('T').next().unwrap_or_default().to_owned()
+}
+
 /// `2026-03-01 10:00:00`, in UTC.
 #[must_use]
 pub fn clock(at: Timestamp) -> String {

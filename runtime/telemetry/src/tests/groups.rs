@@ -461,5 +461,13 @@ async fn scores_and_days_of_groups_are_found_by_indexes() {
     let sql = crate::trace_groups::newest(1, &query, Some(&among), false);
     let steps = super::plans::plan(&store, &sql.text).await;
     assert!(steps[0].contains("traces_by_session"), "{steps:?}");
+    for (by, index) in [
+        (GroupedBy::Session, "traces_by_user"),
+        (GroupedBy::User, "traces_by_session"),
+    ] {
+        let sql = crate::group_filter::named_with(1, by, &among);
+        let steps = super::plans::plan(&store, &sql.text).await;
+        assert!(steps[0].contains(index), "{by:?}: {steps:?}");
+    }
     store.close().await;
 }

@@ -152,8 +152,8 @@ async fn narrow(visitor: &Visitor) -> Result<()> {
     Ok(())
 }
 
-/// What can be pointed at and is smaller than 24 px, one line each. A box that is ticked has its label as a target, and a card
-/// may be one as a whole. Left out are links in a sentence, and the bars of charts, which stand in the table beside them too.
+/// What can be pointed at and is smaller than 24 px, one line each. The target of a checkbox is its label, that of a linked card
+/// the whole card. Links in a sentence are left out, and bars of charts: the table below a chart has the same links.
 const SMALL: &str = r"(() => {
     const isSmall = ({ width, height }) => width < 23.9 || height < 23.9;
     const isSentence = (one) => Array.from(one.parentElement.childNodes)
