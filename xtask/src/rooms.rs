@@ -8,6 +8,7 @@ use crate::shell;
 const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-template", &[]),
     ("perpend-domain", &["perpend-template"]),
+    ("perpend-cron", &["perpend-domain"]),
     ("perpend-stats", &[]),
     ("perpend-choices", &[]),
     ("perpend-schema", &[]),
@@ -58,6 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "perpend-addresses",
         &["perpend-domain", "perpend-markup", "perpend-query"],
     ),
+    ("perpend-reference", &["perpend-domain", "perpend-markup"]),
     (
         "perpend-ui",
         &[
@@ -68,6 +70,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-markup",
             "perpend-outline",
             "perpend-query",
+            "perpend-reference",
             "perpend-shapes",
             "perpend-words",
         ],
@@ -230,6 +233,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-found",
             "perpend-outline",
             "perpend-query",
+            "perpend-reference",
             "perpend-scheduler",
             "perpend-stats",
             "perpend-store",
@@ -296,6 +300,7 @@ const IMPURE: &[&str] = &[
 const PURE_ROOMS: &[&str] = &[
     "perpend-template",
     "perpend-domain",
+    "perpend-cron",
     "perpend-found",
     "perpend-stats",
     "perpend-addresses",
@@ -303,6 +308,7 @@ const PURE_ROOMS: &[&str] = &[
     "perpend-markup",
     "perpend-outline",
     "perpend-query",
+    "perpend-reference",
     "perpend-rows",
     "perpend-shapes",
     "perpend-words",
@@ -324,10 +330,12 @@ const IMPURE_STD: &[&str] = &[
 const PURE_FOLDERS: &[&str] = &[
     "runtime/template/src",
     "runtime/domain/src",
+    "runtime/cron/src",
     "runtime/found/src",
     "runtime/stats/src",
     "runtime/markup/src",
     "runtime/query/src",
+    "runtime/reference/src",
     "runtime/rows/src",
     "runtime/addresses/src",
     "runtime/shapes/src",

@@ -14,7 +14,6 @@ pub mod budget;
 pub mod bundle;
 pub mod chain;
 pub mod cost;
-pub mod cron;
 pub mod dataset;
 pub mod evaluation;
 mod failure;

@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::path::{self, PathBuf};
 
-use perpend_domain::cron::Schedule;
 use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
 use perpend_domain::identity::{self, ExecutionKey};
 use perpend_domain::ids::ExecutionId;
@@ -109,19 +108,6 @@ fn filters_corpus() {
         let want = case["want"].as_bool().unwrap();
         assert_eq!(filter.matches(&row), want, "{}: {:?}", case["id"], filter);
         assert_eq!(filter.first_failing(&row).is_none(), want, "{}", case["id"]);
-    }
-}
-
-#[test]
-fn cron_corpus() {
-    for case in cases(&read("cron")) {
-        let schedule = Schedule::parse(text(&case["cron"]), text(&case["timezone"])).unwrap();
-        let mut last = Timestamp::parse(text(&case["after"])).unwrap();
-        for want in case["want"].as_array().unwrap() {
-            last = schedule.next_after(last).unwrap();
-            let want = Timestamp::parse(text(want)).unwrap();
-            assert_eq!(last, want, "{}: {}", case["id"], schedule.expression());
-        }
     }
 }
 

@@ -5,7 +5,8 @@ use axum::Extension;
 use axum::extract::{OriginalUri, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_ui::{Fault, ReferencePage, Section, When};
+use perpend_reference::{Fault, When};
+use perpend_ui::{ReferenceGroupPage, ReferencePage, Section};
 use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
@@ -52,7 +53,7 @@ pub(super) async fn group(
 ) -> Result<Response, Problem> {
     let shell = viewer::shell(&app, &headers, (&address, Section::Reference)).await?;
     let _ = frame.0.set(shell.clone());
-    let view = app.reference(faults).group(&group, shell);
+    let view = ReferenceGroupPage::new(app.reference(faults), &group, shell);
     page(
         StatusCode::OK,
         &view.ok_or_else(|| Problem::not_found("group"))?,

@@ -7,9 +7,10 @@ use axum::Router;
 use perpend_domain::ids::ProjectId;
 use perpend_found::Facets;
 use perpend_outline::Outlines;
+use perpend_reference::{Fault, Reference};
 use perpend_scheduler::Scheduler;
 use perpend_store::Store;
-use perpend_ui::{Fault, Reference, Waits};
+use perpend_ui::Waits;
 use perpend_web::{Room, Web};
 use serde_json::Value;
 

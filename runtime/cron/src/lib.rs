@@ -19,7 +19,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 
 use self::field::{Field, shown};
-use crate::time::Timestamp;
+use perpend_domain::time::Timestamp;
 
 /// Each day that a schedule can name comes again within this time: 29 February on a given weekday
 /// takes up to 40 years.

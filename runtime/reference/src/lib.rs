@@ -1,56 +1,18 @@
-//! The reference of the API: an OpenAPI document as a page for each group of operations.
+//! An OpenAPI document as groups of operations, ready to be shown: what an operation takes, what it answers, how to call it.
 //!
-//! A page shows the types that its own operations lead to, and no others.
+//! Invariant: **pure.** The document is data like any other: what is missing in it or has an unexpected form is left out.
 
 mod operation;
 mod schema;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use askama::Template;
+use perpend_markup::Text;
 use serde_json::Value;
 
-use operation::Operation;
-pub use operation::{Fault, When};
-use schema::{Field, Shape, anchor, shapes, text};
-
-use crate::{Shell, Text};
-
-/// The groups with the titles of their operations, or the operations that a search finds.
-#[derive(Clone, Debug, Template)]
-#[template(path = "reference.html")]
-pub struct ReferencePage<'r> {
-    /// Around the page.
-    pub shell: Shell,
-    /// What it shows.
-    pub reference: &'r Reference,
-    /// The words that are looked for.
-    pub q: String,
-}
-
-/// One group.
-#[derive(Clone, Debug, Template)]
-#[template(path = "reference_group.html")]
-pub struct ReferenceGroupPage<'r> {
-    /// Around the page.
-    pub shell: Shell,
-    reference: &'r Reference,
-    group: &'r Group,
-}
-
-/// What an operation answers to the viewer of the page.
-#[derive(Clone, Debug, Template)]
-#[template(path = "reference_try.html")]
-pub struct TryPage {
-    /// Around the page.
-    pub shell: Shell,
-    /// The path of the operation, with `{names}`.
-    pub path: String,
-    /// Its parameters: name, whether it is needed, and the value.
-    pub fields: Vec<(String, bool, String)>,
-    /// The address that was asked, the status, how much of the body is shown, and the body; none while values are missing.
-    pub answer: Option<(Text, u16, String, Text)>,
-}
+pub use operation::{Answer, Fault, Operation, When};
+pub use schema::{Field, Piece, Shape};
+use schema::{anchor, shapes, text};
 
 /// A parameter that is asked for: its name, its place (`path` or `query`), and whether it is needed.
 pub type TriedParameter<'a> = (&'a str, &'a str, bool);
@@ -60,27 +22,32 @@ pub type TriedParameter<'a> = (&'a str, &'a str, bool);
 pub struct Reference {
     /// Of the server.
     pub version: Text,
-    groups: Vec<Group>,
+    /// By the names of their tags.
+    pub groups: Vec<Group>,
     types: BTreeMap<String, Named>,
     faults: Vec<Fault>,
 }
 
 /// The operations with one tag.
 #[derive(Clone, Debug)]
-struct Group {
-    name: Text,
+pub struct Group {
+    /// The tag.
+    pub name: Text,
     /// The last part of its address.
-    path: String,
-    operations: Vec<Operation>,
+    pub path: String,
+    /// By their paths.
+    pub operations: Vec<Operation>,
     /// Anchors of the types that they lead to.
-    types: Vec<String>,
+    pub types: Vec<String>,
 }
 
 /// A type that others name.
 #[derive(Clone, Debug)]
-struct Named {
-    name: Text,
-    shapes: Vec<Shape>,
+pub struct Named {
+    /// What others call it.
+    pub name: Text,
+    /// The forms that it may have.
+    pub shapes: Vec<Shape>,
 }
 
 /// Anchors of the types that a form names.
@@ -172,58 +139,37 @@ impl Reference {
         Some((found.path.raw(), fields.collect()))
     }
 
-    /// The page of a group.
+    /// The group with this last part of its address.
     #[must_use]
-    pub fn group(&self, path: &str, shell: Shell) -> Option<ReferenceGroupPage<'_>> {
-        let group = self.groups.iter().find(|group| group.path == path)?;
-        Some(ReferenceGroupPage {
-            shell,
-            reference: self,
-            group,
-        })
+    pub fn group(&self, path: &str) -> Option<&Group> {
+        self.groups.iter().find(|group| group.path == path)
     }
-}
 
-impl ReferencePage<'_> {
-    /// The groups with what is found in them.
-    fn found(&self) -> Vec<(&Group, Vec<&Operation>)> {
-        let words: Vec<String> = self.q.split_whitespace().map(str::to_lowercase).collect();
-        let groups = self.reference.groups.iter().map(|group| {
+    /// The groups with those of their operations that all these words name, parted by spaces.
+    #[must_use]
+    pub fn found(&self, words: &str) -> Vec<(&Group, Vec<&Operation>)> {
+        let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
+        let groups = self.groups.iter().map(|group| {
             let fitting = group.operations.iter().filter(|one| one.holds(&words));
             (group, fitting.collect::<Vec<_>>())
         });
         groups.filter(|(_, found)| !found.is_empty()).collect()
     }
 
-    fn n_found(&self) -> usize {
-        self.found().iter().map(|(_, found)| found.len()).sum()
-    }
-}
-
-impl ReferenceGroupPage<'_> {
-    fn types(&self) -> impl Iterator<Item = (&String, &Named)> {
-        let all = &self.reference.types;
-        self.group
-            .types
-            .iter()
-            .filter_map(|anchor| all.get_key_value(anchor))
+    /// The types that the operations of a group lead to, by their anchors.
+    pub fn types_of<'r>(
+        &'r self,
+        group: &'r Group,
+    ) -> impl Iterator<Item = (&'r String, &'r Named)> {
+        let anchors = group.types.iter();
+        anchors.filter_map(|anchor| self.types.get_key_value(anchor))
     }
 
-    fn faults(&self, operation: &Operation) -> Vec<&Fault> {
-        let faults = self.reference.faults.iter();
-        faults.filter(|fault| operation.may_answer(fault)).collect()
-    }
-
-    /// Those of any of its operations.
-    fn all_faults(&self) -> Vec<&Fault> {
-        let faults = self.reference.faults.iter();
-        let any = |fault: &&Fault| {
-            self.group
-                .operations
-                .iter()
-                .any(|one| one.may_answer(fault))
-        };
-        faults.filter(any).collect()
+    /// What one of these operations may be refused with.
+    #[must_use]
+    pub fn faults_of(&self, operations: &[Operation]) -> Vec<&Fault> {
+        let may = |fault: &&Fault| operations.iter().any(|one| one.may_answer(fault));
+        self.faults.iter().filter(may).collect()
     }
 }
 
@@ -250,13 +196,14 @@ mod tests {
         });
         let reference = Reference::of(&document, Vec::new());
         let types = |path: &str| {
-            let page = reference.group(path, Shell::default()).unwrap();
-            page.types()
+            let group = reference.group(path).unwrap();
+            let types = reference.types_of(group);
+            types
                 .map(|(_, named)| named.name.raw().to_owned())
                 .collect::<Vec<_>>()
         };
         assert_eq!(types("first"), ["A", "B"]);
         assert_eq!(types("second"), ["C"]);
-        assert!(reference.group("third", Shell::default()).is_none());
+        assert!(reference.group("third").is_none());
     }
 }

@@ -1,6 +1,7 @@
 //! The rules against a walk through every minute, and what is refused.
 
 use jiff::SignedDuration;
+use serde_json::Value;
 
 use super::*;
 
@@ -223,4 +224,28 @@ fn names_and_blanks_are_free() {
     let in_numbers = schedule("0 0 * 1-3,12 6-7", "Europe/Berlin");
     let from = "2026-01-01T00:00:00Z";
     assert_eq!(fires(&spelled, from, 40), fires(&in_numbers, from, 40));
+}
+
+/// The vectors of `tests/corpus/eval`.
+#[test]
+fn schedules_of_the_corpus_fire_when_it_says() {
+    let path = std::path::absolute("../../tests/corpus/eval/cron.json").unwrap();
+    let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let cases = file["cases"].as_array().unwrap();
+    assert!(!cases.is_empty());
+    for case in cases {
+        let text = |key: &str| case[key].as_str().unwrap();
+        let schedule = schedule(text("cron"), text("timezone"));
+        let mut last = at(text("after"));
+        for want in case["want"].as_array().unwrap() {
+            last = schedule.next_after(last).unwrap();
+            assert_eq!(
+                last,
+                at(want.as_str().unwrap()),
+                "{}: {}",
+                case["id"],
+                schedule.expression()
+            );
+        }
+    }
 }

@@ -3,8 +3,8 @@
 use perpend_domain::access::{Permission, Place, Scope};
 use serde_json::Value;
 
-use super::schema::{Field, Shape, anchor, content, kind, shapes, text};
-use crate::Text;
+use crate::schema::{Field, Shape, anchor, content, kind, shapes, text};
+use perpend_markup::Text;
 
 /// What an error code is answered to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,30 +38,44 @@ pub struct Fault {
     pub when: When,
 }
 
+/// One operation.
 #[derive(Clone, Debug)]
-pub(super) struct Operation {
-    pub(super) id: Text,
-    pub(super) anchor: String,
-    pub(super) method: Text,
-    pub(super) path: Text,
-    pub(super) summary: Text,
-    pub(super) access: Text,
-    pub(super) parameters: Vec<Field>,
-    pub(super) body: Vec<Shape>,
-    pub(super) answers: Vec<Answer>,
+pub struct Operation {
+    /// Its id in the document.
+    pub id: Text,
+    /// Where it stands on its page.
+    pub anchor: String,
+    /// In capitals.
+    pub method: Text,
+    /// With `{names}` of what is to be filled in.
+    pub path: Text,
+    /// In a few words.
+    pub summary: Text,
+    /// Who may call it.
+    pub access: Text,
+    /// Of its path and its query.
+    pub parameters: Vec<Field>,
+    /// The forms of its body.
+    pub body: Vec<Shape>,
+    /// By status, errors left out.
+    pub answers: Vec<Answer>,
     /// A request, with variables of the shell where something is to be filled in.
-    pub(super) curl: Text,
+    pub curl: Text,
     /// It reads JSON of a project, so that a page can show what it answers.
-    pub(super) is_tried: bool,
+    pub is_tried: bool,
     needs_key: bool,
     has_body: bool,
 }
 
+/// What an operation answers with one status.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
-    pub(super) status: Text,
-    pub(super) text: Text,
-    pub(super) shapes: Vec<Shape>,
+pub struct Answer {
+    /// As a number.
+    pub status: Text,
+    /// What it means.
+    pub text: Text,
+    /// The forms of its body.
+    pub shapes: Vec<Shape>,
 }
 
 /// The permission it needs, and which keys hold that.
@@ -179,7 +193,7 @@ fn curl(path: &str, method: &str, described: &Value, document: &Value) -> Text {
 }
 
 impl Operation {
-    pub(super) fn new(path: &str, method: &str, described: &Value, document: &Value) -> Self {
+    pub(crate) fn new(path: &str, method: &str, described: &Value, document: &Value) -> Self {
         let parameters = described["parameters"].as_array().into_iter().flatten();
         let parameters = parameters.map(|parameter| Field {
             name: text(&parameter["name"]),
@@ -223,7 +237,7 @@ impl Operation {
         self.parameters.iter().any(|one| one.place.raw() == place)
     }
 
-    pub(super) fn may_answer(&self, fault: &Fault) -> bool {
+    pub(crate) fn may_answer(&self, fault: &Fault) -> bool {
         match fault.when {
             When::Always => true,
             When::Key => self.needs_key,
@@ -236,7 +250,7 @@ impl Operation {
     }
 
     /// Whether every word stands in what names it.
-    pub(super) fn holds(&self, words: &[String]) -> bool {
+    pub(crate) fn holds(&self, words: &[String]) -> bool {
         let parts = [&self.method, &self.path, &self.summary, &self.id];
         let parts: Vec<_> = parts.iter().map(|part| part.raw().to_lowercase()).collect();
         words
@@ -245,7 +259,7 @@ impl Operation {
     }
 
     /// All forms of values that it shows.
-    pub(super) fn shapes(&self) -> impl Iterator<Item = &Shape> {
+    pub(crate) fn shapes(&self) -> impl Iterator<Item = &Shape> {
         let answers = self.answers.iter().flat_map(|answer| &answer.shapes);
         self.body.iter().chain(answers)
     }

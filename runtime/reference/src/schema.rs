@@ -5,45 +5,52 @@
 
 use serde_json::Value;
 
-use crate::Text;
+use perpend_markup::Text;
 
 /// Objects in objects are unfolded so deep.
 const MAX_DEPTH: usize = 5;
 
 /// One form that a value may have.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shape {
+pub struct Shape {
     /// What it is for.
-    pub(super) text: Text,
+    pub text: Text,
     /// The name of its type; of an object with fields the types whose fields it has too.
-    pub(super) kind: Vec<Piece>,
+    pub kind: Vec<Piece>,
     /// Of an object.
-    pub(super) fields: Vec<Field>,
+    pub fields: Vec<Field>,
 }
 
+/// A parameter, or a member of an object.
 #[derive(Clone, Debug)]
-pub(super) struct Field {
-    pub(super) name: Text,
+pub struct Field {
+    /// With the names of what it is in.
+    pub name: Text,
     /// `path`, `query`, or nothing.
-    pub(super) place: Text,
-    pub(super) kind: Vec<Piece>,
-    pub(super) is_required: bool,
-    pub(super) text: Text,
+    pub place: Text,
+    /// The name of its type.
+    pub kind: Vec<Piece>,
+    /// It may not be left out.
+    pub is_required: bool,
+    /// What it is for.
+    pub text: Text,
 }
 
 /// A part of the name of a type; with a target when it is described elsewhere on the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    pub(super) text: Text,
-    pub(super) target: Option<String>,
+pub struct Piece {
+    /// As it is shown.
+    pub text: Text,
+    /// The anchor of the type that it names.
+    pub target: Option<String>,
 }
 
-pub(super) fn text(value: &Value) -> Text {
+pub(crate) fn text(value: &Value) -> Text {
     Text::lines(value.as_str().unwrap_or_default())
 }
 
 /// Letters, digits and dashes.
-pub(super) fn anchor(parts: &[&str]) -> String {
+pub(crate) fn anchor(parts: &[&str]) -> String {
     let mut anchor = parts.join("-");
     anchor = anchor.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     while anchor.contains("--") {
@@ -76,7 +83,7 @@ fn joined(all: &[Value], word: &str, depth: usize) -> Vec<Piece> {
 }
 
 /// The name of a type.
-pub(super) fn kind(schema: &Value, depth: usize) -> Vec<Piece> {
+pub(crate) fn kind(schema: &Value, depth: usize) -> Vec<Piece> {
     if let Some(target) = schema["$ref"].as_str() {
         let name = target.rsplit('/').next().unwrap_or(target);
         return vec![Piece {
@@ -153,7 +160,7 @@ fn fields(schema: &Value, way: &str, depth: usize, out: &mut Vec<Field>) {
 }
 
 /// The forms of a value: one, or those of a choice.
-pub(super) fn shapes(schema: &Value) -> Vec<Shape> {
+pub(crate) fn shapes(schema: &Value) -> Vec<Shape> {
     if let Some(all) = list(schema, &["oneOf", "anyOf"]) {
         return all.iter().map(shape).collect();
     }
@@ -182,7 +189,7 @@ fn shape(schema: &Value) -> Shape {
 }
 
 /// The schema of a JSON body.
-pub(super) fn content(described: &Value) -> &Value {
+pub(crate) fn content(described: &Value) -> &Value {
     &described["content"]["application/json"]["schema"]
 }
 
