@@ -43,6 +43,12 @@ pub enum Known {
     Version,
     /// Its tags.
     Tags,
+    /// The models that its observations called.
+    Models,
+    /// The kinds of its observations.
+    Kinds,
+    /// The prompts that its observations used.
+    Prompts,
     /// The most severe level of its observations.
     Level,
     /// Observations with an error.
@@ -60,7 +66,7 @@ pub enum Known {
 }
 
 /// The column, its name in addresses, and its heading.
-static KNOWN: [(Known, &str, &str); 22] = [
+static KNOWN: [(Known, &str, &str); 25] = [
     (Known::Trace, "trace", "Trace"),
     (Known::Started, "timestamp", "Started, UTC"),
     (Known::People, "people", "User and session"),
@@ -76,6 +82,9 @@ static KNOWN: [(Known, &str, &str); 22] = [
     (Known::Release, "release", "Release"),
     (Known::Version, "version", "Version"),
     (Known::Tags, "tags", "Tags"),
+    (Known::Models, "models", "Models"),
+    (Known::Kinds, "kinds", "Kinds of steps"),
+    (Known::Prompts, "prompts", "Prompts"),
     (Known::Level, "level", "Level"),
     (Known::Errors, "errorCount", "Errors"),
     (Known::Warnings, "warningCount", "Warnings"),

@@ -14,10 +14,12 @@ use crate::cost::{CostSum, cost_total};
 use crate::ids::ObservationId;
 use crate::observation::{Content, Level, Observation, TraceFacts, Usage};
 use crate::time::Timestamp;
-use crate::trace::Trace;
+use crate::trace::{StepNames, Trace};
 
 /// Tags kept on one trace.
 pub const MAX_TAGS: usize = 100;
+/// Models, and names of prompts, kept on one trace.
+pub const MAX_STEP_NAMES: usize = 100;
 /// Parts of the root's metadata that the trace shows too.
 const ROOT_PARTS: [&str; 3] = ["attributes", "resourceAttributes", "scope"];
 /// Calls that look the same are compared pairwise only up to this many, so that a hostile trace costs
@@ -82,6 +84,7 @@ pub fn fold(observations: &[Observation]) -> Option<Trace> {
             .unwrap_or(false),
         tags: union_of_tags(observations, record),
         metadata: set.trace_metadata(root),
+        steps: step_names(observations),
         root: Some(root.id.clone()),
         root_is_provisional: rank.is_provisional(),
         duplicates: duplicates
@@ -455,6 +458,23 @@ fn union_of_tags(observations: &[Observation], record: Option<&Observation>) -> 
         tags.remove(removed);
     }
     tags.into_iter().take(MAX_TAGS).cloned().collect()
+}
+
+fn step_names(observations: &[Observation]) -> StepNames {
+    fn named<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
+        let kept = names.into_iter().take(MAX_STEP_NAMES);
+        kept.map(str::to_owned).collect()
+    }
+    StepNames {
+        kinds: named(steps(observations).map(|o| o.kind.as_str())),
+        models: named(steps(observations).filter_map(|o| o.model.as_deref())),
+        prompts: named(
+            steps(observations)
+                .filter_map(|o| o.prompt.as_ref())
+                .map(|prompt| prompt.name.as_str()),
+        ),
+    }
 }
 
 fn count_levels(observations: &[Observation]) -> [u32; 4] {

@@ -39,6 +39,8 @@ pub struct Trace {
     pub tags: Vec<String>,
     /// Merged metadata.
     pub metadata: Map<String, Value>,
+    /// What its steps are and use.
+    pub steps: StepNames,
     /// The root observation.
     pub root: Option<ObservationId>,
     /// The root is only the best of those seen: its parent may still come (otlp.md 3.2).
@@ -63,6 +65,18 @@ pub struct Trace {
     pub first_start: Timestamp,
     /// Latest end or start.
     pub last_end: Timestamp,
+}
+
+/// What the steps of a trace are and use: each list sorted, without repetition, and cut at
+/// [`MAX_STEP_NAMES`](crate::fold::MAX_STEP_NAMES).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StepNames {
+    /// Kinds of observations, as the API writes them.
+    pub kinds: Vec<String>,
+    /// Models that were called.
+    pub models: Vec<String>,
+    /// Names of the prompts that were used.
+    pub prompts: Vec<String>,
 }
 
 impl Trace {

@@ -15,19 +15,28 @@ pub enum FacetColumn {
     Release,
     /// The most severe level of its observations.
     Level,
+    /// Kinds of its observations; a trace counts for each.
+    Kind,
+    /// Models that its observations called; a trace counts for each.
+    Model,
+    /// Prompts that its observations used; a trace counts for each.
+    Prompt,
     /// Names of scores about the trace itself.
     Score,
 }
 
 impl FacetColumn {
     /// Each, in the order in which they are shown.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Environment,
         Self::Level,
         Self::Name,
-        Self::Release,
+        Self::Model,
+        Self::Kind,
+        Self::Prompt,
         Self::User,
         Self::Tag,
+        Self::Release,
         Self::Score,
     ];
 }

@@ -110,6 +110,7 @@ fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
             .iter()
             .map(|tag| Text::from(tag.as_str()))
             .collect(),
+        steps: trace.steps.clone(),
         latency_us: trace.latency_us,
         tokens: perpend_ui::total_tokens(&trace.usage),
         cost: trace.cost(),

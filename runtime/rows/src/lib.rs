@@ -6,4 +6,5 @@
 
 pub mod block;
 pub mod cells;
+pub mod marks;
 pub mod row;

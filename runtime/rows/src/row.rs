@@ -10,7 +10,7 @@ use perpend_domain::observation::{
 };
 use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
-use perpend_domain::trace::Trace;
+use perpend_domain::trace::{StepNames, Trace};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -430,6 +430,9 @@ struct TraceDetail {
     tags: Vec<String>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     metadata: Map<String, Value>,
+    /// As marks, which triggers keep beside the trace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    steps: Vec<String>,
     root: Option<ObservationId>,
     #[serde(skip_serializing_if = "is_false")]
     provisional: bool,
@@ -439,6 +442,28 @@ struct TraceDetail {
     usage: Usage,
     first_start: i64,
     last_end: i64,
+}
+
+/// How marks of kinds of steps begin, those of models, and those of names of prompts.
+pub const STEP_MARKS: [char; 3] = ['k', 'o', 'p'];
+
+fn step_marks(names: &StepNames) -> Vec<String> {
+    let lists = [&names.kinds, &names.models, &names.prompts];
+    let marks = STEP_MARKS.into_iter().zip(lists);
+    let marks = marks.flat_map(|(of, names)| names.iter().map(move |name| format!("{of}{name}")));
+    marks.collect()
+}
+
+fn step_names(marks: &[String]) -> StepNames {
+    let [kinds, models, prompts] = STEP_MARKS.map(|of| {
+        let names = marks.iter().filter_map(|mark| mark.strip_prefix(of));
+        names.map(str::to_owned).collect()
+    });
+    StepNames {
+        kinds,
+        models,
+        prompts,
+    }
 }
 
 fn from_detail(text: &str) -> Result<TraceDetail, Error> {
@@ -453,6 +478,7 @@ pub fn trace_detail(trace: &Trace) -> Result<String, Error> {
         output: trace.output.clone(),
         tags: trace.tags.clone(),
         metadata: trace.metadata.clone(),
+        steps: step_marks(&trace.steps),
         root: trace.root.clone(),
         provisional: trace.root_is_provisional,
         duplicates: trace.duplicates.clone(),
@@ -603,6 +629,7 @@ impl TraceRow {
                 bookmarked: detail.bookmarked,
                 tags: detail.tags,
                 metadata: detail.metadata,
+                steps: step_names(&detail.steps),
                 root: detail.root,
                 root_is_provisional: detail.provisional,
                 duplicates: detail.duplicates,

@@ -57,6 +57,8 @@ pub const STEPS: &[Step] = &[
     step!("trace counts", "0041_trace_counts.sql"),
     step!("newest runs", "0042_newest_runs.sql"),
     step!("unpriced steps", "0043_unpriced_steps.sql"),
+    step!("marks of steps", "0044_marks_of_steps.sql"),
+    step!("sums of groups", "0045_sums_of_groups.sql"),
 ];
 
 /// The version of a database that has all steps.

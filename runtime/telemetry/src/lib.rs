@@ -51,7 +51,6 @@ mod trace_bars;
 mod trace_facets;
 mod trace_groups;
 mod trace_list;
-mod trace_marks;
 mod trace_order;
 mod trace_shape;
 mod walk;
@@ -60,21 +59,21 @@ use std::sync::Arc;
 
 use perpend_domain::ids::ProjectId;
 
-use perpend_rows::{block, cells, row};
+use perpend_rows::{block, cells, marks, row};
 use perpend_sql::{Error, Pool};
 
 use cells::{ObservationCells, TraceCells, is_about};
 pub use find::FindQuery;
 pub use group_filter::TestedGroups;
-pub use group_scores::{LowScore, ScoreSum};
-pub use news::Among;
+pub use group_scores::{LowScore, OverTime, ScoreSum};
+use marks::Marked;
+pub use news::{Among, Since};
 pub use places::{Bounds, Figure, Places, TestedTraces, TraceCursor, TracesFrom};
 pub use prepare::{Prepared, Preparing, Serialised};
 use queue::Writer;
 pub use reader::TraceReader;
 pub use touched::take_touched;
 pub use trace_bars::{Began, Environments};
-use trace_marks::Marked;
 
 /// A tenant and its number in this database.
 #[derive(Clone, Debug)]

@@ -12,12 +12,12 @@ use perpend_domain::observation::Content;
 use perpend_domain::time::Timestamp;
 
 use super::cells::{ObservationCells, is_about};
+use super::marks::Marked;
 use super::read::{LIST, Rest, observation_column, where_of};
 use super::refresh;
 use super::rollup::{HOUR, IS_STEP};
 use super::row::{ObservationRow, READ};
 use super::search::{Needle, is_on};
-use super::trace_marks::Marked;
 use crate::metrics::rollup_column;
 use crate::{Error, Telemetry};
 use perpend_domain::telemetry::{

@@ -55,7 +55,8 @@ pub(crate) fn trace_column(id: &str) -> Option<Expr> {
         "debugCount" => Expr::Number("t.n_debug"),
         "observationCount" => Expr::Number("t.n_observations"),
         "bookmarked" => Expr::Bool(BOOKMARKED),
-        "tags" | "metadata" | "scores_avg" | "score_categories" | "score_booleans" => Expr::Present,
+        "tags" | "kinds" | "models" | "prompts" | "metadata" => Expr::Present,
+        "scores_avg" | "score_categories" | "score_booleans" => Expr::Present,
         _ => return None,
     })
 }

@@ -8,24 +8,26 @@ use perpend_domain::trace_list::TraceQuery;
 use perpend_found::{Counted, Facet, FacetColumn, Facets};
 use perpend_sql::Sql;
 
+use super::row::STEP_MARKS;
 use super::trace_shape::{Shape, Way};
 use crate::{Error, Telemetry};
 
 /// Values of a column that are told; one more is read to know whether there are others.
 const VALUES: usize = 20;
 
-/// The tags of the traces `n`.
-const fn tags(is_postgres: bool) -> &'static str {
+/// The values of a list in the detail of the traces `n`.
+fn listed(list: &str, is_postgres: bool) -> String {
     match is_postgres {
         // JSON can spell a NUL, and a text of PostgreSQL cannot hold it.
-        true => {
+        true => format!(
             "SELECT g.value AS value FROM n, json_array_elements_text( \
-                CASE WHEN strpos(n.detail, '\"tags\":') > 0 \
-                     THEN COALESCE(replace(n.detail, '\\u0000', '\\ufffd')::json -> 'tags', '[]') ELSE '[]' END) g"
-        }
-        false => {
-            "SELECT g.value AS value FROM n, json_each(n.detail, '$.tags') g WHERE instr(n.detail, '\"tags\":') > 0"
-        }
+                CASE WHEN strpos(n.detail, '\"{list}\":') > 0 \
+                     THEN COALESCE(replace(n.detail, '\\u0000', '\\ufffd')::json -> '{list}', '[]') ELSE '[]' END) g"
+        ),
+        false => format!(
+            "SELECT g.value AS value FROM n, json_each(n.detail, '$.{list}') g \
+              WHERE instr(n.detail, '\"{list}\":') > 0"
+        ),
     }
 }
 
@@ -37,16 +39,22 @@ perpend_sql::record! {
     }
 }
 
-/// The values of a column, one row for each trace that has it, out of the traces `n`.
+/// The values of a column, one row for each trace that has it, out of the traces `n` and the marks of their steps, `m`.
 fn rows_of(column: FacetColumn, project: &str, is_postgres: bool) -> String {
     let own = |column: &str| format!("SELECT NULLIF(n.{column}, '') AS value FROM n");
+    let [kind, model, prompt] = STEP_MARKS.map(|of| {
+        format!("SELECT substr(m.value, 2) AS value FROM m WHERE substr(m.value, 1, 1) = '{of}'")
+    });
     match column {
         FacetColumn::Environment => own("environment"),
         FacetColumn::Name => own("name"),
         FacetColumn::User => own("user_id"),
         FacetColumn::Release => own("release"),
         FacetColumn::Level => own("level"),
-        FacetColumn::Tag => tags(is_postgres).to_owned(),
+        FacetColumn::Tag => listed("tags", is_postgres),
+        FacetColumn::Kind => kind,
+        FacetColumn::Model => model,
+        FacetColumn::Prompt => prompt,
         // The traces lead: there are fewer of them than scores.
         FacetColumn::Score => format!(
             "SELECT s.name AS value FROM n CROSS JOIN scores s \
@@ -84,10 +92,11 @@ impl Telemetry {
         let project = sql.bind_text(project.as_str());
         sql.push(&format!(
             "WITH n AS MATERIALIZED (SELECT t.trace_id, t.environment, t.name, t.user_id, t.release, t.level, t.detail{} \
-              ORDER BY {} DESC LIMIT {}) SELECT CAST(-1 AS BIGINT) AS facet, CAST(NULL AS TEXT) AS value, COUNT(*) AS n FROM n",
+              ORDER BY {} DESC LIMIT {}), m AS MATERIALIZED ({}) SELECT CAST(-1 AS BIGINT) AS facet, CAST(NULL AS TEXT) AS value, COUNT(*) AS n FROM n",
             shape.from_traces,
             shape.start,
-            max
+            max,
+            listed("steps", is_postgres)
         ));
         for (at, column) in FacetColumn::ALL.into_iter().enumerate() {
             let rows = rows_of(column, &project, is_postgres);

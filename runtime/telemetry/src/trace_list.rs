@@ -13,12 +13,12 @@ use perpend_domain::score::Score;
 use perpend_found::Counted;
 
 use super::cells::{COST_COLUMNS, TraceCells, is_about};
+use super::marks::asks_root;
 use super::places::{Bounds, Places, TestedTraces, TracesFrom};
 use super::read::{LIST, Rest};
 use super::refresh;
 use super::row::{READ, READ_TRACE, TraceRow};
 use super::search::Search;
-use super::trace_marks::asks_root;
 use super::trace_order::{Ordered, Part};
 use super::trace_shape::{Shape, Way};
 use crate::{Error, Telemetry};

@@ -6,22 +6,25 @@ use perpend_domain::observation::Level;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 use perpend_sql::{Arg, Expr, Sql};
 
+use super::marks::{Marked, push_prefilter};
 use super::read::{OWN_NUMBERS, Rest, trace_column};
-use super::trace_marks::{Marked, push_prefilter};
 
-/// Columns with an index of their own in the order of time, the one that leaves least first.
-const LEADS: [&str; 8] = [
+/// Columns with an index of their own in the order of time, or with marks, the one that leaves least first, as a rule.
+const LEADS: [&str; 13] = [
     "id",
     "sessionId",
     "userId",
+    "tags",
+    "metadata",
     "name",
     "release",
     "version",
     "level",
+    "prompts",
+    "models",
+    "kinds",
     "environment",
 ];
-/// A mark leaves less than a name does, as a rule.
-const MARKS_BEFORE: usize = 3;
 /// A column out of the reach of its index: SQLite has no statistics and might choose it.
 fn unled(id: &str) -> Option<Expr> {
     Some(match id {
@@ -66,17 +69,15 @@ fn is_error(condition: &Condition) -> bool {
 /// The condition that leaves least, as far as one can tell without looking: its rank and its place.
 fn lead(filter: &Filter) -> Option<(usize, usize)> {
     let rank = |condition: &Condition| {
-        if let Some(marked) = Marked::of(condition) {
-            return marked.lead().map(|_| MARKS_BEFORE);
-        }
         let column = condition.column?;
-        let place = LEADS.iter().position(|id| column.id == *id)?;
-        let is_behind = usize::from(place >= MARKS_BEFORE);
-        let leads = match column.id {
-            "level" => is_error(condition),
-            _ => is_one_value(&condition.test),
+        let leads = match (Marked::of(condition), column.id) {
+            (Some(marked), _) => marked.lead().is_some(),
+            (None, "tags" | "metadata" | "prompts" | "models" | "kinds") => false,
+            (None, "level") => is_error(condition),
+            (None, _) => is_one_value(&condition.test),
         };
-        leads.then_some(place + is_behind)
+        let place = LEADS.iter().position(|id| column.id == *id);
+        place.filter(|_| leads)
     };
     let conditions = filter.conditions.iter().enumerate();
     conditions
@@ -139,10 +140,7 @@ impl Shape {
         let by_score = matches!(query.order, TraceOrder::Score(_));
         let lead = lead(filter).filter(|_| !by_score && way != Way::OneByOne);
         let lead_at = lead.map(|(_, at)| at);
-        let mark = match lead {
-            Some((MARKS_BEFORE, at)) => Marked::of(&filter.conditions[at]),
-            _ => None,
-        };
+        let mark = lead_at.and_then(|at| Marked::of(&filter.conditions[at]));
         let lead_mark = mark.as_ref().and_then(Marked::lead);
         let (start, number) = match lead_mark {
             Some(_) => ("d.started_at", "d.trace"),

@@ -2,11 +2,12 @@
 
 use askama::Template;
 use perpend_addresses::TracesQuery;
-use perpend_domain::filter::{Condition, SetOp, TRACES, Test, find};
+use perpend_domain::filter::{Condition, TRACES, Test, find};
 use perpend_found::{Facet, FacetColumn, Facets};
 use perpend_query::{parse, print_condition};
 
 use crate::Text;
+use crate::menu::MAX_FILTER;
 use perpend_words::count;
 
 /// The values of some columns, counted.
@@ -28,8 +29,8 @@ pub(crate) struct Group {
 pub(crate) struct Value {
     pub(crate) text: Text,
     pub(crate) n: String,
-    /// The list with it.
-    pub(crate) with: String,
+    /// The list with it; none where the filter is too long to be repeated for each value.
+    pub(crate) with: Option<String>,
     /// The list without it.
     pub(crate) without: Option<String>,
 }
@@ -48,36 +49,46 @@ const fn label(column: FacetColumn) -> &'static str {
         FacetColumn::Name => "Name",
         FacetColumn::User => "User",
         FacetColumn::Tag => "Tags",
+        FacetColumn::Kind => "Kind of step",
+        FacetColumn::Model => "Model",
+        FacetColumn::Prompt => "Prompt",
         FacetColumn::Release => "Release",
         FacetColumn::Level => "Level",
         FacetColumn::Score => "Scores",
     }
 }
 
-/// The conditions that leave the traces with a value, and those without it.
-fn tests(column: FacetColumn, value: Option<&str>) -> Option<(&'static str, Test, Test)> {
-    let id = match column {
+/// The column of the filter that a value stands in; nothing for scores.
+const fn filtered(column: FacetColumn) -> Option<&'static str> {
+    Some(match column {
         FacetColumn::Environment => "environment",
         FacetColumn::Name => "name",
         FacetColumn::User => "userId",
-        FacetColumn::Tag => "tags",
         FacetColumn::Release => "release",
         FacetColumn::Level => "level",
+        FacetColumn::Tag => "tags",
+        FacetColumn::Kind => "kinds",
+        FacetColumn::Model => "models",
+        FacetColumn::Prompt => "prompts",
         FacetColumn::Score => return None,
-    };
-    let one = || value.map(|value| vec![value.to_owned()]);
-    Some(match (one(), one(), column) {
-        (Some(with), Some(without), FacetColumn::Tag) => (
-            id,
-            Test::List(SetOp::AnyOf, with),
-            Test::List(SetOp::NoneOf, without),
-        ),
-        (Some(with), Some(without), _) => (id, Test::AnyOf(with), Test::NoneOf(without)),
-        _ => (id, Test::IsNull, Test::IsNotNull),
     })
 }
 
+/// The conditions that leave the traces with a value, and those without it.
+fn tests(value: Option<&str>) -> [Test; 2] {
+    let Some(value) = value else {
+        return [Test::IsNull, Test::IsNotNull];
+    };
+    let one = || vec![value.to_owned()];
+    [Test::AnyOf(one()), Test::NoneOf(one())]
+}
+
 impl FacetsView {
+    pub(crate) fn is_without_links(&self) -> bool {
+        let mut values = self.groups.iter().flat_map(|group| &group.values);
+        values.any(|value| value.with.is_none())
+    }
+
     /// As links that change what is asked of the list in the project at `base`.
     #[must_use]
     pub fn new(found: &Facets, query: &TracesQuery, base: &str) -> Self {
@@ -101,14 +112,20 @@ fn group(facet: &Facet, query: &TracesQuery, base: &str) -> Group {
     };
     let value = |(value, n): &(Option<String>, u64)| {
         let value = value.as_deref();
-        let (with, without) = match tests(facet.column, value) {
-            Some((id, with, without)) => (with_term(with, id)?, with_term(without, id)),
-            None => (with_score(query, value?, base), None),
+        let (with, without) = match filtered(facet.column) {
+            _ if MAX_FILTER < query.q.len() => (None, None),
+            Some(id) => {
+                let [with, without] = tests(value);
+                (Some(with_term(with, id)?), with_term(without, id))
+            }
+            None => (Some(with_score(query, value?, base)), None),
         };
         Some(Value {
             text: match (facet.column, value) {
                 // As pages call it everywhere else.
-                (FacetColumn::Level, Some(level)) => Text::from(level.to_lowercase()),
+                (FacetColumn::Level | FacetColumn::Kind, Some(word)) => {
+                    Text::from(word.to_lowercase())
+                }
                 (_, value) => Text::from(value.unwrap_or("none")),
             },
             n: count(*n),
@@ -136,9 +153,7 @@ pub(crate) fn joined(q: &str, condition: Condition) -> Option<String> {
         .iter_mut()
         .filter(|own| own.column.map(|own| own.id) == column);
     let has_it = of_column.any(|own| match (&mut own.test, &condition.test) {
-        (Test::AnyOf(values), Test::AnyOf(more))
-        | (Test::NoneOf(values), Test::NoneOf(more))
-        | (Test::List(SetOp::NoneOf, values), Test::List(SetOp::NoneOf, more)) => {
+        (Test::AnyOf(values), Test::AnyOf(more)) | (Test::NoneOf(values), Test::NoneOf(more)) => {
             let new = more.iter().filter(|value| !values.contains(value));
             let new: Vec<String> = new.cloned().collect();
             values.extend(new);
@@ -198,11 +213,29 @@ mod tests {
     }
 
     #[test]
+    fn a_long_filter_is_not_repeated_for_each_value() {
+        let facet = Facet {
+            column: FacetColumn::Tag,
+            values: vec![(Some("a".to_owned()), 1)],
+            has_more: false,
+        };
+        let found = Facets {
+            n_traces: 1,
+            is_cut: false,
+            facets: vec![facet],
+        };
+        let of = |n: usize| FacetsView::new(&found, &TracesQuery::of("x".repeat(n)), "/p");
+        assert!(of(MAX_FILTER + 1).is_without_links());
+        assert!(!of(MAX_FILTER).is_without_links());
+    }
+
+    #[test]
     fn a_value_is_a_link_that_the_filter_reads_back() {
         let hostile = "a \"b\",(c):d";
         for (column, q) in [
             (FacetColumn::Name, "x"),
             (FacetColumn::Tag, ""),
+            (FacetColumn::Model, "kinds:TOOL"),
             (FacetColumn::User, "level:ERROR"),
         ] {
             let facet = Facet {
@@ -218,7 +251,7 @@ mod tests {
             let view = FacetsView::new(&found, &TracesQuery::of(q), "/p");
             let value = &view.groups[0].values[0];
             assert_eq!(value.n, "12,345");
-            for address in [Some(&value.with), value.without.as_ref()]
+            for address in [value.with.as_ref(), value.without.as_ref()]
                 .into_iter()
                 .flatten()
             {

@@ -6,6 +6,7 @@ use perpend_addresses::{Column, Known, only};
 use perpend_domain::cost::CostSum;
 use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::time::Timestamp;
+use perpend_domain::trace::StepNames;
 use perpend_markup::{encode, segment, with_query};
 
 use crate::Text;
@@ -16,7 +17,7 @@ use perpend_words::{NONE, clock, cost, count, duration};
 
 /// Chips shown on a line; the rest is counted.
 const CHIPS: usize = 3;
-/// Tags shown on a line.
+/// Tags shown on a line, and names of models and the like.
 const TAGS: usize = 3;
 
 /// One trace in the list.
@@ -40,6 +41,8 @@ pub struct TraceLine {
     pub is_markable: bool,
     /// Tags.
     pub tags: Vec<Text>,
+    /// What its steps are and use.
+    pub steps: StepNames,
     /// Latest end minus earliest start.
     pub latency_us: i64,
     /// Tokens in all.
@@ -80,6 +83,19 @@ fn some_tokens(n: u64) -> String {
     match n {
         0 => NONE.to_owned(),
         n => count(n),
+    }
+}
+
+/// The first of some names, and how many there are besides.
+fn listed(names: &[String]) -> Option<Text> {
+    let shown = names.iter().take(TAGS).map(String::as_str);
+    let shown: Vec<&str> = shown.collect();
+    let more = names.len() - shown.len();
+    let shown = shown.join(", ");
+    match more {
+        _ if names.is_empty() => None,
+        0 => Some(Text::from(shown)),
+        more => Some(Text::from(format!("{shown} +{more}"))),
     }
 }
 
@@ -160,6 +176,9 @@ impl TraceLine {
                 Known::Environment => alike("environment", &Some(self.environment.clone())),
                 Known::Release => alike("release", &self.release),
                 Known::Version => alike("version", &self.version),
+                Known::Models => own(listed(&self.steps.models).as_ref()),
+                Known::Kinds => own(listed(&self.steps.kinds).as_ref()),
+                Known::Prompts => own(listed(&self.steps.prompts).as_ref()),
                 Known::User => linked(&self.user, &|raw| href(base, GroupedBy::User, raw)),
                 Known::Session => linked(&self.session, &|raw| href(base, GroupedBy::Session, raw)),
                 Known::Trace

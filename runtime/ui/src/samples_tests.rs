@@ -7,7 +7,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::telemetry::Bone;
 use perpend_domain::time::Timestamp;
-use perpend_domain::trace::Trace;
+use perpend_domain::trace::{StepNames, Trace};
 use perpend_outline::{Folds, Outline};
 use serde_json::json;
 
@@ -69,6 +69,14 @@ pub(crate) fn shell() -> Shell {
     }
 }
 
+fn step_names(name: &str) -> StepNames {
+    StepNames {
+        kinds: vec!["GENERATION".to_owned(), "TOOL".to_owned()],
+        models: vec![name.to_owned(); 5],
+        prompts: vec![name.to_owned()],
+    }
+}
+
 pub(crate) fn trace(name: &str) -> Trace {
     let at = Timestamp::from_millis(1_772_359_200_000);
     Trace {
@@ -88,6 +96,7 @@ pub(crate) fn trace(name: &str) -> Trace {
         bookmarked: true,
         tags: vec![name.to_owned(), "billing".to_owned()],
         metadata: json!({name: name}).as_object().unwrap().clone(),
+        steps: step_names(name),
         root: None,
         root_is_provisional: false,
         duplicates: Vec::new(),
@@ -275,6 +284,7 @@ pub(crate) fn hostile_line() -> TraceLine {
         bookmarked: true,
         is_markable: true,
         tags: vec![text(HOSTILE); 5],
+        steps: step_names(HOSTILE),
         latency_us: 1_000,
         tokens: 12,
         cost: CostSum::of_step(Some(0.5), true),

@@ -7,7 +7,7 @@ use perpend_it::{TestApp, Trace};
 use perpend_ui::encode;
 use serde_json::{Value, json};
 
-use crate::pages::Visitor;
+use crate::pages::{Visitor, rows};
 
 const TIME: &str = "from=2026-03-01&to=2026-03-08";
 
@@ -178,5 +178,90 @@ async fn a_tag_is_given_to_the_trace_beside_the_list_and_what_is_wrong_with_one_
         html.contains("<h1>Traces</h1>") && html.contains("aria-describedby=\"problem-add\""),
         "{html}"
     );
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn traces_are_found_by_what_their_steps_are_and_use_and_the_list_has_columns_for_it() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    for (n, model) in [(1, "small"), (2, "large"), (3, "large")] {
+        let trace = Trace::new(n, &format!("ticket {n}"))
+            .attribute("langfuse.observation.type", "generation")
+            .attribute("gen_ai.request.model", model)
+            .attribute("langfuse.observation.prompt.name", "greet <b>");
+        app.ingest(&trace).await.unwrap();
+    }
+    let plain = Trace::new(4, "ticket 4").attribute("langfuse.observation.type", "tool");
+    app.ingest(&plain).await.unwrap();
+    let found = async |q: &str| {
+        let path = format!("/traces?q={}", encode(q));
+        let mut names = rows(&visitor.page(&path).await);
+        names.sort();
+        names
+    };
+    for (q, names) in [
+        ("models:large", &["ticket 2", "ticket 3"][..]),
+        ("model:small", &["ticket 1"]),
+        ("-models:large", &["ticket 1", "ticket 4"]),
+        ("kind:TOOL", &["ticket 4"]),
+        (
+            "kinds:GENERATION models:any(small,large)",
+            &["ticket 1", "ticket 2", "ticket 3"],
+        ),
+        ("prompts:\"greet <b>\" name:\"ticket 2\"", &["ticket 2"]),
+    ] {
+        assert_eq!(found(q).await, names, "{q}");
+    }
+    let wrong = format!("/traces?q={}", encode("kinds:CALL"));
+    let wrong = visitor.page(&wrong).await;
+    assert!(
+        wrong.contains("GENERATION"),
+        "what may stand there is named: {wrong}"
+    );
+    let part = visitor.page("/_/traces/facets?").await;
+    for group in ["Model", "Kind of step", "Prompt"] {
+        assert!(part.contains(&format!("<h3>{group}</h3>")), "{part}");
+    }
+    assert!(
+        part.contains("q=models%3Alarge\"><bdi>large</bdi></a>"),
+        "{part}"
+    );
+    let list = visitor
+        .page("/traces?cols=trace,models,kinds,prompts")
+        .await;
+    for text in ["large", "GENERATION", "greet &#60;b&#62;"] {
+        assert!(list.contains(text), "{text}: {list}");
+    }
+    let filter =
+        r#"[{"type":"arrayOptions","column":"models","operator":"none of","value":["large"]}]"#;
+    let path = format!("/api/public/traces?filter={}", encode(filter));
+    let answer = app.client.get(&path).await.unwrap().json();
+    assert_eq!(answer["meta"]["totalItems"], 2, "{answer}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_empty_list_names_its_time_and_its_environments_and_drops_each() {
+    let app = filled().await;
+    let visitor = Visitor::of(&app).await;
+    let page = visitor
+        .page("/traces?q=level%3AERROR&from=2026-03-05&env=staging")
+        .await;
+    let list = format!("{}/traces", visitor.base);
+    for said in [
+        "level:ERROR</bdi></code> alone leaves 2 traces".to_owned(),
+        format!(
+            "Time <bdi>From 2026-03-05T00:00:00Z</bdi> alone leaves 1 trace · \
+             <a href=\"{list}?q=level%3AERROR&#38;env=staging\">drop it"
+        ),
+        format!(
+            "Environments <bdi>staging</bdi> alone leaves 1 trace · \
+             <a href=\"{list}?q=level%3AERROR&#38;from=2026-03-05T00%3A00%3A00Z\">drop it"
+        ),
+        format!("<a href=\"{list}\">show all traces"),
+    ] {
+        assert!(page.contains(&said), "{said} is missing: {page}");
+    }
     app.stop().await.unwrap();
 }

@@ -249,6 +249,11 @@ pub static TRACES: &[Column] = &[
     RELEASE,
     LEVEL,
     TAGS,
+    Column::new("kinds", List)
+        .aka(&["kind", "type", "Type"])
+        .of(KINDS),
+    Column::new("models", List).aka(&["model", "providedModelName", "Model"]),
+    Column::new("prompts", List).aka(&["promptName", "Prompt Name"]),
     BOOKMARKED,
     LATENCY,
     INPUT_TOKENS,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ids::TraceId;
-use crate::observation::{Cost, Observation, ObservationKind};
+use crate::observation::{Cost, Observation, ObservationKind, PromptLink};
 use crate::patch::{About, Patch, merge};
 use crate::payload::Payload;
 use serde_json::json;
@@ -359,4 +359,41 @@ fn of_two_versions_the_later_end_then_the_richer_one_stays() {
     assert!(replaces(&stored, &longer) && !replaces(&longer, &stored));
     assert!(!replaces(&stored, &poorer) && replaces(&poorer, &stored));
     assert!(replaces(&stored, &other));
+}
+
+#[test]
+fn a_trace_tells_what_its_steps_are_and_use_once_each_and_in_order() {
+    let step = |id: &str, kind, model: &str, prompt: &str| {
+        observation(id, None, 0, |o| {
+            o.kind = kind;
+            o.model = (model != "-").then(|| model.to_owned());
+            o.prompt = (prompt != "-").then(|| PromptLink {
+                name: prompt.to_owned(),
+                version: None,
+            });
+        })
+    };
+    let steps = vec![
+        step("a", ObservationKind::Tool, "-", "-"),
+        step("b", ObservationKind::Generation, "small", "greet"),
+        step("c", ObservationKind::Generation, "large", "greet"),
+        step("d", ObservationKind::Generation, "small", ""),
+        step("e", ObservationKind::Generation, "", "-"),
+    ];
+    let found = folded(steps).steps;
+    let texts = |texts: &[&str]| -> Vec<String> { texts.iter().map(|&t| t.to_owned()).collect() };
+    assert_eq!(found.kinds, texts(&["GENERATION", "TOOL"]));
+    assert_eq!(found.models, texts(&["large", "small"]));
+    assert_eq!(found.prompts, texts(&["greet"]));
+    let many = (0..MAX_STEP_NAMES + 1).map(|n| {
+        step(
+            &n.to_string(),
+            ObservationKind::Generation,
+            &format!("m{n:04}"),
+            "-",
+        )
+    });
+    let found = folded(many.collect()).steps.models;
+    assert_eq!(found.len(), MAX_STEP_NAMES);
+    assert_eq!(found.last().map(String::as_str), Some("m0099"));
 }

@@ -3,6 +3,7 @@
 mod costs;
 mod executions;
 mod experiments;
+mod marks;
 mod replies;
 mod retention;
 mod statements;

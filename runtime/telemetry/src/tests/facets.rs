@@ -34,6 +34,12 @@ async fn values_of_the_newest_traces_are_counted_once_for_each_trace() {
             if n == 1 {
                 step.level = Level::Error;
             }
+            step.kind = ObservationKind::Generation;
+            step.model = Some(format!("model {}", n % 2));
+            step.prompt = (n == 4).then(|| perpend_domain::observation::PromptLink {
+                name: "greet".to_owned(),
+                version: Some(1),
+            });
             step
         });
         let write = store
@@ -61,6 +67,10 @@ async fn values_of_the_newest_traces_are_counted_once_for_each_trace() {
             ("Release -", 4),
             ("Level DEFAULT", 4),
             ("Tag x", 3),
+            ("Kind GENERATION", 4),
+            ("Model model 0", 2),
+            ("Model model 1", 2),
+            ("Prompt greet", 1),
             ("Score tone", 1),
             ("Score fit", 1),
         ] {

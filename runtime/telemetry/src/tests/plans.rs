@@ -57,3 +57,36 @@ async fn observations_of_a_trace_are_found_by_the_trace_and_lists_by_their_time(
     }
     store.close().await;
 }
+
+#[tokio::test]
+async fn traces_of_a_model_are_found_by_its_mark_unless_something_leaves_fewer() {
+    let database = TempDatabase::sqlite();
+    let store = database.open().await;
+    let one = |column, value| json!({"type": "arrayOptions", "column": column, "operator": "any of", "value": [value]});
+    let name = json!({"type": "string", "column": "name", "operator": "=", "value": "chat"});
+    for (conditions, first) in [
+        (
+            vec![one("models", "small")],
+            "d USING PRIMARY KEY (tenant=? AND mark=?",
+        ),
+        (
+            vec![one("kinds", "TOOL"), one("prompts", "greet")],
+            "d USING PRIMARY KEY (tenant=? AND mark=?",
+        ),
+        (
+            vec![one("models", "small"), name],
+            "t USING INDEX traces_by_name",
+        ),
+    ] {
+        let query = TraceQuery {
+            filter: Filter::parse(&conditions, TRACES).unwrap(),
+            ..TraceQuery::default()
+        };
+        let statements = crate::trace_list::ordered(&project("p"), &query, None);
+        let steps = plan(&store, &statements[0]).await;
+        assert!(steps[0].contains(first), "{conditions:?}: {steps:?}");
+        let sorts = |step: &String| step.contains("TEMP B-TREE") && !step.contains("LAST");
+        assert!(!steps.iter().any(sorts), "{steps:?}");
+    }
+    store.close().await;
+}

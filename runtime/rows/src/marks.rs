@@ -1,9 +1,12 @@
-//! Tags and metadata of traces as the marks that triggers keep beside them (see the migration
-//! `0020_narrow_lists`): what few traces have is found without a look at the others.
+//! Tags and metadata of traces, and the kinds, models and prompts of their steps, as the marks that triggers keep
+//! beside them (see the migrations `0019_narrow_lists` and `0044_marks_of_steps`): what few traces have is found without
+//! a look at the others.
 
 use perpend_domain::filter::{Condition, SetOp, Test, TextOp};
 use perpend_sql::Sql;
 use serde_json::Value;
+
+use crate::row::STEP_MARKS;
 
 /// Longer texts have no mark.
 const MAX_CHARS: usize = 200;
@@ -12,40 +15,39 @@ const OF_ROOT: [&str; 3] = ["attributes", "resourceAttributes", "scope"];
 
 /// What a condition says of the marks of a trace.
 #[derive(Debug)]
-pub(crate) struct Marked {
+pub struct Marked {
     /// How the marks of the trace stand to these.
-    pub(crate) op: SetOp,
+    pub op: SetOp,
     /// At least one.
-    pub(crate) marks: Vec<String>,
+    pub marks: Vec<String>,
 }
 
 impl Marked {
     /// The condition in marks, where they decide it.
-    pub(crate) fn of(condition: &Condition) -> Option<Self> {
-        let (op, marks): (SetOp, Vec<Option<String>>) =
-            match (condition.column?.id, &condition.test) {
-                ("tags", Test::List(op, tags)) => {
-                    (*op, tags.iter().map(|tag| of_tag(tag)).collect())
-                }
-                ("tags", Test::AnyOf(tags)) => {
-                    (SetOp::AnyOf, tags.iter().map(|tag| of_tag(tag)).collect())
-                }
-                ("tags", Test::NoneOf(tags)) => {
-                    (SetOp::NoneOf, tags.iter().map(|tag| of_tag(tag)).collect())
-                }
-                ("metadata", Test::MemberText(key, TextOp::Equal, value)) => {
+    #[must_use]
+    pub fn of(condition: &Condition) -> Option<Self> {
+        let column = condition.column?.id;
+        let (op, marks): (SetOp, Vec<Option<String>>) = match (of_list(column), &condition.test) {
+            (Some(of), Test::List(op, values)) => (*op, of.all(values)),
+            (Some(of), Test::AnyOf(values)) => (SetOp::AnyOf, of.all(values)),
+            (Some(of), Test::NoneOf(values)) => (SetOp::NoneOf, of.all(values)),
+            (None, test) if column == "metadata" => match test {
+                Test::MemberText(key, TextOp::Equal, value) => {
                     (SetOp::AnyOf, vec![of_member(key, value)])
                 }
-                ("metadata", Test::MemberIsSet(key)) => (SetOp::AnyOf, vec![of_key(key)]),
-                ("metadata", Test::MemberIsNotSet(key)) => (SetOp::NoneOf, vec![of_key(key)]),
+                Test::MemberIsSet(key) => (SetOp::AnyOf, vec![of_key(key)]),
+                Test::MemberIsNotSet(key) => (SetOp::NoneOf, vec![of_key(key)]),
                 _ => return None,
-            };
+            },
+            _ => return None,
+        };
         let marks: Vec<String> = marks.into_iter().collect::<Option<_>>()?;
         (!marks.is_empty() && marks.len() <= 100).then_some(Self { op, marks })
     }
 
     /// A mark that every trace has which passes.
-    pub(crate) fn lead(&self) -> Option<&str> {
+    #[must_use]
+    pub fn lead(&self) -> Option<&str> {
         match (self.op, self.marks.as_slice()) {
             (SetOp::AnyOf, [one]) | (SetOp::AllOf, [one, ..]) => Some(one),
             _ => None,
@@ -53,7 +55,7 @@ impl Marked {
     }
 
     /// Appends ` AND ...` over a trace given by its start and its number.
-    pub(crate) fn push(&self, sql: &mut Sql, tenant: &str, (start, number): (&str, &str)) {
+    pub fn push(&self, sql: &mut Sql, tenant: &str, (start, number): (&str, &str)) {
         let sets: Vec<&[String]> = match self.op {
             SetOp::AnyOf | SetOp::NoneOf => vec![&self.marks],
             SetOp::AllOf => self.marks.chunks(1).collect(),
@@ -75,8 +77,26 @@ fn is_short(text: &str) -> bool {
     text.chars().nth(MAX_CHARS).is_none() && !text.contains('\0')
 }
 
-fn of_tag(tag: &str) -> Option<String> {
-    is_short(tag).then(|| format!("t{tag}"))
+/// How the marks of a list begin.
+#[derive(Clone, Copy, Debug)]
+struct OfList(char);
+
+fn of_list(column: &str) -> Option<OfList> {
+    let [kind, model, prompt] = STEP_MARKS;
+    Some(OfList(match column {
+        "tags" => 't',
+        "kinds" => kind,
+        "models" => model,
+        "prompts" => prompt,
+        _ => return None,
+    }))
+}
+
+impl OfList {
+    fn all(self, values: &[String]) -> Vec<Option<String>> {
+        let mark = |value: &String| is_short(value).then(|| format!("{}{value}", self.0));
+        values.iter().map(mark).collect()
+    }
 }
 
 /// A key with dots may stand for a member of a member.
@@ -101,7 +121,8 @@ fn of_member(key: &str, value: &str) -> Option<String> {
 }
 
 /// Whether the condition asks what only the content of the root tells.
-pub(super) fn asks_root(condition: &Condition) -> bool {
+#[must_use]
+pub fn asks_root(condition: &Condition) -> bool {
     let is_metadata = condition
         .column
         .is_some_and(|column| column.id == "metadata");
@@ -110,7 +131,7 @@ pub(super) fn asks_root(condition: &Condition) -> bool {
 }
 
 /// Appends what every trace meets that has the member a condition asks for, so that fewer are looked at.
-pub(super) fn push_prefilter(sql: &mut Sql, condition: &Condition, is_postgres: bool) {
+pub fn push_prefilter(sql: &mut Sql, condition: &Condition, is_postgres: bool) {
     let needs_member = matches!(
         condition.test,
         Test::MemberText(..) | Test::MemberNumber(..) | Test::MemberIsSet(_)
