@@ -58,6 +58,15 @@ pub(super) const fn of_column(by: GroupedBy, is_postgres: bool) -> &'static str 
     }
 }
 
+/// The index that leads to the traces of some groups: within one of the other column it is that one's.
+const fn of_question(query: &GroupQuery, is_postgres: bool) -> &'static str {
+    match (&query.of, query.by) {
+        (None, by) => of_column(by, is_postgres),
+        (Some(_), GroupedBy::Session) => of_column(GroupedBy::User, is_postgres),
+        (Some(_), GroupedBy::User) => of_column(GroupedBy::Session, is_postgres),
+    }
+}
+
 impl From<Sums> for TraceGroup {
     fn from(row: Sums) -> Self {
         Self {
@@ -142,21 +151,20 @@ impl Telemetry {
         Ok((found.into_iter().map(place).collect(), has_more))
     }
 
-    /// What the traces of one session or user say together; none when there are none.
+    /// What those traces of one session or user say together that the question is about; none when there are none.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn trace_group(
         &self,
         project: &ProjectId,
-        by: GroupedBy,
+        query: &GroupQuery,
         id: &str,
     ) -> Result<Option<TraceGroup>, Error> {
         let Some(tenant) = self.fresh_tenant(project).await? else {
             return Ok(None);
         };
-        let query = GroupQuery::new(by, 1);
-        Ok(self.sums(tenant, &query, &[id]).await?.remove(id))
+        Ok(self.sums(tenant, query, &[id]).await?.remove(id))
     }
 
     /// What the traces of each of these say together.
@@ -185,7 +193,8 @@ impl Telemetry {
                     CAST(SUM(t.total_cost) AS DOUBLE PRECISION) AS total_cost, \
                     CAST(SUM(t.n_priced) AS BIGINT) AS n_priced, \
                     CAST(SUM(t.n_unpriced) AS BIGINT) AS n_unpriced \
-               FROM traces t WHERE t.tenant = {tenant} AND t.{column} IN ({ids})"
+               FROM traces t{} WHERE t.tenant = {tenant} AND t.{column} IN ({ids})",
+            of_question(query, self.pool.is_postgres())
         ));
         Narrowed::new(query, &mut sql).push("t", &mut sql);
         sql.push(&format!(" GROUP BY t.{column}"));
@@ -201,8 +210,7 @@ pub(super) fn bound(texts: &[impl AsRef<str>], sql: &mut Sql) -> String {
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// The newest trace of each group, or of these ones, from a place on. Of several of one time it is the one that was stored
-/// first: the index of a group has that one in front, and the others are passed over at once.
+/// The ids of groups with the start of the newest trace of each, from a place on.
 pub(super) fn newest(
     tenant: i64,
     query: &GroupQuery,
@@ -210,15 +218,17 @@ pub(super) fn newest(
     is_postgres: bool,
 ) -> Sql {
     let (column, _) = columns(query.by);
-    // SQLite has no statistics: by the index of the column it would read and sort all traces that have one.
-    let by_time = match is_postgres || query.of.is_some() || among.is_some() {
-        true => "",
-        false => " INDEXED BY traces_newest",
-    };
     let mut sql = Sql::default();
     let tenant = sql.bind(tenant.into());
+    let is_bounded = query.of.is_some() || among.is_some();
+    let (index, newest) = match (is_bounded, is_postgres) {
+        (true, _) => (of_question(query, is_postgres), "MAX(t.started_at)"),
+        // SQLite has no statistics: by the index of the column it would read and sort all traces that have one.
+        (false, false) => (" INDEXED BY traces_newest", "t.started_at"),
+        (false, true) => ("", "t.started_at"),
+    };
     sql.push(&format!(
-        "SELECT t.{column} AS id, t.started_at AS last_at FROM traces t{by_time} \
+        "SELECT t.{column} AS id, {newest} AS last_at FROM traces t{index} \
           WHERE t.tenant = {tenant} AND t.{column} IS NOT NULL AND t.{column} <> ''"
     ));
     if let Some(ids) = among {
@@ -227,16 +237,33 @@ pub(super) fn newest(
     }
     let narrowed = Narrowed::new(query, &mut sql);
     narrowed.push("t", &mut sql);
-    if let Some(after) = &query.after {
+    let (outside, beyond) = match query.is_backwards {
+        true => (">", "<"),
+        false => ("<", ">"),
+    };
+    let place = query.after.as_ref().map(|after| {
         let at = sql.bind(after.at.as_micros().into());
         let id = sql.bind_text(&after.id);
-        let (outside, beyond) = if query.is_backwards {
-            (">", "<")
-        } else {
-            ("<", ">")
-        };
+        format!(
+            "{newest} {outside}= {at} AND ({newest} {outside} {at} OR t.{column} {beyond} {id})"
+        )
+    });
+    if is_bounded {
+        // The traces of a few groups are read to their end: a walk in time would ask for each of them whether its group has
+        // a later one.
+        sql.push(&format!(" GROUP BY t.{column}"));
+        if let Some(place) = place {
+            sql.push(&format!(" HAVING {place}"));
+        }
+    } else {
+        if let Some(place) = place {
+            sql.push(&format!(" AND {place}"));
+        }
+        // Of several of one time it is the one that was stored first that stands for its group.
         sql.push(&format!(
-            " AND t.started_at {outside}= {at} AND (t.started_at {outside} {at} OR t.{column} {beyond} {id})"
+            " AND NOT EXISTS (SELECT 1 FROM traces n WHERE n.tenant = t.tenant AND n.{column} = t.{column}{} \
+               AND n.started_at >= t.started_at AND (n.started_at > t.started_at OR n.number < t.number))",
+            narrowed.of_later("n"),
         ));
     }
     let [of_time, of_ids] = match query.is_backwards {
@@ -244,10 +271,7 @@ pub(super) fn newest(
         false => ["DESC", "ASC"],
     };
     sql.push(&format!(
-        " AND NOT EXISTS (SELECT 1 FROM traces n WHERE n.tenant = t.tenant AND n.{column} = t.{column}{} \
-           AND n.started_at >= t.started_at AND (n.started_at > t.started_at OR n.number < t.number)) \
-          ORDER BY t.started_at {of_time}, t.{column} {of_ids} LIMIT {}",
-        narrowed.of_later("n"),
+        " ORDER BY {newest} {of_time}, t.{column} {of_ids} LIMIT {}",
         query.limit + 1
     ));
     sql
