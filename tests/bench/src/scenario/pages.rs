@@ -28,6 +28,8 @@ const SUGGESTIONS: Budget = Budget(20.0, 4_000.0);
 const CHART: Budget = Budget(300.0, 6_000.0);
 const LARGE: Budget = Budget(50.0, 60_000.0);
 const ROWS: Budget = Budget(20.0, 20_000.0);
+/// Of two traces of 5,000 observations.
+const COMPARED: Budget = Budget(150.0, 45_000.0);
 
 /// Opens the pages of the data of the queries.
 ///
@@ -129,6 +131,12 @@ impl Opening {
             ("slower than 5 s", "latency%3A%3E5"),
             ("with a low score", "score.quality%3A%3C0.1"),
             ("with a metadata member", "metadata.tier%3Agold"),
+            ("of a model", "models%3Agpt-4o"),
+            (
+                "with a kind of step, of a prompt",
+                "kinds%3ATOOL%20prompts%3Aprompt-4",
+            ),
+            ("of a model nobody has", "models%3Anobody"),
         ] {
             self.page(&format!("traces {what}"), PAGE, |_| list(q))
                 .await?;
@@ -158,6 +166,11 @@ impl Opening {
             })
             .await?;
         }
+        self.scores_and_searches().await
+    }
+
+    async fn scores_and_searches(&mut self) -> anyhow::Result<()> {
+        let base = self.base.clone();
         self.page("scores", PAGE, |_| format!("{base}/scores"))
             .await?;
         self.page("scores of a name", PAGE, |_| {
@@ -196,6 +209,11 @@ impl Opening {
             format!("{base}/traces/compare?a={}&b={}", trace(at), trace(at + 1))
         })
         .await?;
+        let [large, other] = [data::LARGE_TRACE, data::OTHER_LARGE].map(trace_id);
+        self.page("two traces of 5,000 compared", COMPARED, |_| {
+            format!("{base}/traces/compare?a={large}&b={other}")
+        })
+        .await?;
         for view in ["time", "thread", "log"] {
             let what = format!("a trace as {view}");
             self.page(&what, PAGE, |at| {
@@ -216,6 +234,15 @@ impl Opening {
         self.page("a session", PAGE, |at| {
             format!("{base}/sessions/session-{}", at * 31)
         })
+        .await?;
+        let long = format!("{base}/sessions/{}", data::LONG_SESSION);
+        self.page("a session of 20,000 traces", PAGE, |_| long.clone())
+            .await?;
+        self.page(
+            "turns in the middle of a session of 20,000 traces",
+            PAGE,
+            |at| format!("{long}?turn={}", 1 + at * 97),
+        )
         .await?;
         self.page("users", PAGE, |_| format!("{base}/users"))
             .await?;

@@ -12,7 +12,7 @@ use crate::server::{Folder, Server};
 use crate::spans::{SPANS_PER_TRACE, attribute, delimited, filler, mix, varint};
 
 /// Raised when the data change, so that a kept database of other data is not taken for this one.
-const EDITION: u64 = 3;
+const EDITION: u64 = 4;
 /// Time that the data cover.
 pub(crate) const DAYS: u64 = 30;
 /// Observations of the large trace.
@@ -45,8 +45,13 @@ const STEPS_OF_HUGE: u64 = 50_000;
 /// The number in ids of the first of them; those of the others are lower.
 pub(crate) const HUGE: u64 = LARGE_TRACE - 1;
 
+/// The session of every tenth trace: 20,000 of 200,000.
+pub(crate) const LONG_SESSION: &str = "session-without-end";
+
 /// The number in ids of the large trace.
 pub(crate) const LARGE_TRACE: u64 = u64::MAX >> 8;
+/// That of another one as large, to compare it with.
+pub(crate) const OTHER_LARGE: u64 = HUGE - HUGE_TRACES;
 
 /// The id of a trace as clients name it.
 pub(crate) fn trace_id(trace: u64) -> String {
@@ -114,7 +119,8 @@ async fn fill(server: &Server, filled: Filled) -> anyhow::Result<()> {
     eprintln!("queries: filled in {took:.0} s, {rate:.0} spans/s");
     let mut connection = server.connect().await?;
     let huge = (0..HUGE_TRACES).map(|huge| (HUGE - huge, STEPS_OF_HUGE));
-    for (trace, n_steps) in [(LARGE_TRACE, LARGE)].into_iter().chain(huge) {
+    let large = [(LARGE_TRACE, LARGE), (OTHER_LARGE, LARGE)];
+    for (trace, n_steps) in large.into_iter().chain(huge) {
         for first in (0..n_steps).step_by(SPANS_PER_BATCH) {
             let steps = first..(first + SPANS_PER_BATCH as u64).min(n_steps);
             let spans = steps
@@ -181,6 +187,15 @@ fn scores_of(filled: Filled, trace: u64) -> Vec<Value> {
     }
     if is_rare(trace) {
         scores.push(score("needle", json!(1)));
+    }
+    // 37 further names, of which each trace has one or two: half a million scores in all.
+    let n_more = if trace % 10 < 3 { 2 } else { 1 };
+    for at in 0..n_more {
+        let name = format!("metric-{}", (trace + 18 * at) % 37);
+        scores.push(score(
+            &name,
+            json!((mix(trace + at) % 1_000) as f64 / 1_000.0),
+        ));
     }
     scores
 }
@@ -301,7 +316,11 @@ fn root(trace: u64) -> (&'static str, Vec<Vec<u8>>) {
     };
     put(&mut out, "langfuse.trace.name", name);
     put(&mut out, "user.id", &common("user", mix(trace) % 5_000));
-    put(&mut out, "session.id", &common("session", trace / 10));
+    let session = match trace % 10 {
+        3 if !is_rare(trace) => LONG_SESSION.to_owned(),
+        _ => common("session", trace / 10),
+    };
+    put(&mut out, "session.id", &session);
     put(&mut out, "langfuse.environment", environment(trace));
     put(
         &mut out,
@@ -352,6 +371,10 @@ fn generation(trace: u64, step: u64) -> (&'static str, Vec<Vec<u8>>) {
         "gen_ai.usage.output_tokens",
         &tokens(30 + trace % 20),
     );
+    if trace.is_multiple_of(4) {
+        let prompt = format!("prompt-{}", trace % N_PROMPTS);
+        put(&mut out, "langfuse.observation.prompt.name", &prompt);
+    }
     put(
         &mut out,
         "langfuse.observation.metadata.attempt",
