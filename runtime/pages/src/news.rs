@@ -1,11 +1,12 @@
-//! `GET P/_/news?since=`: the number of traces newer than the newest one on a page, in its time and its environments. Pages
-//! poll it, so it reads one bounded range of an index. The other parameters are those of the list, which the answer links to.
+//! `GET P/_/news?since=&received=`: the number of traces that are newer than the newest one on a page, or came after it was
+//! opened, in its time and its environments. Pages poll it, so it reads bounded ranges of two indexes. The other parameters are
+//! those of the list, which the answer links to.
 
 use axum::extract::{RawQuery, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use perpend_domain::time::Timestamp;
-use perpend_telemetry::Among;
+use perpend_telemetry::{Among, Since};
 use perpend_ui::NewsFragment;
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -24,7 +25,11 @@ const AT_MOST: u32 = 1_000;
 #[serde(default)]
 pub(super) struct Asked {
     since: String,
+    received: String,
 }
+
+/// The instant of the answer: what is sent as `received` next time.
+const NOW: HeaderName = HeaderName::from_static("perpend-now");
 
 pub(super) async fn show(
     State(app): State<App>,
@@ -32,20 +37,36 @@ pub(super) async fn show(
     RawQuery(raw): RawQuery,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    let since = Timestamp::parse(&asked.since)
-        .map_err(|error| Problem::query("since", error.to_string()))?;
-    let telemetry = &app.store.telemetry;
-    let (_, until) = viewer.focus.range(app.web.clock.now());
-    let among = match viewer.focus.environments.as_slice() {
-        [] => Among::Without(&read::OWN),
-        chosen => Among::Only(chosen),
+    let instant = |name: &'static str, text: &str| {
+        Timestamp::parse(text).map_err(|error| Problem::query(name, error.to_string()))
     };
-    let counted = telemetry.traces_since(&viewer.project, (since, until), among, AT_MOST);
+    let received = match asked.received.as_str() {
+        "" => None,
+        text => Some(instant("received", text)?),
+    };
+    let now = app.web.clock.now();
+    let since = Since {
+        started: instant("since", &asked.since)?,
+        received,
+        within: viewer.focus.range(now),
+        among: match viewer.focus.environments.as_slice() {
+            [] => Among::Without(&read::OWN),
+            chosen => Among::Only(chosen),
+        },
+    };
+    let telemetry = &app.store.telemetry;
+    let counted = telemetry.traces_since(&viewer.project, since, AT_MOST);
     let (n, is_cut) = counted.await?;
+    let list = OfList::new(raw.as_deref()).query;
     let view = NewsFragment {
         n,
         is_cut,
-        list: OfList::new(raw.as_deref()).query.first(&viewer.base()),
+        is_filtered: !list.q.trim().is_empty(),
+        list: list.first(&viewer.base()),
     };
-    page(StatusCode::OK, &view)
+    let mut answer = page(StatusCode::OK, &view)?;
+    if let Ok(now) = HeaderValue::from_str(&now.to_iso_micros()) {
+        answer.headers_mut().insert(NOW, now);
+    }
+    Ok(answer)
 }

@@ -1,4 +1,5 @@
-// Polls for new traces and shows their number in a bar. The rows do not move until the reader follows its link.
+// Polls for new traces and shows their number in a bar. The rows do not move until the reader follows its link. The first answer
+// names the instant from which on what arrives is new, whenever it began.
 
 const bar = document.getElementById("news");
 const EVERY = 10_000;
@@ -7,15 +8,18 @@ const AT_MOST = 300_000;
 let pause = EVERY;
 let next = 0;
 let isOver = false;
+let received = "";
 
 async function ask() {
-  const answer = await fetch(bar.dataset.from, { headers: { accept: "text/html" } }).catch(() => null);
+  const answer = await fetch(bar.dataset.from + received, { headers: { accept: "text/html" } }).catch(() => null);
   // The session has ended or the page is gone: polling stops, and the next link shows why.
   if (answer && (answer.redirected || (answer.status >= 400 && answer.status < 500 && answer.status !== 429))) {
     isOver = true;
     return;
   }
   const html = answer?.ok ? await answer.text().catch(() => null) : null;
+  const now = answer?.headers.get("perpend-now");
+  if (now && !received) received = `&received=${encodeURIComponent(now)}`;
   pause = html === null ? Math.min(2 * pause, AT_MOST) : EVERY;
   // An answer with the same words is not read out again.
   if (html !== null && html.trim() !== bar.innerHTML.trim()) bar.innerHTML = html;
@@ -36,4 +40,5 @@ bar.addEventListener("click", (event) => {
   event.preventDefault();
   location.reload();
 });
-plan();
+if (!document.hidden && isLive()) ask();
+else plan();

@@ -70,6 +70,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         asset("times.js", SCRIPT, include_bytes!("../assets/times.js")),
         asset("trace.js", SCRIPT, include_bytes!("../assets/trace.js")),
         asset("value.js", SCRIPT, include_bytes!("../assets/value.js")),
+        asset("onward.js", SCRIPT, include_bytes!("../assets/onward.js")),
         asset("palette.js", SCRIPT, include_bytes!("../assets/palette.js")),
         asset("split.js", SCRIPT, include_bytes!("../assets/split.js")),
         asset("widths.js", SCRIPT, include_bytes!("../assets/widths.js")),

@@ -15,6 +15,8 @@ pub struct NewsFragment {
     pub n: u64,
     /// There may be more.
     pub is_cut: bool,
+    /// The list leaves some out by a filter, which is not asked of those that are counted.
+    pub is_filtered: bool,
     /// The address of the list.
     pub list: String,
 }
@@ -22,9 +24,14 @@ pub struct NewsFragment {
 impl NewsFragment {
     fn said(&self) -> String {
         let more = if self.is_cut { "+" } else { "" };
+        let filter = if self.is_filtered {
+            ", which the filter may leave out"
+        } else {
+            ""
+        };
         match self.n {
-            1 => "1 new trace".to_owned(),
-            n => format!("{}{more} new traces", count(n)),
+            1 => format!("1 new trace{filter}"),
+            n => format!("{}{more} new traces{filter}", count(n)),
         }
     }
 }
@@ -50,13 +57,23 @@ mod tests {
     fn nothing_new_is_nothing_to_read_and_a_count_that_was_cut_says_so() {
         let said = |n, is_cut| {
             let list = "/project/p/traces".to_owned();
-            NewsFragment { n, is_cut, list }.render().unwrap()
+            let news = NewsFragment {
+                n,
+                is_cut,
+                is_filtered: is_cut,
+                list,
+            };
+            news.render().unwrap()
         };
         assert_eq!(said(0, false), "");
         assert_eq!(
             said(1, false),
             "<a href=\"/project/p/traces\">1 new trace · show</a>"
         );
-        assert!(said(1_000, true).contains("1,000+ new traces"));
+        let cut = said(1_000, true);
+        assert!(
+            cut.contains("1,000+ new traces, which the filter may leave out"),
+            "{cut}"
+        );
     }
 }

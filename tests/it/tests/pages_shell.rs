@@ -105,6 +105,31 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
 }
 
 #[tokio::test]
+async fn what_reads_as_a_term_of_a_filter_is_searched_as_text_and_ids_may_be_in_capitals() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let base = visitor.base.clone();
+    for text in ["http://example.com", "foo:bar", "-dash", "level:ERROR"] {
+        let said = format!("{base}/search?q={}&go=1", encode(text));
+        let there = format!("{base}/traces?q={}", encode(&format!("\"{text}\"")));
+        assert_eq!(visitor.leads_to(&said).await, there);
+        let page = visitor.page(&format!("/search?q={}", encode(text))).await;
+        assert!(page.contains(&format!("No trace says “{text}”")), "{page}");
+    }
+    let lettered = Trace::new(0xabc, "lettered").generation("answer", "Yes.");
+    app.ingest(&lettered).await.unwrap();
+    let capitals = lettered.id.to_uppercase();
+    assert_ne!(capitals, lettered.id);
+    assert_eq!(
+        visitor
+            .leads_to(&format!("{base}/search?q={capitals}&go=1"))
+            .await,
+        format!("{base}/traces/{}", lettered.id)
+    );
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn names_are_found_by_their_beginning_and_a_prefix_narrows_the_search() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
@@ -262,7 +287,7 @@ async fn every_page_answers_head_with_the_headers_of_the_page() {
         "/search?q=s",
     ];
     let own = paths.map(|path| format!("{}{path}", visitor.base));
-    let others = ["/login", "/preferences", "/api/reference"].map(str::to_owned);
+    let others = ["/logout", "/preferences", "/api/reference"].map(str::to_owned);
     for path in own.iter().chain(&others) {
         let page = visitor.client.get(path).await.unwrap();
         assert_eq!(page.status, 200, "{path}");
@@ -523,18 +548,44 @@ async fn what_came_since_is_counted_and_evaluations_do_not_count() {
         own.contains("&env=staging") || own.contains("&#38;env=staging"),
         "{own}"
     );
-    for page in [
-        "/traces?q=level%3AERROR",
-        "/traces?sort=timestamp",
-        "/traces?page=2",
-    ] {
+    for page in ["/traces?sort=timestamp", "/traces?page=2"] {
         let page = visitor.page(page).await;
         assert!(!page.contains("/_/news"), "{page}");
     }
-    for wrong in ["/_/news", "/_/news?since=yesterday"] {
+    for (wrong, named) in [
+        ("/_/news", "since"),
+        ("/_/news?since=yesterday", "since"),
+        (
+            "/_/news?since=2026-03-01T00:00:00Z&received=now",
+            "received",
+        ),
+    ] {
         let answer = asked(&visitor, wrong, &[]).await;
         assert_eq!(answer.status, 400, "{wrong}");
-        assert!(answer.text().contains("since"), "{}", answer.text());
+        assert!(answer.text().contains(named), "{}", answer.text());
     }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_filtered_list_says_what_arrives_though_it_began_before_all_that_is_shown() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    app.ingest(&Trace::new(1, "ticket")).await.unwrap();
+    let page = visitor.page("/traces?q=level%3AERROR").await;
+    let (_, rest) = page.split_once("id=\"news\"").unwrap();
+    let (_, rest) = rest.split_once("data-from=\"").unwrap();
+    let address = rest.split('"').next().unwrap().replace("&#38;", "&");
+    let address = address.strip_prefix(&visitor.base).unwrap().to_owned();
+    let first = asked(&visitor, &address, &[]).await;
+    let now = header(&first, "perpend-now").to_owned();
+    assert_eq!(first.text().trim(), "");
+    app.ingest(&Trace::new(2, "late")).await.unwrap();
+    let news = asked(&visitor, &format!("{address}&received={now}"), &[]).await;
+    let news = news.text();
+    assert!(
+        news.contains("1 new trace, which the filter may leave out") && news.contains("q=level"),
+        "{news}"
+    );
     app.stop().await.unwrap();
 }

@@ -1,7 +1,7 @@
 //! How many traces came since.
 
 use super::*;
-use crate::Among;
+use crate::{Among, Since};
 
 #[tokio::test]
 async fn what_came_since_is_counted_in_its_time_and_its_environments() {
@@ -28,9 +28,68 @@ async fn what_came_since_is_counted_in_its_time_and_its_environments() {
             (2, None, Among::Only(&even), 2, (1, true)),
             (6, None, Among::Without(&[]), 9, (0, false)),
         ] {
-            let range = (at(since), until.map(at));
-            let counted = store.telemetry.traces_since(&p, range, among, limit);
-            assert_eq!(counted.await.unwrap(), expected, "{range:?} {among:?}");
+            let since = Since {
+                started: at(since),
+                received: None,
+                within: (None, until.map(at)),
+                among,
+            };
+            let counted = store.telemetry.traces_since(&p, since, limit);
+            assert_eq!(counted.await.unwrap(), expected, "{since:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_started_long_before_and_came_later_is_new_and_is_counted_once() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        // One that claims to start in the future must not hide what comes after it.
+        for (n, start, received) in [
+            (1, 900, 10),
+            (2, 20, 10),
+            (3, 15, 30),
+            (4, 950, 30),
+            (5, 5, 30),
+        ] {
+            let mut step = span(n, n, None);
+            step.start = at(start);
+            step.end = Some(at(start + 1));
+            let write = store
+                .telemetry
+                .write_batch(&p, batch(vec![step]), at(received));
+            write.await.unwrap();
+        }
+        for (started, received, from, limit, expected) in [
+            (900, None, None, 9, (1, false)),
+            (900, Some(10), None, 9, (3, false)),
+            (900, Some(30), None, 9, (1, false)),
+            (960, Some(10), Some(10), 9, (2, false)),
+            (960, Some(10), None, 2, (2, true)),
+        ] {
+            let since = Since {
+                started: at(started),
+                received: received.map(at),
+                within: (from.map(at), None),
+                among: Among::Without(&[]),
+            };
+            let counted = store.telemetry.traces_since(&p, since, limit);
+            assert_eq!(counted.await.unwrap(), expected, "{since:?}");
+        }
+        if !store.pool.is_postgres() {
+            let since = Since {
+                started: at(0),
+                received: Some(at(0)),
+                within: (None, None),
+                among: Among::Without(&[]),
+            };
+            let sql = crate::news::news(1, since, 9, false);
+            let steps = super::plans::plan(&store, &sql.text).await.join("\n");
+            assert!(
+                steps.contains("traces_newest") && steps.contains("traces_changed"),
+                "{steps}"
+            );
         }
     })
     .await;
