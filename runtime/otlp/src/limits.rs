@@ -103,9 +103,51 @@ pub(crate) fn cut_bytes(text: &str, max_bytes: usize) -> &str {
     &text[..end]
 }
 
+/// Whether compact JSON is as deep as is kept, with a null in the place of a deeper level.
+pub(crate) fn is_deep(json: &str) -> bool {
+    let opens = |byte: &u8| matches!(byte, b'{' | b'[');
+    let mut brackets = json.bytes().filter(opens);
+    // Nearly all JSON has too few of them.
+    if brackets.nth(MAX_DEPTH - 1).is_none() {
+        return false;
+    }
+    let (mut depth, mut in_string, mut is_escaped, mut is_deep) = (0_usize, false, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' | b'[' if depth == MAX_DEPTH => return false,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'n' => is_deep |= depth == MAX_DEPTH,
+            _ => {}
+        }
+    }
+    is_deep
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_of_which_levels_are_missing_is_known() {
+        let nested = |n: usize, inner: &str| {
+            format!("{}{inner}{}", "{\"a{\":[".repeat(n / 2), "]}".repeat(n / 2))
+        };
+        assert!(is_deep(&nested(64, "null")));
+        for (n, inner) in [
+            (64, "1"),
+            (64, "\"n\""),
+            (62, "null"),
+            (66, "null"),
+            (0, "null"),
+        ] {
+            assert!(!is_deep(&nested(n, inner)), "{n} {inner}");
+        }
+    }
 
     #[test]
     fn names_and_facts_are_cut_at_a_character_and_facts_say_so() {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json};
 use crate::attributes::{Attributes, default_json, is_true};
 use crate::facts::plain_text;
 use crate::ledger::{Ledger, within};
-use crate::limits::{Limits, cut_bytes, cut_chars, cut_fact, cut_name};
+use crate::limits::{Limits, MAX_DEPTH, cut_bytes, cut_chars, cut_fact, cut_name, is_deep};
 use crate::media::Extractor;
 use crate::metadata::{self, Shared};
 use crate::model::{Pairs, Room, Scope, Span, Value, check_ids, to_object};
@@ -218,7 +218,8 @@ fn limit_facts(observation: &mut Observation) {
     }
 }
 
-/// Cuts an over-long payload and notes its size; what is cut is stored as text.
+/// Cuts an over-long payload and notes its size; what is cut is stored as text. Of deep JSON it is noted that levels are
+/// missing.
 pub(crate) fn limit_payload(
     payload: &mut Option<Payload>,
     name: &str,
@@ -233,6 +234,10 @@ pub(crate) fn limit_payload(
         let kept = cut_bytes(text, limits.max_content_bytes).to_owned();
         *payload = Some(Payload::Text(kept));
         let note = std::iter::once((name.to_owned(), size.into())).collect();
+        metadata::note(metadata, note);
+    } else if matches!(&*payload, Some(Payload::Json(json)) if is_deep(json)) {
+        let said = format!("levels deeper than {MAX_DEPTH}");
+        let note = std::iter::once((name.to_owned(), said.into())).collect();
         metadata::note(metadata, note);
     }
 }

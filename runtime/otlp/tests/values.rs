@@ -76,6 +76,8 @@ fn structured_values_nest_as_deep_as_json_held_as_text() {
         let body = field(1, &field(2, &field(2, &span)));
         let of_protobuf = mapped(&body, Encoding::Protobuf);
         for observation in [of_json, of_text, of_protobuf] {
+            let notes = observation.content.metadata.get("truncated");
+            assert_eq!(notes.is_some(), n_arrays == 65, "{notes:?}");
             let input = observation.content.input.unwrap();
             assert_eq!(input.as_str(), kept);
         }

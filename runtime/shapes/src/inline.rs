@@ -319,6 +319,7 @@ fn untyped(members: &Map<String, Value>, kind: &str) -> Option<(&'static str, St
         "image" => &["image", "base64", "data"],
         "audio" => &["audio", "base64", "data"],
         "input_audio" => &["input_audio", "audio"],
+        "image_generation_call" => &["result"],
         _ => &["b64_json"],
     };
     keys.iter().find_map(|key| {

@@ -2,6 +2,7 @@
 //! decoded. What of them is shown is the business of who asks.
 
 pub mod encoded;
+mod exceptions;
 pub mod inline;
 mod members;
 mod messages;
@@ -11,6 +12,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use exceptions::{Exception, exceptions};
 pub use members::{beginning, is_empty, merge, parsed};
 pub use messages::{HOLDERS, TOOLS, unify};
 pub use said::last_said;

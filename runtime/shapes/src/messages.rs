@@ -141,7 +141,9 @@ fn walk_object(members: &mut Map<String, Value>, depth: usize) {
         members.insert("messages".to_owned(), Value::Array(turns));
     }
     of_history(members);
+    of_tool_config(members);
     of_message(members);
+    of_answer(members);
     if text(members, "type").contains("tool") {
         return;
     }
@@ -304,6 +306,45 @@ fn of_history(members: &mut Map<String, Value>) {
         }
     }
     history.push(json!({ "role": "user", "content": said }));
+}
+
+/// The tools in a request of Bedrock.
+fn of_tool_config(members: &mut Map<String, Value>) {
+    if members.contains_key("tools") || !members.contains_key("messages") {
+        return;
+    }
+    let Some(Value::Object(config)) = members.get_mut("toolConfig") else {
+        return;
+    };
+    if let Some(tools) = config.remove("tools") {
+        members.insert("tools".to_owned(), tools);
+    }
+}
+
+/// The id of the call that a message answers, where libraries have it in another place: LlamaIndex among what else it was
+/// sent with, the events of OpenTelemetry as the id of the message.
+fn of_answer(members: &mut Map<String, Value>) {
+    let has = |name: &str| members.contains_key(name);
+    let is_answer = matches!(text(members, "role"), "tool" | "function");
+    if !is_answer || has("tool_call_id") || has("toolCallId") {
+        return;
+    }
+    let is_said = members.get("content").is_some_and(|said| !said.is_array());
+    // Calls of the older functions have no ids: their names pair them.
+    let is_function = text(members, "role") == "function" && has("name");
+    let is_event = is_said && has("id") && !is_function;
+    let more = members.get_mut("additional_kwargs");
+    let id = more.and_then(|more| match more.get("tool_call_id") {
+        Some(Value::String(_)) => more.as_object_mut()?.remove("tool_call_id"),
+        _ => None,
+    });
+    match id {
+        Some(id) => {
+            members.insert("tool_call_id".to_owned(), id);
+        }
+        None if is_event => rename(members, &[("id", "tool_call_id")]),
+        None => {}
+    }
 }
 
 /// Who speaks in contents of Gemini that do not say it.

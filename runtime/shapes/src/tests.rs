@@ -73,6 +73,32 @@ fn messages_of_each_library_get_roles_and_contents() {
 }
 
 #[test]
+fn answers_name_the_call_and_requests_their_tools_in_one_way() {
+    let answer = json!([{"role": "tool", "content": "r", "tool_call_id": "c"}]);
+    for sent in [
+        json!([{"role": "tool", "content": "r", "id": "c"}]),
+        json!([{"role": "tool", "content": "r", "additional_kwargs": {"tool_call_id": "c"}}]),
+    ] {
+        let mut made = unified(sent);
+        if let Some(Value::Object(members)) = made.get_mut(0) {
+            members.remove("additional_kwargs");
+        }
+        assert_eq!(made, answer);
+    }
+    for kept in [
+        json!([{"role": "tool", "content": "r", "id": "m", "tool_call_id": "c"}]),
+        json!([{"role": "function", "content": "r", "id": "m", "name": "f"}]),
+        json!([{"role": "tool", "content": [{"type": "tool-result"}], "id": "m"}]),
+        json!({"toolConfig": {"tools": []}}),
+    ] {
+        assert_eq!(unified(kept.clone()), kept);
+    }
+    let tool = json!({"toolSpec": {"name": "f"}});
+    let made = unified(json!({"messages": [], "toolConfig": {"tools": [tool]}}));
+    assert_eq!(made["tools"], json!([tool]));
+}
+
+#[test]
 fn the_turns_of_pydantic_ai_are_a_message_for_each_role() {
     let sent = json!([
         {"kind": "request", "instructions": "be brief", "parts": [

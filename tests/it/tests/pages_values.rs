@@ -122,12 +122,12 @@ async fn a_node_opens_at_its_path_which_a_mapping_takes() {
     let at = format!("&path={}", encode(path));
     let page = visitor.page(&value(&trace, &at)).await;
     assert!(
-        page.contains("found</p>") && page.contains("<html"),
+        page.contains("found</pre>") && page.contains("<html"),
         "{page}"
     );
     let fragment = visitor.page(&format!("/_{}", value(&trace, &at))).await;
     assert!(
-        fragment.contains("found</p>") && !fragment.contains("<html"),
+        fragment.contains("found</pre>") && !fragment.contains("<html"),
         "{fragment}"
     );
     let raw = format!(
@@ -222,11 +222,24 @@ async fn hostile_and_deep_values_are_inert_and_bounded() {
             assert!(html.len() < 2_000_000, "{form}{page}: {}", html.len());
         }
     }
-    let markdown = format!("{script} ![x](https://evil.example/x.png) [y](javascript:alert(1))");
+    let table = "| a |\n|---|\n| b |";
+    let markdown =
+        format!("x {script} ![x](https://evil.example/x.png) [y](javascript:alert(1))\n\n{table}");
     let trace = recorded(&app, 8, &markdown).await;
     let html = visitor.page(&value(&trace, "&as=text")).await;
     assert!(
         !html.contains("src=\"http") && !html.contains("href=\"javascript"),
+        "{html}"
+    );
+    assert!(
+        html.contains("<td>b</td>") && html.contains(">image: x</a>"),
+        "{html}"
+    );
+    let said = json!([{ "role": "user", "content": markdown }]).to_string();
+    let trace = recorded(&app, 9, &said).await;
+    let html = visitor.page(&value(&trace, "&as=conversation")).await;
+    assert!(
+        html.contains("<td>b</td>") && !html.contains("src=\"http"),
         "{html}"
     );
     app.stop().await.unwrap();

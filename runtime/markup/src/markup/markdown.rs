@@ -1,21 +1,34 @@
-//! Markdown as markup: CommonMark and tables. HTML in it is text, a picture is its address, and a link leads only where a
-//! browser may be sent.
+//! Markdown as markup: CommonMark, tables and lists of tasks. HTML in it is text, a picture is a link, and a link leads only
+//! where a browser may be sent.
+//!
+//! No word is lost: a text of which the markup would not show all is left as it is.
+
+use std::collections::HashSet;
 
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag};
 
 use super::{Html, push_text};
 
+/// Longer texts are left as they are.
+const MAX_BYTES: usize = 64 * 1024;
 /// Elements inside elements; what is nested deeper stands in the innermost of these.
 const MAX_DEPTH: usize = 24;
+/// Elements that a table takes.
+const TABLE_DEPTH: usize = 3;
 /// Markup that a text may become, to its length: the cells that a short row of a table lacks are made up.
 const MAX_GROWTH: usize = 10;
 
 impl Html {
-    /// The text with its markdown rendered; none when that would be much longer than the text.
+    /// The text with its markdown rendered. None for a text without any, so that a log keeps its spaces, and for one that is
+    /// too long, that would become much longer, or that would lose a word.
     #[must_use]
     pub fn markdown(raw: &str) -> Option<Self> {
+        if MAX_BYTES < raw.len() {
+            return None;
+        }
         let max = raw.len() * MAX_GROWTH + 4096;
-        let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
+        let options =
+            Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
         let mut writer = Writer::default();
         for event in Parser::new_ext(raw, options) {
             writer.event(event);
@@ -23,15 +36,51 @@ impl Html {
                 return None;
             }
         }
-        Some(Self(writer.out))
+        let is_whole = writer.is_marked && is_all_shown(raw, &writer.shown);
+        is_whole.then_some(Self(writer.out))
     }
+}
+
+/// Whether each word of a text is among those that are shown.
+fn is_all_shown(raw: &str, shown: &str) -> bool {
+    let is_apart = |c: char| !c.is_alphanumeric();
+    let shown: HashSet<&str> = shown.split(is_apart).collect();
+    let mut before = ' ';
+    raw.split_inclusive(is_apart).all(|piece| {
+        let word = piece.trim_end_matches(is_apart);
+        // The name of a character, in whose place the character is.
+        let is_entity = matches!(before, '&' | '#') && piece.ends_with(';');
+        before = piece.chars().next_back().unwrap_or(' ');
+        is_entity || shown.contains(word) || word.is_empty()
+    })
+}
+
+/// What ends an open element.
+enum End {
+    Markup(&'static str),
+    /// A numbered list, with the next number.
+    Numbered(u64),
+    Target(Target),
+}
+
+/// Where a link or a picture leads.
+struct Target {
+    to: String,
+    title: String,
+    /// Where in what is shown its own words begin.
+    from: usize,
+    is_link: bool,
 }
 
 #[derive(Default)]
 struct Writer {
     out: String,
-    /// What ends each of the open elements.
-    ends: Vec<String>,
+    /// The words of the markup, and those of the addresses in it.
+    shown: String,
+    ends: Vec<End>,
+    /// There is something to render.
+    is_marked: bool,
+    in_table: bool,
     /// In the row with the names of the columns.
     in_head: bool,
     in_link: bool,
@@ -41,40 +90,70 @@ impl Writer {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => {
+                // Text of an indented line is as it was, spaces included, where nothing else is rendered.
+                self.is_marked |= !matches!(
+                    tag,
+                    Tag::Paragraph | Tag::HtmlBlock | Tag::CodeBlock(CodeBlockKind::Indented)
+                );
                 let end = match MAX_DEPTH <= self.ends.len() {
-                    true => String::new(),
+                    true => End::Markup(""),
                     false => self.start(&tag),
                 };
                 self.ends.push(end);
             }
-            Event::End(_) => {
-                let end = self.ends.pop().unwrap_or_default();
-                self.in_link &= !end.starts_with("</a>");
-                self.in_head &= !end.starts_with("</tr></thead>");
-                self.out.push_str(&end);
+            Event::End(_) => self.end(),
+            Event::Code(text) => {
+                self.is_marked = true;
+                self.out.push_str("<code>");
+                self.text(&text);
+                self.out.push_str("</code>");
             }
-            Event::Code(text) => self.within("code", &text),
             Event::SoftBreak | Event::HardBreak => self.out.push_str("<br>"),
-            Event::Rule => self.out.push_str("<hr>"),
+            Event::Rule => {
+                self.is_marked = true;
+                self.out.push_str("<hr>");
+            }
             Event::Text(text)
             | Event::Html(text)
             | Event::InlineHtml(text)
             | Event::InlineMath(text)
             | Event::DisplayMath(text)
-            | Event::FootnoteReference(text) => push_text(&mut self.out, &text),
-            Event::TaskListMarker(_) => {}
+            | Event::FootnoteReference(text) => self.text(&text),
+            Event::TaskListMarker(is_done) => {
+                let (label, sign) = match is_done {
+                    true => ("done", '☑'),
+                    false => ("to do", '☐'),
+                };
+                self.shown.push_str("x X ");
+                self.out.push_str(&format!(
+                    "<span role=\"img\" aria-label=\"{label}\">{sign}</span> "
+                ));
+            }
         }
     }
 
-    fn within(&mut self, element: &str, text: &str) {
-        self.out.push_str(&format!("<{element}>"));
+    fn text(&mut self, text: &str) {
         push_text(&mut self.out, text);
-        self.out.push_str(&format!("</{element}>"));
+        self.shown.push_str(text);
+        self.shown.push(' ');
+    }
+
+    fn end(&mut self) {
+        match self.ends.pop() {
+            None => {}
+            Some(End::Markup(end)) => {
+                self.in_table &= end != TABLE_END;
+                self.in_head &= end != HEAD_END;
+                self.out.push_str(end);
+            }
+            Some(End::Numbered(_)) => self.out.push_str("</ol>"),
+            Some(End::Target(target)) => self.end_target(&target),
+        }
     }
 
     /// Opens an element; what ends it.
-    fn start(&mut self, tag: &Tag<'_>) -> String {
-        let (start, end): (&str, &str) = match tag {
+    fn start(&mut self, tag: &Tag<'_>) -> End {
+        let (start, end): (&str, &'static str) = match tag {
             Tag::Paragraph => ("<p>", "</p>"),
             // The headings of a page are ours.
             Tag::Heading { level, .. } => {
@@ -88,7 +167,7 @@ impl Writer {
                     && !language.is_empty()
                 {
                     self.out.push_str("<p class=\"muted\">");
-                    push_text(&mut self.out, language);
+                    self.text(language);
                     self.out.push_str("</p>");
                 }
                 ("<pre dir=\"auto\" tabindex=\"0\"><code>", "</code></pre>")
@@ -97,84 +176,144 @@ impl Writer {
             Tag::List(None) => ("<ul>", "</ul>"),
             Tag::List(Some(first)) => {
                 self.out.push_str(&format!("<ol start=\"{first}\">"));
-                ("", "</ol>")
+                return End::Numbered(*first);
             }
-            Tag::Item => ("<li>", "</li>"),
-            Tag::Table(_) => (
-                "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table\"><table>",
-                "</tbody></table></div>",
-            ),
-            Tag::TableHead => {
-                self.in_head = true;
-                ("<thead><tr>", "</tr></thead><tbody>")
+            Tag::Item => {
+                match self.ends.last_mut() {
+                    Some(End::Numbered(number)) => {
+                        self.shown.push_str(&format!("{number} "));
+                        *number = number.saturating_add(1);
+                    }
+                    Some(End::Markup("</ul>")) => {}
+                    _ => return End::Markup(""),
+                }
+                ("<li>", "</li>")
             }
-            Tag::TableRow => ("<tr>", "</tr>"),
-            Tag::TableCell if self.in_head => ("<th>", "</th>"),
-            Tag::TableCell => ("<td>", "</td>"),
+            Tag::Table(_) | Tag::TableHead | Tag::TableRow | Tag::TableCell => self.of_table(tag),
             Tag::Emphasis => ("<em>", "</em>"),
             Tag::Strong => ("<strong>", "</strong>"),
             Tag::Strikethrough => ("<del>", "</del>"),
             Tag::Link {
                 link_type,
                 dest_url,
+                title,
                 ..
-            } => return self.link(dest_url, matches!(link_type, LinkType::Autolink)),
-            Tag::Image { dest_url, .. } => {
-                self.out.push_str("<span class=\"outside\">[image: ");
-                let mut end = "] ".to_owned();
-                match self.in_link {
-                    true => push_text(&mut end, dest_url),
-                    false => push_link(&mut end, dest_url),
-                }
-                end.push_str("</span>");
-                return end;
+            } => {
+                let to = match link_type {
+                    LinkType::Email => format!("mailto:{dest_url}"),
+                    _ => dest_url.to_string(),
+                };
+                return self.start_target(to, title, "");
             }
+            Tag::Image {
+                dest_url, title, ..
+            } => return self.start_target(dest_url.to_string(), title, "image: "),
             _ => ("", ""),
         };
         self.out.push_str(start);
-        end.to_owned()
+        End::Markup(end)
     }
 
-    /// A link; behind its words stands where it leads.
-    fn link(&mut self, to: &str, says_where: bool) -> String {
-        let mut end = String::new();
-        if is_web(to) {
+    /// An element of a table, where there is one around it.
+    fn of_table(&mut self, tag: &Tag<'_>) -> (&'static str, &'static str) {
+        match tag {
+            Tag::Table(_) if self.ends.len() + TABLE_DEPTH <= MAX_DEPTH => {
+                self.in_table = true;
+                (
+                    "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table\"><table>",
+                    TABLE_END,
+                )
+            }
+            _ if !self.in_table => ("", ""),
+            Tag::TableHead => {
+                self.in_head = true;
+                ("<thead><tr>", HEAD_END)
+            }
+            Tag::TableRow => ("<tr>", "</tr>"),
+            _ if self.in_head => ("<th>", "</th>"),
+            _ => ("<td>", "</td>"),
+        }
+    }
+
+    /// A link or, never loaded, a picture. There are no links inside links.
+    fn start_target(&mut self, to: String, title: &str, kind: &'static str) -> End {
+        let is_link = !self.in_link && host(&to).is_some();
+        if is_link {
             self.in_link = true;
-            push_start(&mut self.out, to);
-            end.push_str("</a>");
+            self.out
+                .push_str("<a rel=\"noreferrer noopener nofollow\" href=\"");
+            push_text(&mut self.out, &to);
+            self.out.push_str("\">");
         }
-        if !says_where {
-            end.push_str(" <span class=\"muted\">(");
-            push_text(&mut end, to);
-            end.push_str(")</span>");
+        self.out.push_str(kind);
+        End::Target(Target {
+            title: title.to_owned(),
+            from: self.shown.len(),
+            to,
+            is_link,
+        })
+    }
+
+    /// Behind the words of a link stands where it leads, unless they say it.
+    fn end_target(&mut self, target: &Target) {
+        let said: String = self.shown[target.from..].split_whitespace().collect();
+        let mut note = match host(&target.to) {
+            Some(host) if target.is_link => match leads_to(&said, host) {
+                true => String::new(),
+                false => host.to_owned(),
+            },
+            _ => target.to.clone(),
+        };
+        if target.is_link {
+            self.out.push_str("</a>");
+            self.in_link = false;
         }
-        end
+        if !target.title.is_empty() {
+            note = format!("{note} “{}”", target.title);
+        }
+        if !note.is_empty() {
+            self.out.push_str(" <span class=\"muted\">(");
+            self.text(note.trim());
+            self.out.push_str(")</span>");
+        }
+        self.shown.push_str(&target.to);
+        self.shown.push(' ');
     }
 }
 
-fn is_web(address: &str) -> bool {
-    let starts = |scheme: &str| {
-        let start = address.get(..scheme.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-    };
-    starts("https://") || starts("http://")
+const TABLE_END: &str = "</tbody></table></div>";
+const HEAD_END: &str = "</tr></thead><tbody>";
+
+/// The rest of an address behind its scheme.
+fn behind<'a>(address: &'a str, scheme: &str) -> Option<&'a str> {
+    let start = address.get(..scheme.len())?;
+    start
+        .eq_ignore_ascii_case(scheme)
+        .then(|| &address[scheme.len()..])
 }
 
-fn push_start(out: &mut String, to: &str) {
-    out.push_str("<a rel=\"noreferrer noopener nofollow\" target=\"_blank\" href=\"");
-    push_text(out, to);
-    out.push_str("\">");
-}
-
-/// An address as its own link, where a browser may be sent there.
-fn push_link(out: &mut String, to: &str) {
-    if !is_web(to) {
-        push_text(out, to);
-        return;
+/// The server or the mailbox that an address leads to; none where no browser is sent.
+fn host(address: &str) -> Option<&str> {
+    if let Some(mailbox) = behind(address, "mailto:") {
+        return mailbox.split('?').next();
     }
-    push_start(out, to);
-    push_text(out, to);
-    out.push_str("</a>");
+    let rest = behind(address, "https://").or_else(|| behind(address, "http://"))?;
+    server(rest)
+}
+
+/// The server at the beginning of an address without its scheme.
+fn server(address: &str) -> Option<&str> {
+    let authority = address.split(['/', '?', '#', '\\']).next()?;
+    authority.rsplit('@').next()
+}
+
+/// Whether the words of a link are an address of that host.
+fn leads_to(said: &str, to: &str) -> bool {
+    let own = host(said).or_else(|| match said.contains('@') {
+        true => Some(said),
+        false => server(said),
+    });
+    own.is_some_and(|own| own.eq_ignore_ascii_case(to))
 }
 
 #[cfg(test)]
@@ -190,11 +329,15 @@ mod tests {
         for (raw, expected) in [
             ("# Title", "<p class=\"mh mh1\">Title</p>"),
             (
-                "a *b* **c** `d<`",
-                "<p>a <em>b</em> <strong>c</strong> <code>d&lt;</code></p>",
+                "a *b* **c** `d<` ~~e~~",
+                "<p>a <em>b</em> <strong>c</strong> <code>d&lt;</code> <del>e</del></p>",
             ),
-            ("one\ntwo", "<p>one<br>two</p>"),
+            ("*one*\ntwo", "<p><em>one</em><br>two</p>"),
             ("- x\n- y", "<ul><li>x</li><li>y</li></ul>"),
+            (
+                "- [x] a\n- [ ] b",
+                "<ul><li><span role=\"img\" aria-label=\"done\">☑</span> a</li><li><span role=\"img\" aria-label=\"to do\">☐</span> b</li></ul>",
+            ),
             ("7. x", "<ol start=\"7\"><li>x</li></ol>"),
             ("> x", "<blockquote><p>x</p></blockquote>"),
             (
@@ -210,6 +353,75 @@ mod tests {
     }
 
     #[test]
+    fn a_text_without_marks_and_one_that_would_lose_a_word_stay_as_they_are() {
+        for raw in [
+            "",
+            "one\n  two   three\n\n    at main.rs:7\n",
+            "5 < 7 & x_y, <b>bold</b>\n\n<div>\n  <p>as it is</p>\n</div>",
+            "| a |\n|---|\n| b | lost |",
+            "*a* [label]: here\n\n[label]: https://a.example/ \"first\"\n[label]: https://a.example/ \"second\"",
+            "3. *a*\n7. b",
+        ] {
+            assert_eq!(Html::markdown(raw), None, "{raw}");
+        }
+        assert_eq!(html("*a* &amp;&#33; b"), "<p><em>a</em> &amp;! b</p>");
+    }
+
+    #[test]
+    fn a_link_says_where_it_leads_unless_its_words_do() {
+        let link = |to: &str, words: &str| {
+            format!("<p><a rel=\"noreferrer noopener nofollow\" href=\"{to}\">{words}</a>")
+        };
+        for (raw, to, words, behind) in [
+            (
+                "[a](https://u@b.example/c)",
+                "https://u@b.example/c",
+                "a",
+                "(b.example)",
+            ),
+            (
+                "[b.example/d](http://b.example/c)",
+                "http://b.example/c",
+                "b.example/d",
+                "",
+            ),
+            (
+                "<https://b.example/c>",
+                "https://b.example/c",
+                "https://b.example/c",
+                "",
+            ),
+            ("<a@b.example>", "mailto:a@b.example", "a@b.example", ""),
+            (
+                "[https://good.example/evil.example](https://evil.example)",
+                "https://evil.example",
+                "https://good.example/evil.example",
+                "(evil.example)",
+            ),
+            (
+                "[a](https://b.example \"t<\")",
+                "https://b.example",
+                "a",
+                "(b.example “t&lt;”)",
+            ),
+            (
+                "![a](https://b.example/i.png)",
+                "https://b.example/i.png",
+                "image: a",
+                "(b.example)",
+            ),
+        ] {
+            let html = html(raw);
+            assert!(html.starts_with(&link(to, words)), "{html}");
+            let note = match behind {
+                "" => "</a></p>".to_owned(),
+                note => format!("</a> <span class=\"muted\">{note}</span></p>"),
+            };
+            assert!(html.ends_with(&note), "{html}");
+        }
+    }
+
+    #[test]
     fn html_and_pictures_are_text_and_links_lead_to_the_web_alone() {
         let html = html(
             "<script>alert(1)</script>\n\nx <img src=x onerror=alert(1)> y\n\n\
@@ -221,17 +433,15 @@ mod tests {
             "<img",
             "href=\"javascript",
             "href=\"/logout",
+            "href=\"https://b.example",
             "\u{202e}",
         ] {
             assert!(!html.contains(inert), "{inert}: {html}");
         }
         assert!(html.contains("&lt;script&gt;") && html.contains("&lt;img src=x"));
-        assert!(html.contains("[image: pixel] <a rel="), "{html}");
+        assert!(html.contains(">image: pixel</a>"), "{html}");
         assert!(html.contains("(javascript:alert(1))") && html.contains("[U+202E]"));
         assert_eq!(html.matches("<a ").count(), html.matches("</a>").count());
-        assert!(!html.contains(
-            "<a rel=\"noreferrer noopener nofollow\" target=\"_blank\" href=\"https://b.example"
-        ));
     }
 
     #[test]
@@ -245,26 +455,59 @@ mod tests {
         assert!(Html::markdown(&wide).is_none());
         let deep = html(&">".repeat(60_000));
         assert!(deep.matches("<blockquote>").count() <= MAX_DEPTH);
+        assert!(Html::markdown(&"*a* ".repeat(20_000)).is_none());
+        let table = format!("{}| a |\n", "> ".repeat(MAX_DEPTH - 2));
+        let table = format!("{table}{}|---|\n", "> ".repeat(MAX_DEPTH - 2));
+        let html = html(&table);
+        assert!(!html.contains("<t") && !html.contains("</t"), "{html}");
+    }
+
+    /// The names of the attributes in a tag, whose values are all in quotation marks.
+    fn attributes(tag: &str) -> Vec<&str> {
+        let outside = tag.split('"').step_by(2);
+        let words = outside.flat_map(str::split_whitespace);
+        words.filter(|word| word.ends_with('=')).collect()
     }
 
     proptest::proptest! {
         #[test]
-        fn any_text_becomes_markup_that_closes(raw in r#"[\n >|`*_\[\]()<a/!#~\-1.:]{0,80}"#) {
-            let html = html(&raw);
+        fn any_text_becomes_markup_that_closes_and_runs_nothing(
+            raw in r#"([\n >|`*_\[\]()<a/!#~\-1.:"'=\\x]|javascript:|https://a\.b|<script>|onclick="|src=|\]\(|!\[|- \[x\]){0,60}"#
+        ) {
+            let html = Html::markdown(&raw).map(|html| html.to_string()).unwrap_or_default();
             let mut open = Vec::new();
             for part in html.split('<').skip(1) {
-                let tag: String = part.split('>').next().unwrap_or("").to_owned();
-                let name = tag.split([' ', '>']).next().unwrap_or("").to_owned();
+                let tag = part.split('>').next().unwrap_or("");
+                let name = tag.split(' ').next().unwrap_or("");
+                let known = ["rel=", "href=", "class=", "start=", "dir=", "tabindex=", "role=", "aria-label="];
+                for attribute in attributes(tag) {
+                    proptest::prop_assert!(known.contains(&attribute), "{attribute} in {html}");
+                }
+                if tag.contains("href=") {
+                    let is_web = ["href=\"http://", "href=\"https://", "href=\"mailto:"];
+                    let is_led = is_web.iter().any(|start| tag.to_lowercase().contains(start));
+                    proptest::prop_assert!(is_led, "{tag}");
+                }
+                proptest::prop_assert!(!["script", "img", "iframe"].contains(&name), "{html}");
                 match name.strip_prefix('/') {
                     Some(name) => {
-                        let last: Option<String> = open.pop();
-                        proptest::prop_assert_eq!(last.as_deref(), Some(name));
+                        let last: Option<&str> = open.pop();
+                        proptest::prop_assert_eq!(last, Some(name));
                     }
                     None if name == "br" || name == "hr" => {}
                     None => open.push(name),
                 }
             }
             proptest::prop_assert!(open.is_empty());
+        }
+
+        #[test]
+        fn each_word_of_any_text_is_in_its_markup(raw in r"([\n >|`*_\[\]()<a/!#~\-.:]|word[a-d]|https://a\.b/|\]\(| \[x\] ){0,40}") {
+            if let Some(html) = Html::markdown(&raw) {
+                for word in ["worda", "wordb", "wordc", "wordd"] {
+                    proptest::prop_assert!(!raw.contains(word) || html.as_str().contains(word), "{word}: {html}");
+                }
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) enum Style {
     Plain,
     /// As JSON, indented.
     Json,
-    /// With its markdown rendered.
+    /// With its markdown rendered where it has any, and all of it is at hand.
     Rich,
 }
 
@@ -83,8 +83,9 @@ impl Fold {
         let shown = beginning(&raw[from..], window.n);
         let to = from + shown.len();
         let rich = match style {
-            Style::Rich => Html::markdown(shown),
-            Style::Plain | Style::Json => None,
+            // The middle of a longer text may begin inside of something.
+            Style::Rich if raw.len() <= SHOWN_BYTES && from == 0 => Html::markdown(shown),
+            _ => None,
         };
         let is_rich = rich.is_some();
         let body = rich.unwrap_or_else(|| match style {

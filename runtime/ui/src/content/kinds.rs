@@ -28,13 +28,28 @@ pub(super) const RESULTS: [&str; 5] = [
     "toolResult",
     "function_response",
 ];
-pub(super) const CALL_MEMBERS: [&str; 4] =
-    ["functionCall", "function_call", "toolUse", "tool_call"];
-pub(super) const RESULT_MEMBERS: [&str; 4] = [
+pub(super) const CALL_MEMBERS: [&str; 6] = [
+    "functionCall",
+    "function_call",
+    "toolUse",
+    "tool_call",
+    "executableCode",
+    "executable_code",
+];
+pub(super) const RESULT_MEMBERS: [&str; 6] = [
     "functionResponse",
     "function_response",
     "toolResult",
     "tool_call_result",
+    "codeExecutionResult",
+    "code_execution_result",
+];
+/// What Gemini runs has no name of its own.
+pub(super) const RUN_BY_GEMINI: [&str; 4] = [
+    "executableCode",
+    "executable_code",
+    "codeExecutionResult",
+    "code_execution_result",
 ];
 const MEDIUM_MEMBERS: [&str; 7] = [
     "inlineData",
@@ -82,6 +97,7 @@ impl Kind {
             _ if RESULTS.contains(&kind) => Self::Result,
             _ if kind.ends_with("tool_result") || kind.ends_with("_call_output") => Self::Result,
             _ if CALLS.contains(&kind) || kind.ends_with("_call") => Self::Call,
+            _ if is_ui_call(kind) && object.contains_key("toolCallId") => Self::Call,
             "function" | "custom" if is_object(kind) && !is_definition(object) => Self::Call,
             _ if MEDIUM_TYPES.contains(&kind) => Self::Medium,
             _ if CALL_MEMBERS.iter().any(|key| is_object(key)) => Self::Call,
@@ -95,6 +111,27 @@ impl Kind {
     }
 }
 
+/// Whether it is the type of a call in a message of Vercel's UI: `tool-` and the name of the tool, or of any tool.
+fn is_ui_call(kind: &str) -> bool {
+    kind == "dynamic-tool" || kind.starts_with("tool-")
+}
+
+/// The name of a tool that the type of its call says: of Vercel's UI, or of a provider's own tool.
+pub(super) fn name_in_type(kind: &str) -> Option<String> {
+    if let Some(name) = kind.strip_prefix("tool-") {
+        let is_own = CALLS.contains(&kind) || name.is_empty();
+        return (!is_own).then(|| name.to_owned());
+    }
+    let name = kind.strip_suffix("_call")?;
+    let is_own = ["tool", "function", "custom_tool"].contains(&name);
+    (!is_own && !name.is_empty()).then(|| name.replace('_', " "))
+}
+
+/// Whether it is a part of a message of Vercel's UI that says nothing: a step begins.
+pub(super) fn is_step(value: &Value) -> bool {
+    value.get("type").and_then(Value::as_str) == Some("step-start")
+}
+
 /// Whether an object says what a tool can do, rather than to do it.
 fn is_definition(object: &Map<String, Value>) -> bool {
     let mut inner = object.values().filter_map(Value::as_object);
@@ -102,4 +139,25 @@ fn is_definition(object: &Map<String, Value>) -> bool {
         let says = ["parameters", "description", "strict"];
         says.iter().any(|key| inner.contains_key(*key)) && !inner.contains_key("arguments")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_tool_is_read_from_the_type_of_its_call() {
+        for (kind, name) in [
+            ("tool-weather", Some("weather")),
+            ("web_search_call", Some("web search")),
+            ("tool-call", None),
+            ("tool-invocation", None),
+            ("tool_call", None),
+            ("function_call", None),
+            ("custom_tool_call", None),
+            ("text", None),
+        ] {
+            assert_eq!(name_in_type(kind).as_deref(), name, "{kind}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ const INSTRUCTIONS: [&str; 5] = [
     "systemInstruction",
     "preamble",
 ];
-const QUESTIONS: [&str; 2] = ["prompt", "input"];
+const QUESTIONS: [&str; 3] = ["prompt", "input", "contents"];
 
 /// A message, where it is.
 pub(super) enum Item<'v> {

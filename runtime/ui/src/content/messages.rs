@@ -82,6 +82,8 @@ pub(crate) struct Message {
     pub(super) is_moved: bool,
     /// Where it belongs among several conversations.
     pub(super) place: usize,
+    /// How many runs of messages that were shown before stand before it there.
+    pub(super) run: usize,
     pub(crate) further: Option<Further>,
     /// Parts that are left out of a long message, and where they are.
     pub(crate) n_more: Option<(usize, String)>,
@@ -335,6 +337,8 @@ impl Message {
         // Both answer a call, and say so each in its way.
         let answered = fields.text(&["tool_call_id", "toolCallId"]);
         let is_answer = answered.is_some() || matches!(role, "tool" | "function");
+        let plain = source.plainly();
+        let source = if is_answer { &plain } else { source };
         let aside = fields.any(&["reasoning_content", "reasoning", "thinking"]);
         message
             .parts
@@ -359,7 +363,7 @@ impl Message {
                 Some(call) => Part::call(source, call, 0),
                 None => Part::json(source, call),
             });
-            message.parts.extend(calls);
+            Part::extend(&mut message.parts, calls);
         }
         message.facts.extend(source.facts(fields.facts(&FACTS)));
         let is_failed = text_at(object, "status") == "error"

@@ -59,6 +59,7 @@ use crate::ways::Ways;
 
 pub(crate) use self::parts::StepLink;
 pub(crate) use self::spoken::{Spoken, Told, repeated, told};
+pub(crate) use self::tools::called_tools;
 pub use perpend_diff::repeats::Picked;
 pub(crate) use perpend_diff::repeats::Repeated;
 

@@ -1,6 +1,7 @@
 //! The parts of a message, in the shapes of the common APIs: what is said, reasoning, calls of tools and
 //! their results, media. A part of any other shape is shown as JSON.
 
+use std::collections::HashMap;
 use std::hash::Hasher;
 
 use askama::Template;
@@ -11,6 +12,7 @@ use serde_json::{Map, Value};
 use super::fields::{Fields, short};
 use super::fold::{Fold, Further};
 use super::kinds::{CALL_IDS, CALL_MEMBERS, Kind, REASONING, RESULT_MEMBERS, RESULTS, TEXT};
+use super::kinds::{RUN_BY_GEMINI, is_step, name_in_type};
 use super::media::Place;
 use super::source::Source;
 
@@ -90,7 +92,7 @@ impl Part {
     pub(super) fn reasoning(source: &Source<'_>, value: &Value) -> Self {
         Self {
             is_aside: true,
-            ..Self::labelled("reasoning", Some(source.json(value)))
+            ..Self::labelled("reasoning", Some(source.said(value)))
         }
     }
 
@@ -177,14 +179,14 @@ impl Part {
     /// The contents of a message: a text, a list of parts, or one part.
     pub(super) fn contents(source: &Source<'_>, value: &Value, depth: usize) -> Vec<Self> {
         match value {
-            _ if is_empty(value) => Vec::new(),
+            _ if is_nothing(value) => Vec::new(),
             Value::String(text) => vec![match parsed(text) {
                 // Tools answer in JSON held as text.
                 Some(_) => Self::labelled("JSON", Some(source.json_text(text))),
-                None => Self::said(source.text(text)),
+                None => Self::said(source.said_text(text)),
             }],
             Value::Array(items) if depth < MAX_DEPTH => {
-                let items = items.iter().filter(|item| !is_empty(item));
+                let items = items.iter().filter(|item| !is_nothing(item));
                 items.map(|item| Self::of(source, item, depth)).collect()
             }
             Value::Object(object) if Kind::of(object) != Kind::Unknown => {
@@ -203,7 +205,7 @@ impl Part {
     /// One part of the contents of a message.
     pub(super) fn of(source: &Source<'_>, value: &Value, depth: usize) -> Self {
         let object = match value {
-            Value::String(text) => return Self::said(source.text(text)),
+            Value::String(text) => return Self::said(source.said_text(text)),
             Value::Object(object) => object,
             other => return Self::json(source, other),
         };
@@ -291,6 +293,40 @@ impl Part {
         self
     }
 
+    /// Puts calls behind the parts of their message. LangChain has a call of Anthropic in two places, with one id.
+    pub(super) fn extend(parts: &mut Vec<Self>, calls: impl Iterator<Item = Self>) {
+        let said = parts.iter().enumerate().filter(|(_, part)| part.is_call());
+        let said = said.filter_map(|(at, part)| Some((part.key()?.to_owned(), at)));
+        let said: HashMap<String, usize> = said.collect();
+        for mut call in calls {
+            let same = match call.key().and_then(|key| said.get(key)) {
+                Some(at) => parts.get_mut(*at),
+                None => None,
+            };
+            match same.filter(|part| part.has_id_of(&call)) {
+                Some(part) => {
+                    part.body = part.body.take().or(call.body.take());
+                    part.inner.append(&mut call.inner);
+                    call.facts.retain(|fact| !part.facts.contains(fact));
+                    part.facts.append(&mut call.facts);
+                    part.add(call.further.take());
+                }
+                None => parts.push(call),
+            }
+        }
+    }
+
+    /// Whether two calls are one, with what it was called with in one place or in both.
+    fn has_id_of(&self, other: &Self) -> bool {
+        // Without an id, the key is the name, and a tool may be called twice.
+        let has_id = self.key().is_some() && self.key() != self.name.as_ref().map(Text::raw);
+        let is_alike = match (&self.body, &other.body) {
+            (Some(one), Some(two)) => one.print == two.print,
+            _ => true,
+        };
+        has_id && is_alike && self.role == other.role && self.name == other.name
+    }
+
     /// Shows more members under the part.
     pub(super) fn add(&mut self, further: Option<Further>) {
         match (&self.further, further) {
@@ -307,7 +343,8 @@ impl Part {
         let mut fields = Fields::of(object);
         fields.is_one_of("type", &TEXT);
         let said = fields.any(&["text", "content"]);
-        let body = said.map(|value| source.json(value));
+        let said = said.filter(|value| !is_nothing(value));
+        let body = said.map(|value| source.said(value));
         Self {
             body,
             ..Self::default()
@@ -334,7 +371,7 @@ impl Part {
                 let items = items.iter().map(|item| Self::of(source, item, MAX_DEPTH));
                 (None, items.collect())
             }
-            said => (said.map(|value| source.json(value)), Vec::new()),
+            said => (said.map(|value| source.said(value)), Vec::new()),
         };
         Self {
             facts: source.facts(facts_found),
@@ -365,15 +402,17 @@ impl Part {
             "tool-call",
             "tool_use",
             "function",
+            "dynamic-tool",
         ];
         fields.is_one_of("type", &words);
         let id = outer.text(&CALL_IDS).or_else(|| fields.text(&CALL_IDS));
-        let name = fields.text(&["name", "toolName", "tool_name"]);
-        let arguments = fields.any(&["arguments", "input", "args", "parameters", "tool_kwargs"]);
+        let name = tool_name(&mut fields, object);
+        let arguments = arguments(&mut fields);
         let result = fields.any(&["result", "output", "outputs"]);
+        let error = fields.text(&["errorText"]);
         let mut found: Vec<(&str, String)> = Vec::new();
         found.extend(id.map(|id| ("id", id.to_owned())));
-        found.extend(fields.facts(&["id", "status", "state"]));
+        found.extend(fields.facts(&["id", "status", "state", "language"]));
         let mut rest = fields.rest();
         if inner.is_some() {
             found.extend(outer.facts(&["id", "status", "index"]));
@@ -389,15 +428,21 @@ impl Part {
             Value::String(text) if parsed(text).is_some() => source.json_text(text),
             other => source.json(other),
         });
+        let plain = source.plainly();
         let results = result.map(|value| Self {
-            inner: Self::contents(source, value, depth + 1),
+            inner: Self::contents(&plain, value, depth + 1),
             ..Self::labelled("tool result", None)
         });
-        let key = id.or(name).map(ToOwned::to_owned);
+        let errors = error.map(|text| Self {
+            inner: vec![Self::said(source.text(text))],
+            is_error: true,
+            ..Self::labelled("tool result", None)
+        });
+        let key = id.map(ToOwned::to_owned).or_else(|| name.clone());
         Self {
-            name: name.map(|name| source.line(name)),
+            name: name.map(|name| source.line(&name)),
             facts: source.facts(found),
-            inner: results.into_iter().collect(),
+            inner: results.into_iter().chain(errors).collect(),
             further: source.further(rest),
             role: Role::Call(key),
             ..Self::labelled("tool call", body)
@@ -406,26 +451,29 @@ impl Part {
 
     /// What a tool answered.
     pub(super) fn result(source: &Source<'_>, object: &Map<String, Value>, depth: usize) -> Self {
+        let source = &source.plainly();
         let mut outer = Fields::of(object);
         let inner = outer.object(&RESULT_MEMBERS);
         let mut fields = Fields::of(inner.unwrap_or(object));
         fields.is_one_of("type", &RESULTS);
         fields.is_one_of("type", &["tool_result", "function_call_output"]);
         let id = fields.text(&CALL_IDS);
-        let name = fields.text(&["name", "toolName", "tool_name"]);
+        let name = tool_name(&mut fields, object);
         let answer = fields.any(&["content", "result", "response", "output", "outputs"]);
         let mut found: Vec<(&str, String)> = Vec::new();
         found.extend(id.map(|id| ("id", id.to_owned())));
-        found.extend(fields.facts(&["id", "status"]));
+        found.extend(fields.facts(&["id", "status", "outcome"]));
         let is_flagged = ["is_error", "isError"].iter().any(|key| {
             fields
                 .take(&[*key], |value| value.as_bool().filter(|is| *is))
                 .is_some()
         });
         let failed = ["error", "failed", "failure", "incomplete"];
-        let has_failed = found
-            .iter()
-            .any(|(name, value)| *name == "status" && failed.contains(&value.as_str()));
+        let has_failed = found.iter().any(|(name, value)| match *name {
+            "status" => failed.contains(&value.as_str()),
+            "outcome" => FAILED_OUTCOMES.contains(&value.as_str()),
+            _ => false,
+        });
         let error = fields.take(&["error", "errorText"], |value| {
             (!is_empty(value) && value.as_bool() != Some(false)).then_some(value)
         });
@@ -439,12 +487,12 @@ impl Part {
             merge(&mut rest, outer.rest());
         }
         Self {
-            name: name.map(|name| source.line(name)),
+            name: name.as_deref().map(|name| source.line(name)),
             facts: source.facts(found),
             inner: contents,
             further: source.further(rest),
             is_error: is_flagged || has_failed || error.is_some() || is_error_type,
-            role: Role::Result(id.or(name).map(ToOwned::to_owned)),
+            role: Role::Result(id.map(ToOwned::to_owned).or(name)),
             ..Self::labelled("tool result", None)
         }
     }
@@ -459,6 +507,34 @@ impl Part {
             ..Self::labelled(found.media.label, Some(Source::only(found.media)))
         })
     }
+}
+
+/// How the code that Gemini ran ended, where it did not end well.
+const FAILED_OUTCOMES: [&str; 2] = ["OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED"];
+
+/// Whether a part of a message shows nothing.
+fn is_nothing(value: &Value) -> bool {
+    let is_blank = value.as_str().is_some_and(|text| text.trim().is_empty());
+    is_blank || is_empty(value) || is_step(value)
+}
+
+/// The name of the tool in a call or a result; `object` is what holds it.
+fn tool_name(fields: &mut Fields<'_>, object: &Map<String, Value>) -> Option<String> {
+    if let Some(name) = fields.text(&["name", "toolName", "tool_name"]) {
+        return Some(name.to_owned());
+    }
+    if RUN_BY_GEMINI.iter().any(|key| object.contains_key(*key)) {
+        return Some("code execution".to_owned());
+    }
+    fields.take(&["type"], |value| name_in_type(value.as_str()?))
+}
+
+/// What a tool is called with.
+fn arguments<'v>(fields: &mut Fields<'v>) -> Option<&'v Value> {
+    let named = ["arguments", "input", "args", "parameters", "tool_kwargs"];
+    let found = fields.any(&named);
+    // Those of tools that providers run themselves, and of calls that could not be read.
+    found.or_else(|| fields.any(&["code", "action", "queries", "rawInput"]))
 }
 
 /// The value of a result that says of what type it is, as Vercel's do, and whether that is an error.

@@ -146,6 +146,117 @@ fn parts_of_bedrock_anthropic_and_mistral_are_read() {
 }
 
 #[test]
+fn calls_of_tools_that_providers_run_have_names_and_what_they_ran() {
+    let lines = outline(json!({"output": [
+        {"type": "image_generation_call", "id": "ig", "status": "completed", "result": PNG},
+        {"type": "code_interpreter_call", "id": "ci", "code": "print(1)", "outputs": [{"type": "logs", "logs": "1"}]},
+    ]}));
+    assert_eq!(
+        lines,
+        [
+            "assistant: tool call image generation(tool result())",
+            "assistant: tool call code interpreter(print(1) tool result(part logs({\"type\":\"logs\",\"logs\":\"1\"})))",
+        ]
+    );
+    let generated = json!([{"role": "user", "content": [
+        {"type": "image_generation_call", "id": "ig", "result": PNG},
+    ]}]);
+    assert_eq!(media(&generated), ["image/png"]);
+    let lines = outline(json!({"system_instruction": "S", "contents": "words"}));
+    assert_eq!(lines, ["system: S", "user: words"]);
+    let gemini = json!({"contents": [{"role": "model", "parts": [
+        {"executableCode": {"language": "PYTHON", "code": "print(1)"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_FAILED", "output": "1"}},
+    ]}]});
+    assert_eq!(
+        outline(gemini.clone()),
+        ["model: tool call code execution(print(1) tool result! code execution(1))"]
+    );
+    assert!(html(&block(gemini)).contains("PYTHON"));
+}
+
+#[test]
+fn a_call_is_told_once_with_its_result() {
+    let call = |args: Value| json!({"type": "ai", "content": [{"type": "tool_use", "id": "l", "name": "f", "input": args}], "tool_calls": [{"name": "f", "args": {"a": 1}, "id": "l"}]});
+    let result = json!({"type": "tool", "content": "# r", "tool_call_id": "l"});
+    for args in [json!({"a": 1}), json!({})] {
+        assert_eq!(
+            outline(json!([call(args), result])),
+            ["ai: tool call f({\"a\":1} tool result(#r))"]
+        );
+    }
+    let twice = outline(json!([call(json!({"a": 2}))]));
+    assert_eq!(
+        twice,
+        ["ai: tool call f({\"a\":2}), tool call f({\"a\":1})"]
+    );
+    let ui = json!([{"id": "m", "role": "assistant", "parts": [
+        {"type": "step-start"},
+        {"type": "tool-weather", "toolCallId": "u1", "state": "output-available", "input": {"a": 1}, "output": {"b": 2}},
+        {"type": "dynamic-tool", "toolName": "f", "toolCallId": "u2", "state": "output-error", "input": {"a": 1}, "errorText": "no"},
+    ]}]);
+    assert_eq!(
+        outline(ui),
+        [
+            "assistant: tool call weather({\"a\":1} tool result(JSON({\"b\":2}))), tool call f({\"a\":1} tool result!(no))"
+        ]
+    );
+    let asks = json!({"role": "assistant", "tool_calls": [{"id": "e1", "function": {"name": "f", "arguments": "{}"}}]});
+    for answer in [
+        json!({"role": "tool", "id": "e1", "content": "R"}),
+        json!({"role": "tool", "content": "R", "additional_kwargs": {"tool_call_id": "e1"}}),
+    ] {
+        assert_eq!(
+            outline(json!([asks, answer])),
+            ["assistant: tool call f({} tool result(R))"]
+        );
+    }
+}
+
+#[test]
+fn what_people_and_models_say_is_rendered_and_what_tools_say_is_as_it_was() {
+    let said =
+        |role: &str, content: Value| html(&block(json!([{"role": role, "content": content}])));
+    let text = "**bold** ![pixel](https://evil.example/p.png)\n\n| a |\n|---|\n| b |";
+    for content in [
+        json!(text),
+        json!([{"type": "text", "text": text}]),
+        json!([text]),
+    ] {
+        let page = said("assistant", content);
+        assert!(
+            page.contains("<strong>bold</strong>") && page.contains("<td>b</td>"),
+            "{page}"
+        );
+        assert!(
+            page.contains(">image: pixel</a>") && !page.contains("src="),
+            "{page}"
+        );
+    }
+    let page = said("tool", json!(text));
+    assert!(
+        page.contains("**bold**") && !page.contains("<table"),
+        "{page}"
+    );
+    let page = said("user", json!("a  b\n    c"));
+    assert!(
+        page.contains("<pre dir=\"auto\" tabindex=\"0\">a  b\n    c</pre>"),
+        "{page}"
+    );
+    for blank in [
+        json!(" \n"),
+        json!(""),
+        json!([{"type": "text", "text": " "}]),
+    ] {
+        let page = said("user", blank);
+        assert!(!page.contains("<pre") && page.contains("r-user"), "{page}");
+    }
+    let long = format!("**bold** {}", "word ".repeat(20_000));
+    let page = said("user", json!(long));
+    assert!(!page.contains("<strong>"));
+}
+
+#[test]
 fn a_medium_in_a_store_is_named_and_never_asked_for() {
     let hostile = "s3://x/\"><script>alert(1)</script>\u{202e}";
     for address in ["s3://bucket/film.mp4", "gs://bucket/film.mp4", hostile] {

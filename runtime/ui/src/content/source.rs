@@ -1,6 +1,7 @@
 //! A value whose media were taken out, and how its texts are shown with the media in their places.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use perpend_markup::Text;
 use perpend_shapes::inline::{self, Taken};
@@ -18,18 +19,21 @@ const MAX_SHOWN: usize = 100;
 
 /// A value whose media were taken out, and where they are.
 pub(super) struct Source<'a> {
-    taken: Taken,
+    taken: Rc<Taken>,
     at: &'a Addresses,
     /// What of each of its texts is shown.
     window: Window,
+    /// How what is said in it is written.
+    style: Style,
 }
 
 impl<'a> Source<'a> {
     pub(super) fn new(taken: Taken, at: &'a Addresses) -> Self {
         Self {
-            taken,
+            taken: Rc::new(taken),
             at,
             window: Window::default(),
+            style: Style::Rich,
         }
     }
 
@@ -41,9 +45,20 @@ impl<'a> Source<'a> {
     /// The same with at most so many bytes of each text, from its beginning.
     pub(super) fn texts(&self, n: usize) -> Source<'_> {
         Source {
-            taken: self.taken.clone(),
+            taken: Rc::clone(&self.taken),
             at: self.at,
             window: Window { from: 0, n },
+            style: self.style,
+        }
+    }
+
+    /// The same where programs speak, whose texts are no markdown.
+    pub(super) fn plainly(&self) -> Source<'a> {
+        Source {
+            taken: Rc::clone(&self.taken),
+            at: self.at,
+            window: self.window,
+            style: Style::Plain,
         }
     }
 
@@ -59,6 +74,18 @@ impl<'a> Source<'a> {
 
     pub(super) fn text(&self, text: &str) -> Fold {
         self.fold(text, Style::Plain)
+    }
+
+    /// What somebody says, in words or as a value.
+    pub(super) fn said(&self, value: &Value) -> Fold {
+        match value {
+            Value::String(text) => self.said_text(text),
+            other => self.json(other),
+        }
+    }
+
+    pub(super) fn said_text(&self, text: &str) -> Fold {
+        self.fold(text, self.style)
     }
 
     pub(super) fn json(&self, value: &Value) -> Fold {

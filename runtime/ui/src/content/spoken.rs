@@ -3,7 +3,7 @@
 
 use std::hash::{DefaultHasher, Hasher as _};
 
-use perpend_diff::repeats::{self, Keys, Repeated};
+use perpend_diff::repeats::{self, Keys, Picked, Repeated};
 use perpend_domain::payload::Payload;
 use perpend_markup::Text;
 use perpend_shapes::{inline, unify};
@@ -40,7 +40,8 @@ pub(crate) struct Spoken {
 pub(crate) struct Told {
     /// Its messages that were shown before.
     pub(crate) same: Option<Repeated>,
-    pub(crate) new: Block,
+    /// All that it was asked in order: what was shown before, and what is new behind that.
+    pub(crate) asked: Vec<(Option<Picked>, Block)>,
     pub(crate) answer: Block,
     /// It is a tool call that stands in the messages of another call.
     pub(crate) is_joined: bool,
@@ -181,7 +182,14 @@ pub(crate) fn repeated<'s>(calls: impl Iterator<Item = &'s Spoken>) -> Vec<Optio
 /// What is new in each of some calls in order. Those of `history` and the first `n_before` others only say what was said
 /// before; they have no part in the answer. Results of tools stand at their calls, in whichever call those were made.
 pub(crate) fn told(history: &[Spoken], mut calls: Vec<Spoken>, n_before: usize) -> Vec<Told> {
-    let mut same = repeated(history.iter().chain(&calls)).split_off(history.len());
+    let keys = history.iter().chain(&calls).map(|call| &call.keys);
+    let mut same = repeats::repeated_with_retries(keys).split_off(history.len());
+    // A retry goes on from an earlier call too, and says nothing that a step could have been called by.
+    let goes_on = same.iter().zip(&calls).map(|(same, call)| {
+        let n_same = same.as_ref().map(|same| same.which.n());
+        n_same.is_some_and(|n| n < call.asked.len())
+    });
+    let goes_on: Vec<bool> = goes_on.collect();
     let steps = calls.iter_mut().enumerate();
     let steps: Vec<(usize, ToolStep)> = steps
         .filter_map(|(at, call)| Some((at, call.ran.take()?)))
@@ -202,15 +210,12 @@ pub(crate) fn told(history: &[Spoken], mut calls: Vec<Spoken>, n_before: usize) 
     let earlier: Vec<EarlierCall> = earlier.collect();
     let mut all = Vec::new();
     for (at, call) in calls.into_iter().enumerate().skip(n_before) {
-        let is_new = |place| {
-            same[at]
-                .as_ref()
-                .is_none_or(|same| !same.which.contains(place))
-        };
+        let which = same[at].as_ref().map(|same| &same.which);
         let asked = call.asked.into_iter().enumerate();
-        let asked = asked.filter(|(place, _)| is_new(*place));
-        all.extend(asked.map(|(_, message)| Message {
+        let asked = asked.filter(|(nth, _)| which.is_none_or(|which| !which.contains(*nth)));
+        all.extend(asked.map(|(nth, message)| Message {
             place: 2 * at,
+            run: which.map_or(0, |which| which.n_runs_before(nth)),
             ..message
         }));
         let answered = call.answered.into_iter();
@@ -219,15 +224,15 @@ pub(crate) fn told(history: &[Spoken], mut calls: Vec<Spoken>, n_before: usize) 
             ..message
         }));
     }
-    let goes_on: Vec<bool> = same.iter().map(Option::is_some).collect();
     let joined = ran::join(&mut all, earlier, steps, (n_before, &goes_on));
     pairs::pair(&mut all);
     let parts = all.iter_mut().flat_map(|message| &mut message.parts);
     parts.for_each(Part::add_own_result);
     let mut left = all.into_iter().peekable();
-    let mut block = |place: usize| {
+    let mut block = |place: usize, run: usize| {
         let mut own = Vec::new();
-        while let Some(message) = left.next_if(|message| message.place == place) {
+        let is_own = |message: &Message| (message.place, message.run) == (place, run);
+        while let Some(message) = left.next_if(is_own) {
             own.push(message);
         }
         match own.is_empty() {
@@ -237,11 +242,21 @@ pub(crate) fn told(history: &[Spoken], mut calls: Vec<Spoken>, n_before: usize) 
     };
     let places = n_before..same.len();
     places
-        .map(|at| Told {
-            same: same[at].take(),
-            new: block(2 * at),
-            answer: block(2 * at + 1),
-            is_joined: joined.contains(&at),
+        .map(|at| {
+            let same = same[at].take();
+            let runs = same
+                .as_ref()
+                .map_or_else(Vec::new, |same| same.which.runs());
+            let runs = [None].into_iter().chain(runs.into_iter().map(Some));
+            let asked = runs.enumerate();
+            Told {
+                asked: asked
+                    .map(|(run, which)| (which, block(2 * at, run)))
+                    .collect(),
+                answer: block(2 * at + 1, 0),
+                is_joined: joined.contains(&at),
+                same,
+            }
         })
         .collect()
 }
@@ -285,6 +300,59 @@ mod tests {
         all.map(one).collect()
     }
 
+    /// What is new in what a call was asked.
+    fn new(told: &Told) -> Vec<String> {
+        told.asked.iter().flat_map(|(_, new)| said(new)).collect()
+    }
+
+    /// All that a call was asked, in order.
+    fn in_order(told: &Told) -> Vec<String> {
+        let runs = told.asked.iter();
+        let all = runs.flat_map(|(which, new)| {
+            let same = which.as_ref().map(|which| format!("same {}", which.n()));
+            same.into_iter().chain(said(new)).collect::<Vec<_>>()
+        });
+        all.collect()
+    }
+
+    #[test]
+    fn calls_with_one_history_and_retries_show_it_once_and_count_all_of_it() {
+        let system = json!({ "role": "system", "content": "Be kind." });
+        let question = json!({ "role": "user", "content": "What is the weather?" });
+        let asks = json!({ "role": "assistant", "content": null, "tool_calls": [
+            { "id": "k1", "type": "function", "function": { "name": "weather", "arguments": "{}" } },
+        ] });
+        let result = json!({ "role": "tool", "tool_call_id": "k1", "content": "Rain." });
+        let answer = |text: &str| json!({ "role": "assistant", "content": text });
+        let asked = json!([system, question, asks, result]);
+        let calls = vec![
+            call(json!([system, question]), asks),
+            call(asked.clone(), answer("Take an umbrella.")),
+            call(asked, answer("Stay at home.")),
+        ];
+        let told = told(&[], calls, 0);
+        let results = said(&told[0].answer);
+        assert_eq!(results.concat().matches("Rain.").count(), 1, "{results:?}");
+        let same: Vec<_> = told.iter().map(same).collect();
+        assert_eq!(same, [None, Some((3, 0)), Some((4, 1))]);
+        assert_eq!(in_order(&told[2]), ["same 4"]);
+    }
+
+    #[test]
+    fn what_was_shown_before_stands_where_it_was_said() {
+        let message = |role: &str, text: &str| json!({ "role": role, "content": text });
+        let task = message("user", "task");
+        let calls = vec![
+            call(
+                json!([message("system", "a"), task, message("user", "b")]),
+                json!("ok"),
+            ),
+            call(json!([message("system", "sub"), task, task]), json!("ok")),
+        ];
+        let told = told(&[], calls, 0);
+        assert_eq!(in_order(&told[1]), ["system: sub", "same 1", "user: task"]);
+    }
+
     #[test]
     fn each_message_is_told_once_and_a_result_stands_at_its_call() {
         let system = json!({ "role": "system", "content": "Be kind." });
@@ -303,7 +371,7 @@ mod tests {
         let [first, second] = <[Told; 2]>::try_from(told(&[], vec![first, second], 0)).unwrap();
         assert_eq!(same(&first), None);
         assert_eq!(
-            said(&first.new),
+            new(&first),
             ["system: Be kind.", "user: What is the weather?"]
         );
         assert!(
@@ -312,7 +380,7 @@ mod tests {
             said(&first.answer)
         );
         assert_eq!(same(&second), Some((3, 0)));
-        assert_eq!(said(&second.new), Vec::<String>::new());
+        assert_eq!(new(&second), Vec::<String>::new());
         assert_eq!(said(&second.answer), ["assistant: Take an umbrella."]);
     }
 
@@ -329,7 +397,7 @@ mod tests {
         let told = told(&[], calls, 1);
         let same: Vec<_> = told.iter().map(same).collect();
         assert_eq!(same, [None, Some((2, 0)), None]);
-        assert_eq!(said(&told[1].new), ["user: b"]);
+        assert_eq!(new(&told[1]), ["user: b"]);
     }
 
     #[test]
@@ -356,13 +424,13 @@ mod tests {
                 json!({ "role": "system", "content": "yes" }),
             ),
         ] {
-            // The last message is never compared.
+            // What a call is about is not compared, unless the whole input is the same.
             let asked = |first: &Value| json!([first, said(json!("last"))]);
             let pair = |first: &Value, second: &Value| {
                 let calls = [first, second].map(|first| call(asked(first), json!("ok")));
                 same(&told(&[], calls.into(), 0)[1])
             };
-            assert_eq!(pair(&one, &one), Some((1, 0)), "{:.80}", one.to_string());
+            assert_eq!(pair(&one, &one), Some((2, 0)), "{:.80}", one.to_string());
             assert_eq!(
                 pair(&one, &other),
                 None,
@@ -412,8 +480,8 @@ mod tests {
             ];
             let told = told(&[], calls, 0);
             let all: Vec<_> = told.iter().map(same).collect();
-            assert_eq!(all, [None, Some((2, 0)), Some((2, 1))], "{answer}");
-            assert_eq!(said(&told[1].new), ["user: And then?"]);
+            assert_eq!(all, [None, Some((2, 0)), Some((3, 1))], "{answer}");
+            assert_eq!(new(&told[1]), ["user: And then?"]);
         }
     }
 
@@ -448,13 +516,13 @@ mod tests {
         let told = told(&history, calls, 1);
         assert_eq!(told.len(), 1);
         assert_eq!(same(&told[0]), Some((3, 0)));
-        assert_eq!(said(&told[0].new), ["user: Done."]);
+        assert_eq!(new(&told[0]), ["user: Done."]);
     }
 
     #[test]
     fn what_is_no_conversation_is_one_message() {
         let told = told(&[], vec![call(json!("a question"), json!("an answer"))], 0);
-        assert_eq!(said(&told[0].new), ["input: a question"]);
+        assert_eq!(new(&told[0]), ["input: a question"]);
         assert_eq!(said(&told[0].answer), ["assistant: an answer"]);
     }
 }

@@ -182,7 +182,7 @@ fn openai_responses() {
             "user: hi, file()",
             "assistant: reasoning(hm +)",
             "assistant: tool call look({} tool result(found))",
-            "assistant: tool call(+)",
+            "assistant: tool call web search({\"query\":\"q\"})",
             "assistant: done",
         ]
     );
@@ -355,6 +355,17 @@ fn tools_that_were_offered_are_listed_and_the_called_ones_marked() {
     assert!(page.contains("2 tools offered, 1 called"), "{page}");
     assert!(page.contains("<bdi>a</bdi></summary>"));
     assert!(page.contains("<bdi>b</bdi> <span class=\"tag good\">called</span>"));
+    let page = html(&block(json!({
+        "toolConfig": {"tools": [{"toolSpec": {"name": "f"}}, {"toolSpec": {"name": "g"}}]},
+        "messages": [{"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "g", "input": {}}}]}],
+    })));
+    assert!(page.contains("2 tools offered, 1 called"), "{page}");
+    let history = json!([{"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "y", "arguments": "{}"}}]}]);
+    let answer =
+        json!({"output": [{"type": "web_search_call", "id": "w", "action": {"query": "q"}}]});
+    let [history, answer] = [history, answer].map(Payload::from_value);
+    let called = called_tools(&["x".to_owned()], [Some(&history), Some(&answer)]);
+    assert_eq!(called, ["x", "y", "web search"]);
     let offered = json!({"x": {"description": "d"}});
     let called = ["x".to_owned()];
     let tools = super::Shown::of_tools(Some(&offered), &called, None, &addresses());

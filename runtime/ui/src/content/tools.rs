@@ -2,11 +2,16 @@
 
 use std::collections::HashSet;
 
+use perpend_domain::payload::Payload;
 use perpend_markup::Text;
-use perpend_shapes::parsed;
+use perpend_shapes::{inline, parsed, unify};
 use serde_json::Value;
 
-use super::fold::Fold;
+use super::READ_BYTES;
+use super::fold::{Fold, Window};
+use super::locate::{Item, locate};
+use super::media::Addresses;
+use super::messages::Message;
 use super::source::Source;
 use perpend_words::count;
 
@@ -93,6 +98,31 @@ impl Tools {
     }
 }
 
+/// The names of the tools that are called in what a step was asked and what it answered, behind those that are known.
+pub(crate) fn called_tools(known: &[String], values: [Option<&Payload>; 2]) -> Vec<String> {
+    let mut called = known.to_vec();
+    let nowhere = Addresses::default();
+    let is_read = |payload: &&Payload| payload.as_str().len() <= READ_BYTES;
+    for payload in values.into_iter().flatten().filter(is_read) {
+        let mut value = inline::read(payload);
+        let source = Source::new(inline::take(&mut value), &nowhere);
+        // Only names are read.
+        let source = source.window(Window { from: 0, n: 0 });
+        unify(&mut value);
+        let items = locate(&value).map(|located| located.items);
+        for item in items.iter().flatten() {
+            let message = match item {
+                Item::Message(message) => Message::of(&source, message),
+                Item::Said(role, said) => Message::said(&source, role, said),
+            };
+            let calls = message.parts.iter().filter(|part| part.is_call());
+            let names = calls.filter_map(|part| part.name.as_ref());
+            called.extend(names.map(|name| name.raw().to_owned()));
+        }
+    }
+    called
+}
+
 /// Adds a member of a list of tools: a tool, or Google's object with a list of them.
 fn add(item: &Value, reading: &mut Reading<'_, '_>) {
     let held = item.as_str().and_then(parsed);
@@ -127,7 +157,8 @@ impl Tool {
     fn new(source: &Source<'_>, name: &str, tool: &Value, called: &HashSet<&str>) -> Self {
         Self {
             name: source.line(name),
-            is_called: called.contains(name),
+            // The calls of tools that providers run have the words of their type.
+            is_called: called.contains(name) || called.contains(name.replace('_', " ").as_str()),
             body: source.json(tool),
         }
     }

@@ -136,7 +136,12 @@ const HOSTILE: &str = "<script>window.wasHere = 1</script><img src=x onerror=\"w
 async fn stays_inert(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     let trace = data::new_trace();
-    let messages = json!([{ "role": "user", "content": HOSTILE, "name": HOSTILE }]).to_string();
+    let picture = "**see** ![pixel](https://pixel.example/q.png)\n\n| a |\n|---|\n| b |";
+    let messages = json!([
+        { "role": "user", "content": HOSTILE, "name": HOSTILE },
+        { "role": "user", "content": picture },
+    ]);
+    let messages = messages.to_string();
     let mut attributes = data::said(&messages, HOSTILE).to_vec();
     attributes.extend([
         ("user.id", HOSTILE),
@@ -184,6 +189,9 @@ async fn stays_inert(visitor: &Visitor) -> Result<()> {
     ] {
         ensure!(pane.contains(seen), "{seen} is missing in {pane}");
     }
+    browser
+        .expect("document.querySelector('#detail .message .md td').textContent === 'b' && document.querySelectorAll('#detail .md img').length === 0")
+        .await?;
     // Characters that turn the direction of text, or hide one, have a mark in their place.
     browser
         .expect("!/[\\u200b\\u202e\\u{e0041}]/u.test(document.body.textContent) && document.getElementById('detail').textContent.includes('[U+200B][U+E0041]')")
@@ -371,7 +379,7 @@ async fn replays(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     server.send(&turns(25)).await?;
     visitor.log_in().await?;
-    visitor.open("/sessions/replayed?turn=24").await?;
+    visitor.open("/sessions/replayed?turn=6").await?;
     browser
         .expect("document.querySelectorAll('.turn').length === 20")
         .await?;
