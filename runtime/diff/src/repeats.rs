@@ -56,6 +56,19 @@ impl Picked {
         self.0.iter().any(|run| run.contains(&place))
     }
 
+    /// Each run of messages that follow one another alone, in order.
+    #[must_use]
+    pub fn runs(&self) -> Vec<Self> {
+        let runs = self.0.iter().cloned();
+        runs.map(|run| Self(vec![run])).collect()
+    }
+
+    /// How many of its runs begin before a place.
+    #[must_use]
+    pub fn n_runs_before(&self, place: usize) -> usize {
+        self.0.partition_point(|run| run.start < place)
+    }
+
     /// Adds a place behind the others; false where that would be too many runs.
     fn add(&mut self, place: usize) -> bool {
         let n_runs = self.0.len();
@@ -93,10 +106,24 @@ pub struct Repeated {
 /// The keys of what a call was asked and of what it answered; none for a message that is equal to no other.
 pub type Keys = [Vec<Option<u64>>; 2];
 
-/// For each of some calls in order, what of its input was shown before it.
+/// For each of some calls in order, what of its input was shown before it. A call that asks what an earlier one was asked
+/// shows its last message again.
 pub fn repeated<'k>(calls: impl Iterator<Item = &'k Keys>) -> Vec<Option<Repeated>> {
     let mut shown = Shown::default();
-    calls.map(|keys| shown.call(keys)).collect()
+    calls.map(|keys| shown.call(keys, false)).collect()
+}
+
+/// The same for calls among which some are retries: one that is asked exactly what an earlier one was asked shows none of
+/// it again.
+pub fn repeated_with_retries<'k>(calls: impl Iterator<Item = &'k Keys>) -> Vec<Option<Repeated>> {
+    let mut shown = Shown::default();
+    let mut inputs: HashSet<Vec<u64>> = HashSet::new();
+    let of_each = calls.map(|keys| {
+        let whole: Option<Vec<u64>> = keys[0].iter().copied().collect();
+        let is_retry = whole.is_some_and(|whole| !inputs.insert(whole));
+        shown.call(keys, is_retry)
+    });
+    of_each.collect()
 }
 
 /// The messages that some calls have shown. A message is known by the number under which it was shown first.
@@ -114,12 +141,12 @@ struct Shown {
 }
 
 impl Shown {
-    fn call(&mut self, keys: &Keys) -> Option<Repeated> {
+    fn call(&mut self, keys: &Keys, is_retry: bool) -> Option<Repeated> {
         let [asked, answered] = keys;
         // A call is about its last message, which is shown even where the same was asked before, unless the call
-        // continues the answer that stands right before it.
-        let is_continued = asked.last().is_some_and(|last| self.answer.contains(last));
-        let n_history = asked.len() - usize::from(!is_continued && !asked.is_empty());
+        // continues the answer that stands right before it, or is a retry.
+        let is_old = is_retry || asked.last().is_some_and(|last| self.answer.contains(last));
+        let n_history = asked.len() - usize::from(!is_old && !asked.is_empty());
         let history = asked.iter().copied().take(n_history.min(MAX_MESSAGES));
         let mut found = self.longest(&history.collect::<Vec<_>>());
         let mut which = Picked::default();
@@ -301,6 +328,42 @@ mod tests {
         // An answer that the next call continues stands right before it.
         let calls = [("Q", "A"), ("Q A", "B"), ("Q", "C")];
         assert_eq!(left_out(&calls), [None, some("2", 0), None]);
+    }
+
+    #[test]
+    fn a_retry_shows_nothing_again_and_a_call_with_another_input_its_last_message() {
+        let said = [
+            ("sys U1", "call"),
+            ("sys U1 call R", "A"),
+            ("sys U1 call R", "B"),
+            ("sys U1 other R", "C"),
+            ("sys U1 ?", "D"),
+            ("sys U1 ?", "E"),
+        ];
+        let calls = said.map(|(asked, answered)| [keys(asked), keys(answered)]);
+        let found = repeated_with_retries(calls.iter()).into_iter();
+        let found: Vec<_> = found
+            .map(|found| found.map(|found| (found.which.to_string(), found.call)))
+            .collect();
+        let want = [
+            None,
+            some("3", 0),
+            some("4", 1),
+            some("2", 2),
+            // A message that is equal to no other makes no retry.
+            some("2", 3),
+            some("2", 4),
+        ];
+        assert_eq!(found, want);
+    }
+
+    #[test]
+    fn runs_are_taken_apart_in_order() {
+        let picked = Picked::parse("2-3,6-6").unwrap();
+        let runs: Vec<String> = picked.runs().iter().map(ToString::to_string).collect();
+        assert_eq!(runs, ["2-3", "6-6"]);
+        let before = [0, 3, 4, 6].map(|place| picked.n_runs_before(place));
+        assert_eq!(before, [0, 1, 1, 2]);
     }
 
     #[test]

@@ -7,8 +7,10 @@ const UNITS: f64 = 1000.0;
 /// The narrowest bar that still shows.
 const MIN_WIDTH: f64 = 4.0;
 
-/// The longest number of a label.
-const MAX_CHARS: usize = 4;
+/// The longest number of a label: `119:59`.
+const MAX_CHARS: usize = 6;
+/// Units whose labels have sixtieths behind a colon instead of decimals: minutes with seconds, hours with minutes.
+const SIXTIETHS: [&str; 2] = ["min", "h"];
 /// The units of labels: the length in microseconds from which on the next one is taken, where its labels would get longer
 /// or round up to it, and its own.
 const UNITS_OF_TIME: [(f64, f64, &str); 7] = [
@@ -127,7 +129,9 @@ impl Axis {
     pub fn counted_from_us(&self) -> i64 {
         let before = self.start.micros_since(self.origin);
         let (numbers, _) = self.numbers(before);
-        let is_short = numbers.iter().all(|number| number.len() <= MAX_CHARS);
+        // Decimals of sixtieths are too fine for the place that they would count from.
+        let is_one = |number: &String| number.len() <= MAX_CHARS && !is_mixed(number);
+        let is_short = numbers.iter().all(is_one);
         let differ = numbers.windows(2).all(|pair| pair[0] != pair[1]);
         match is_short && differ {
             true => 0,
@@ -163,20 +167,54 @@ impl Axis {
         let (first, length) = (first_us as f64, self.length_us as f64);
         let fits = |unit: &&(f64, f64, &str)| first + length < unit.0;
         let &(_, size, unit) = UNITS_OF_TIME.iter().find(fits).unwrap_or(&LARGEST_UNIT);
-        // Two digits tell one label from the next.
-        let decimals = match length / size {
-            80.0.. => 0,
-            share => (2.0 - (share / 8.0).log10().floor()).clamp(1.0, 9.0) as usize - 1,
-        };
         let number = |eighth: usize| {
-            let value = (first + length * eighth as f64 / 8.0) / size;
-            let text = format!("{value:.decimals$}");
-            match text.contains('.') {
-                true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-                false => text,
+            let micros = first + length * eighth as f64 / 8.0;
+            match SIXTIETHS.contains(&unit) {
+                true => in_sixtieths(micros / size, decimals(length / size * 60.0, 60.0)),
+                false => {
+                    let decimals = decimals(length / size, 800.0);
+                    trimmed(&format!("{:.decimals$}", micros / size)).to_owned()
+                }
             }
         };
         (std::array::from_fn(number), unit)
+    }
+}
+
+/// How many decimals the labels of an axis of this length have: three digits of the way from one to the next are true to
+/// the width of a line. From `whole` on they have none.
+fn decimals(length: f64, whole: f64) -> usize {
+    match length < whole {
+        true => (2.0 - (length / 8.0).log10().floor()).clamp(1.0, 9.0) as usize,
+        false => 0,
+    }
+}
+
+/// `3:01`, and `3` without sixtieths.
+fn in_sixtieths(value: f64, decimals: usize) -> String {
+    let parts = 10_f64.powi(i32::try_from(decimals).unwrap_or(0));
+    let all = (value * 60.0 * parts).round();
+    let (whole, rest) = ((all / (60.0 * parts)).floor(), all % (60.0 * parts));
+    let digits = match decimals {
+        0 => 2,
+        _ => 3 + decimals,
+    };
+    match rest == 0.0 {
+        true => whole.to_string(),
+        false => format!("{whole}:{:0digits$.decimals$}", rest / parts),
+    }
+}
+
+/// Whether a label has sixtieths and decimals.
+fn is_mixed(number: &str) -> bool {
+    number.contains(':') && number.contains('.')
+}
+
+/// Without zeros at its end that say nothing.
+fn trimmed(number: &str) -> &str {
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
     }
 }
 
@@ -221,13 +259,19 @@ mod tests {
             labels(Axis::new(start, Timestamp::from_micros(micros)))
         };
         assert_eq!(labels(800), "0 100 200 300 400 500 600 700 800 µs");
-        assert_eq!(labels(1_000_000), "0 0.12 0.25 0.38 0.5 0.62 0.75 0.88 1 s");
-        assert_eq!(labels(90_000_000), "0 11 22 34 45 56 68 79 90 s");
+        let second = "0 0.125 0.25 0.375 0.5 0.625 0.75 0.875 1 s";
+        assert_eq!(labels(1_000_000), second);
+        let long = "0 12.5 25 37.5 50 62.5 75 87.5 100 s";
+        assert_eq!(labels(100_000_000), long);
+        let minutes = "0 0:23 0:45 1:08 1:30 1:53 2:15 2:38 3 min";
+        assert_eq!(labels(180_000_000), minutes);
         assert_eq!(labels(3_840_000_000), "0 8 16 24 32 40 48 56 64 min");
-        assert!(labels(i64::MAX).ends_with(" 292 ky"));
+        let hours = "0 0:23 0:45 1:08 1:30 1:53 2:15 2:38 3 h";
+        assert_eq!(labels(10_800_000_000), hours);
+        assert!(labels(i64::MAX).ends_with(" 292.3 ky"));
         let axis = Axis::default();
         assert_eq!(axis.ticks().len(), 9);
-        assert!(axis.ticks().iter().all(|tick| tick.label.len() < 8));
+        assert!(axis.ticks().iter().all(|tick| tick.label.len() < 9));
     }
 
     #[test]
@@ -238,7 +282,7 @@ mod tests {
             let axis = Axis::new(Timestamp::from_millis(0), end).part(part);
             (axis.counted_from_us(), labels(axis))
         };
-        let second = "0 0.12 0.25 0.38 0.5 0.62 0.75 0.88 1 s";
+        let second = "0 0.125 0.25 0.375 0.5 0.625 0.75 0.875 1 s";
         let (from, shown) = of(3, (9_000_000.0, 9_001_000.0));
         assert_eq!((from, shown.as_str()), (9_000_000_000, second));
         let (from, shown) = of(240, (500_000_000.0, 500_000_001.0));
@@ -248,7 +292,7 @@ mod tests {
         let (from, shown) = of(3, (250.0, 500.0));
         assert_eq!(
             (from, shown.as_str()),
-            (0, "250 281 312 344 375 406 438 469 500 ms")
+            (0, "250 281.2 312.5 343.8 375 406.2 437.5 468.8 500 ms")
         );
         // A part that is beyond the end is the end, and one that is longer ends with the trace.
         assert_eq!(of(3, (1e300, 1e308)).0, 3 * HOUR_MS * 1_000 - 1);
@@ -274,7 +318,12 @@ mod tests {
             let numbers = ticks.iter().map(|tick| tick.label.split(' ').next().unwrap().to_owned());
             let numbers: Vec<String> = numbers.collect();
             prop_assert!(numbers.iter().all(|number| number.len() <= MAX_CHARS), "{numbers:?}");
-            let values = numbers.iter().map(|number| number.parse::<f64>().unwrap());
+            let values = numbers.iter().map(|number| match number.split_once(':') {
+                Some((whole, rest)) => {
+                    whole.parse::<f64>().unwrap() + rest.parse::<f64>().unwrap() / 60.0
+                }
+                None => number.parse::<f64>().unwrap(),
+            });
             let values: Vec<f64> = values.collect();
             prop_assert!(values.is_sorted_by(|one, next| one < next), "{numbers:?}");
             let unit = ticks[8].label.split(' ').nth(1).unwrap();

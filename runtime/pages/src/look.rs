@@ -5,7 +5,7 @@ use std::str::FromStr;
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Level, ObservationKind};
 use perpend_outline::{Entry, Folds, Mark, Outline, View};
-use perpend_ui::{Aspect, Form, Kept, Looking, Neighbours, WINDOW};
+use perpend_ui::{Aspect, Form, Kept, Looking, Neighbours, TypedPart, WINDOW, read_duration};
 
 use crate::within;
 
@@ -42,6 +42,8 @@ pub(super) struct Look {
     pub(super) rules: usize,
     /// How the trace is looked at.
     pub(super) looking: Looking,
+    /// The ends of a part of the time axis as they were typed.
+    typed: [String; 2],
     /// What cannot be read, in words.
     pub(super) faults: Vec<String>,
 }
@@ -53,7 +55,6 @@ impl Look {
             raw.parse().ok()
         }
         let mut look = Self::default();
-        let (mut from, mut to) = (None, None);
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             let text = value.as_ref();
             match name.as_ref() {
@@ -104,8 +105,8 @@ impl Look {
                     let text = self::text(text);
                     look.looking.find = (!text.is_empty()).then_some(text);
                 }
-                "t0" => from = Some(millis(text)),
-                "t1" => to = Some(millis(text)),
+                "t0" => look.typed[0] = text.trim().to_owned(),
+                "t1" => look.typed[1] = text.trim().to_owned(),
                 name => {
                     if look.looking.forms.take(name, text) == Some(false) {
                         look.fault(name, Form::NAMES);
@@ -113,7 +114,7 @@ impl Look {
                 }
             }
         }
-        look.zoom(from, to);
+        look.zoom();
         look.looking.kinds.sort_unstable();
         look.looking.kinds.dedup();
         look.folds.min = look.looking.min;
@@ -140,20 +141,37 @@ impl Look {
         }
     }
 
-    /// Takes a part of the time axis whose ends were given, and could be read.
-    fn zoom(&mut self, from: Option<Option<f64>>, to: Option<Option<f64>>) {
-        match (from, to) {
-            (None, None) => {}
-            (Some(Some(from)), Some(Some(to)))
-                if from.is_finite() && to.is_finite() && 0.0 <= from && from < to =>
-            {
+    /// Takes a part of the time axis. Without one of its ends it has that of the trace.
+    fn zoom(&mut self) {
+        const UNREAD: &str = "Not a time: write 70 s, 1 min 10 s or 300 ms.";
+        const ORDER: &str = "This has to be later than where the part begins.";
+        let read = |text: &str, open: f64| match text.is_empty() {
+            true => Some(open),
+            false => read_duration(text),
+        };
+        let ends = [read(&self.typed[0], 0.0), read(&self.typed[1], f64::MAX)];
+        let problems = match ends {
+            _ if self.typed.iter().all(String::is_empty) => return,
+            [Some(from), Some(to)] if from < to => {
                 self.looking.zoom = Some((from, to));
+                return;
             }
-            _ => self.fault(
-                "t0 or t1",
-                "times from the start of the trace such as 300 (milliseconds) or 1.5 s, t0 the smaller one",
-            ),
-        }
+            [Some(_), Some(_)] => [None, Some(ORDER)],
+            odd => odd.map(|end| end.is_none().then_some(UNREAD)),
+        };
+        self.refuse_zoom(problems);
+        self.fault(
+            "t0 or t1",
+            "times from the start of the trace such as 300 (milliseconds), 1.5 s or 1 min 10 s, t0 the smaller one",
+        );
+    }
+
+    /// The fields for the part show what was typed, each with its problem.
+    fn refuse_zoom(&mut self, problems: [Option<&'static str>; 2]) {
+        self.looking.typed = Some(TypedPart {
+            ends: self.typed.clone(),
+            problems,
+        });
     }
 
     /// Whether what is visible changes with this request.
@@ -180,6 +198,7 @@ impl Look {
             self.looking.zoom = Some((from, to.min(length_ms)));
             return;
         }
+        self.refuse_zoom([Some("The trace ends before that."), None]);
         let fault = "The part of the time that this address names begins after the end of the trace. The whole time is shown.";
         self.faults.push(fault.to_owned());
     }
@@ -304,17 +323,6 @@ impl<'o> Looked<'o> {
     }
 }
 
-/// A time on the axis in milliseconds, its unit behind it where it has one.
-fn millis(raw: &str) -> Option<f64> {
-    let raw = raw.trim();
-    let units = [("ms", 1.0), ("min", 60_000.0), ("s", 1_000.0)];
-    let with_unit = units
-        .iter()
-        .find_map(|(unit, factor)| Some((raw.strip_suffix(*unit)?, *factor)));
-    let (number, factor) = with_unit.unwrap_or((raw, 1.0));
-    Some(number.trim().parse::<f64>().ok()? * factor)
-}
-
 #[cfg(test)]
 mod tests {
     use perpend_domain::telemetry::Bone;
@@ -399,6 +407,21 @@ mod tests {
         assert_eq!(fitted("t0=100&t1=1e300"), (Some((100.0, 1_000.0)), 0));
         assert_eq!(fitted("t0=1e300&t1=1e308"), (None, 1));
         assert_eq!(fitted("v=time"), (None, 0));
+        // What the page writes is read, and an end that is left out is that of the trace.
+        assert_eq!(fitted("t0=&t1=0+min+0.2+s"), (Some((0.0, 200.0)), 0));
+        assert_eq!(fitted("t0=100&t1="), (Some((100.0, 1_000.0)), 0));
+        assert_eq!(fitted("t0=&t1="), (None, 0));
+    }
+
+    #[test]
+    fn an_end_of_the_time_that_cannot_be_shown_stays_as_typed_with_its_problem() {
+        let typed = |query: &str| Look::new(Some(query)).looking.typed;
+        let problems = |query: &str| typed(query).unwrap().problems.map(|said| said.is_some());
+        assert_eq!(typed("t0=1+min+10+s&t1=2+min"), None);
+        assert_eq!(problems("t0=foo&t1=60"), [true, false]);
+        assert_eq!(problems("t0=foo&t1=bar"), [true, true]);
+        assert_eq!(problems("t0=70&t1=60"), [false, true]);
+        assert_eq!(typed("t0=foo&t1=60").unwrap().ends, ["foo", "60"]);
     }
 
     #[test]

@@ -349,6 +349,7 @@ pub(super) async fn detail_of(
         )
         .id(written.id.as_str())
         .comment(written.comment.as_deref())
+        .metadata(&written.metadata)
         .origin(written.origin.as_ref().map(|origin| names.origin(origin)))
     });
     Ok(DetailInput {

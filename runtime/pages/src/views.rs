@@ -52,7 +52,7 @@ pub(super) async fn thread(
     let is_told = |row: usize| is_call(row) || rows[row].level == Level::Error;
     let all = by_start(outline, |row| is_told(row) && look.asks_for(&rows[row]));
     let n_hidden = (0..rows.len()).filter(|row| is_told(*row)).count() - all.len();
-    let at = look.at.unwrap_or_default().min(all.len().saturating_sub(1));
+    let at = first(&look, outline, &all);
     let earlier = all.get(..at).unwrap_or_default().iter().rev().take(AMONG);
     let generations = earlier.enumerate().filter(|(_, row)| is_generation(**row));
     let n_earlier = generations.map(|(n, _)| n + 1).nth(BEFORE - 1);
@@ -172,7 +172,7 @@ pub(super) async fn log(
 ) -> Result<Response, Problem> {
     let rows = outline.rows();
     let all = by_start(outline, |row| look.asks_for(&rows[row]));
-    let at = look.at.unwrap_or_default().min(all.len().saturating_sub(1));
+    let at = first(&look, outline, &all);
     let window = all.get(at..all.len().min(at + LOG)).unwrap_or_default();
     let steps = steps(app, viewer, (outline, &id), window, |_, mut step| {
         let content = std::mem::take(&mut step.content);
@@ -196,6 +196,15 @@ pub(super) async fn log(
             .ok_or_else(unknown)?,
     });
     page(StatusCode::OK, &view)
+}
+
+/// The place of the first of these rows that is shown. In a search it is that of the selected step: a hit is led to so.
+fn first(look: &Look, outline: &Outline, all: &[usize]) -> usize {
+    let step = look.looking.find.as_ref().and(look.observation.as_ref());
+    let row = step.and_then(|step| outline.find(step.as_str()));
+    let place = row.and_then(|row| all.iter().position(|one| *one == row));
+    let at = look.at.or(place).unwrap_or_default();
+    at.min(all.len().saturating_sub(1))
 }
 
 /// The rows that are asked for, by their start.

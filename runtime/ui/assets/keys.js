@@ -44,7 +44,9 @@ function press(key, row) {
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.target.closest("input, textarea, select, [contenteditable]")) return;
-  if (grid.contains(event.target)) {
+  // With the keyboard nowhere, keys that say a direction start from the row that is selected.
+  const isNowhere = event.target === document.body && /^(Arrow(Up|Down|Left|Right)|Home|End)$/.test(event.key);
+  if (isNowhere || grid.contains(event.target)) {
     const row = event.target.closest("[role=row]") ?? grid.querySelector("[role=row][tabindex='0']");
     if (row) order("at", row);
     if (press(event.key, row)) {

@@ -83,7 +83,6 @@ function keepFocus(change) {
 }
 
 // Rows
-
 let asked = null;
 
 function address(part, query) {
@@ -212,6 +211,7 @@ function show(index) {
   if (index < 0) grid.scrollTop = 0;
   else if (top < grid.scrollTop) grid.scrollTop = top;
   else if (top + one > grid.scrollTop + room) grid.scrollTop = top + one - room;
+  rowAt(index)?.scrollIntoView({ block: "nearest" });
 }
 
 let nGone = 0;
@@ -263,7 +263,7 @@ async function toggle(row) {
   fill();
 }
 
-/** Goes to the row that the server finds. */
+/** Goes to the row that the server finds; `none` is for when there is none. */
 async function seek(query, none) {
   asked = null;
   const html = await askPart(rowsSlot, address("seek", query));
@@ -273,18 +273,18 @@ async function seek(query, none) {
     return;
   }
   const part = html && put(html, "instead");
-  if (!part || part.dataset.selected === undefined) return say(none);
+  if (!part || part.dataset.selected === undefined) return none();
   const found = await go(Number(part.dataset.selected));
   if (found) select(found, "pass");
 }
 
 function seekError(back) {
   const from = rowAt(current)?.dataset.step ?? "";
-  seek(`what=error&from=${from}${back ? "&back" : ""}`, back ? "No earlier error" : "No further error");
+  seek(`what=error&from=${from}${back ? "&back" : ""}`, () => say(back ? "No earlier error" : "No further error"));
 }
 
 async function seekStep(id) {
-  if (id) seek(`what=step&from=${id}`, "The next hit is on a step that this level leaves out");
+  if (id) seek(`what=step&from=${id}`, () => dispatchEvent(new CustomEvent("perpend:hidden", { detail: id })));
   else select(await go(-1) ?? ofTrace, "pass");
 }
 
@@ -369,6 +369,7 @@ mark();
 if (rowAt(current) && current >= 0) grid.scrollTop = current * height() - (grid.clientHeight - head()) / 3;
 else if (first === 0) grid.scrollTop = 0;
 else grid.scrollTop = first * height();
+if (current >= 0 && !location.hash) rowAt(current)?.scrollIntoView({ block: "nearest" });
 lastTop = grid.scrollTop;
 // What lies ahead is fetched from the first scroll on: a page that is only looked at needs no more than what came with it.
 if (view()[1] > end() || view()[0] < first) fill();

@@ -1,5 +1,5 @@
 // The width of the selected step beside the rows of a trace: moved by dragging the divider, by arrows on it, and by `m`. The
-// browser keeps it. Without this script the two have their usual widths.
+// browser keeps it. The box of the rows ends within the window. Without this script both have their usual sizes.
 "use strict";
 
 const split = document.querySelector(".split");
@@ -63,6 +63,26 @@ if (document.documentElement.dataset.keys !== "off") {
     setShare(share() < WIDE ? WIDE : USUAL);
   });
 }
+
+// Height
+
+const grid = split.querySelector(".grid");
+const GAP = 8;
+const LOWEST = 300;
+
+/** Gives the rows the height that is left below the head of the page; where that is little, the page has to be scrolled. */
+function fit() {
+  const place = (part) => part.getBoundingClientRect();
+  // The steps may stick to the window: their usual place is where both parts begin.
+  const above = place(split).top + scrollY + place(grid).top - place(grid.closest(".steps")).top;
+  const left = Math.floor(innerHeight - above - GAP);
+  grid.style.maxHeight = "";
+  const usual = Number.parseFloat(getComputedStyle(grid).maxHeight);
+  if (LOWEST <= left && left < usual) grid.style.maxHeight = `${left}px`;
+}
+
+fit();
+addEventListener("resize", fit);
 
 let kept = NaN;
 try {

@@ -27,13 +27,31 @@ function onUp(event) {
   const form = document.querySelector(".time-part form");
   const start = Number(form.elements.t0.dataset.ms);
   const length = Number(form.elements.t1.dataset.ms) - start;
-  const [t0, t1] = ends.map((end) => String(Math.round((start + end * length) * 1000) / 1000));
-  form.elements.t0.value = t0;
-  form.elements.t1.value = t1;
+  const fields = [form.elements.t0, form.elements.t1];
+  const shown = fields.map((field) => field.value);
+  fields.forEach((field, nth) => { field.value = String(Math.round((start + ends[nth] * length) * 1000) / 1000); });
   form.requestSubmit();
+  // Who comes back finds what the page wrote, with its unit.
+  fields.forEach((field, nth) => { field.value = shown[nth]; });
 }
 
 // Log
+
+let nOpened = 0;
+
+/** Several steps are open on one page: what links in one of them lead to has a name of its own. */
+function nameApart(part) {
+  nOpened += 1;
+  for (const one of part.querySelectorAll("[id]")) {
+    for (const name of ["href", "aria-describedby", "aria-labelledby", "for", "data-swaps"]) {
+      const now = name === "href" ? `#${one.id}` : one.id;
+      for (const user of part.querySelectorAll(`[${name}="${CSS.escape(now)}"]`)) {
+        user.setAttribute(name, name === "data-swaps" ? "" : `${now}-in-${nOpened}`);
+      }
+    }
+    one.id += `-in-${nOpened}`;
+  }
+}
 
 async function onOpen(event) {
   const details = event.target;
@@ -48,6 +66,7 @@ async function onOpen(event) {
   const part = document.createElement("div");
   part.className = "detail-in-place";
   part.innerHTML = html;
+  nameApart(part);
   details.querySelector(":scope > .failed")?.remove();
   details.append(part);
 }

@@ -70,12 +70,23 @@ pub struct Looking {
     pub kinds: Vec<ObservationKind>,
     /// A part of the time axis: milliseconds from the start of the trace, the smaller one first.
     pub zoom: Option<(f64, f64)>,
+    /// A part of it that was asked for and cannot be shown.
+    pub typed: Option<TypedPart>,
     /// The forms that were chosen for the values of what is selected.
     pub forms: Forms,
     /// The list it was opened from.
     pub within: Option<Neighbours>,
     /// What is searched for in it.
     pub find: Option<String>,
+}
+
+/// A part of the time axis as it was typed, and what is wrong with its ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypedPart {
+    /// From where, and up to where.
+    pub ends: [String; 2],
+    /// The problem of each, in words.
+    pub problems: [Option<&'static str>; 2],
 }
 
 /// The list that a trace was opened from, and the traces beside it there.
@@ -100,11 +111,10 @@ impl Looking {
         (0 < n).then(|| format!("{} {why} not shown", many(n as u64, "step")))
     }
 
-    /// The same in the tree, of the whole time: where a step is opened from another view.
+    /// The same in the tree: where a step is opened from another view.
     pub(crate) fn in_tree(&self) -> Self {
         Self {
             aspect: Aspect::Tree,
-            zoom: None,
             ..self.clone()
         }
     }
@@ -351,7 +361,6 @@ impl Head {
             key,
             href: at(&Looking {
                 aspect: *own,
-                zoom: looking.zoom.filter(|_| *own == Aspect::Time),
                 ..looking.clone()
             }),
             is_current: *own == looking.aspect,

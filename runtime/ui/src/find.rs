@@ -56,6 +56,8 @@ struct Row {
     kind: &'static str,
     name: Option<Text>,
     at: Option<Html>,
+    /// How often the text occurs in all of them.
+    n: u64,
     /// Each with its part, and how often the text occurs there again.
     places: Vec<Told>,
 }
@@ -74,6 +76,7 @@ pub(crate) fn told(place: Place) -> Told {
 impl Row {
     fn new(hit: Hit, trace: &str, text: &str) -> Self {
         let find = encode(text);
+        let n = hit.places.iter().map(|place| place.n.max(1)).sum();
         let places = hit.places.into_iter().map(told).collect();
         match hit.step {
             Some(step) => {
@@ -84,6 +87,7 @@ impl Row {
                     kind: kind_word(step.kind),
                     name: Some(Text::from(step.name)),
                     at: Some(when(step.start)),
+                    n,
                     places,
                 }
             }
@@ -93,6 +97,7 @@ impl Row {
                 kind: "trace",
                 name: None,
                 at: None,
+                n,
                 places,
             },
         }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::Text;
 use crate::content::{Addresses, InlineMedium};
+use perpend_shapes::exceptions;
 use perpend_words::{count, duration, many};
 
 /// Events or links that are shown, and attributes of one of them.
@@ -15,9 +16,35 @@ const SHOWN: usize = 100;
 const ATTRIBUTES: usize = 50;
 /// Characters of an attribute.
 const CHARACTERS: usize = 500;
+/// Exceptions that are shown before all else, and characters of what each says.
+const FAILURES: usize = 3;
+const FAILURE_CHARACTERS: usize = 8_000;
 /// Metadata up to this size is on the page as a whole.
 const SMALL_BYTES: usize = 16 * 1024;
 const SMALL_NODES: usize = 150;
+
+/// An exception that a step recorded; what is not recorded is empty.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: Text,
+    pub(crate) message: Text,
+    pub(crate) stack: Text,
+    /// The address of its event.
+    pub(crate) whole: String,
+}
+
+/// The first exceptions of a step; all of them are among its events.
+pub(crate) fn failures(step: &Observation, at: &Addresses) -> Vec<Failure> {
+    let said = |text: &str| cut(text.to_owned(), FAILURE_CHARACTERS);
+    let found = exceptions(&step.content.metadata).into_iter();
+    let shown = found.take(FAILURES).map(|one| Failure {
+        kind: said(one.kind),
+        message: said(one.message),
+        stack: said(one.stack),
+        whole: at.at(&format!("$['events'][{}]", one.place)).page(""),
+    });
+    shown.collect()
+}
 
 /// Events or links.
 #[derive(Debug)]
@@ -146,11 +173,17 @@ fn text(value: &Value) -> Text {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    match whole.char_indices().nth(CHARACTERS) {
+    cut(whole, CHARACTERS)
+}
+
+/// A text with so many characters at most.
+fn cut(whole: String, n_shown: usize) -> Text {
+    match whole.char_indices().nth(n_shown) {
         Some((end, _)) => {
             let n = count(whole.chars().count() as u64);
             let begins = whole.get(..end).unwrap_or_default();
-            Text::lines(format!("{begins}… ({CHARACTERS} of {n} characters)"))
+            let shown = count(n_shown as u64);
+            Text::lines(format!("{begins}… ({shown} of {n} characters)"))
         }
         None => Text::lines(whole),
     }

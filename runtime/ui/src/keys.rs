@@ -128,11 +128,7 @@ static OF_SOME_PAGES: [Key; 30] = [
     leads(&["6"], "[data-aspect='6']", "Log"),
     heard(&["←", "→"], "[role=treegrid]", "Fold and unfold the row"),
     heard(&["e", "E"], "[role=treegrid]", "Next and previous error"),
-    heard(
-        &["n", "N"],
-        "main:has([role=treegrid]) #sought",
-        "Next and previous step found",
-    ),
+    heard(&["n", "N"], "#sought", "Next and previous step found"),
     leads(
         &["w"],
         "[data-hot=w]",

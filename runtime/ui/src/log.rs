@@ -54,6 +54,8 @@ pub struct LogPage {
 
 #[derive(Debug)]
 struct Entry {
+    /// The id of the step, encoded.
+    step: String,
     href: String,
     /// The address of its pane.
     detail: String,
@@ -79,6 +81,7 @@ impl LogPage {
             Entry {
                 href: format!("{base}/traces/{trace}?observation={id}{to_tree}"),
                 detail: format!("{base}/_/traces/{trace}/detail?observation={id}"),
+                step: id,
                 at: format!("+{}", duration(step.start.micros_since(input.start))),
                 kind: kind_word(step.kind),
                 name: Text::from(step.name.as_str()),

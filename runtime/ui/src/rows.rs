@@ -1,7 +1,6 @@
 //! Rows of the outline of a trace, a window at a time.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
 use askama::Template;
 use perpend_domain::cost::CostSum;
@@ -9,7 +8,7 @@ use perpend_domain::observation::Level;
 use perpend_domain::time::Timestamp;
 use perpend_markup::encode;
 use perpend_outline::{
-    Axis, Bar, CriticalPath, Entry, Folds, Line, Oddity, Outline, Run, View, critical_path,
+    Axis, Bar, CriticalPath, Entry, Folds, Line, Map, Oddity, Outline, Run, View, critical_path,
 };
 
 use crate::Text;
@@ -20,10 +19,6 @@ use perpend_words::{cost, count, duration, kind_word, many};
 pub const WINDOW: usize = 200;
 /// Deeper rows are indented like this one.
 const MAX_DEPTH: u32 = 20;
-/// Parts of the map.
-const MAP_PARTS: usize = 200;
-/// Height of the map in units of its drawing.
-const MAP_HEIGHT: u32 = 20;
 /// Rows of the grid above the first line: the names of the columns and the trace.
 const ROWS_ABOVE: usize = 2;
 
@@ -57,9 +52,10 @@ impl RowsInput<'_> {
         let period = self.view.outline().period();
         let axis = period.map(|(start, end)| Axis::new(start, end));
         let axis = axis.unwrap_or_default();
+        // The other views keep the part for the timeline.
         match self.looking.zoom {
-            Some(part) => axis.part(part),
-            None => axis,
+            Some(part) if self.looking.aspect == Aspect::Time => axis.part(part),
+            _ => axis,
         }
     }
 }
@@ -103,14 +99,6 @@ pub(crate) struct Window {
     pub(crate) grouping: Option<(&'static str, String)>,
     /// What the end of the trace waited for, where that is shown.
     pub(crate) path: Option<CriticalPath>,
-}
-
-/// The whole as a drawing of [`MAP_PARTS`] columns, as paths.
-#[derive(Debug)]
-pub(crate) struct Map {
-    pub(crate) depths: String,
-    pub(crate) errors: String,
-    pub(crate) n: usize,
 }
 
 #[derive(Debug)]
@@ -384,26 +372,5 @@ pub(crate) fn cost_cell(sum: CostSum) -> String {
     match sum.is_empty() {
         true => String::new(),
         false => cost(sum),
-    }
-}
-
-impl Map {
-    fn new(view: &View<'_>) -> Self {
-        let buckets = view.map(MAP_PARTS);
-        let deepest = buckets.iter().map(|bucket| bucket.depth).max();
-        let deepest = deepest.unwrap_or_default().max(1);
-        let (mut depths, mut errors) = (String::new(), String::new());
-        for (at, bucket) in buckets.iter().enumerate() {
-            let height = 2 + bucket.depth * (MAP_HEIGHT - 2) / deepest;
-            let _ = write!(depths, "M{at} 0v{height}h1v-{height}z");
-            if bucket.n_errors > 0 {
-                let _ = write!(errors, "M{at} 0v{MAP_HEIGHT}h1v-{MAP_HEIGHT}z");
-            }
-        }
-        Self {
-            depths,
-            errors,
-            n: buckets.len(),
-        }
     }
 }

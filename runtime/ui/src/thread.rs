@@ -6,7 +6,7 @@ use perpend_domain::trace::Trace;
 use perpend_markup::{encode, segment};
 
 use crate::aspect::{Head, HeadInput, Kept, Looking};
-use crate::content::{Addresses, Block, Repeated, Spoken, StepLink, Told, told};
+use crate::content::{Addresses, Block, Picked, Spoken, StepLink, Told, told};
 use crate::facts::total_tokens;
 use crate::rows::{cost_cell, nonzero};
 use crate::ways::Ways;
@@ -94,6 +94,8 @@ pub struct ThreadPage {
 struct Entry {
     /// Kind, name and address of the agent that this entry and those behind it run in, where another one ran before.
     heading: Option<(&'static str, Text, String)>,
+    /// The id of the step, encoded.
+    step: String,
     href: String,
     kind: &'static str,
     name: Text,
@@ -101,12 +103,14 @@ struct Entry {
     facts: Vec<Text>,
     mark: Option<(&'static str, &'static str)>,
     message: Option<Text>,
-    /// Messages that an earlier call had, that call's name and address, and the address of the messages.
-    same: Option<(String, Text, [String; 2])>,
     is_large: bool,
-    new: Block,
+    /// What it was asked in order: messages that an earlier call had, and what is new behind them.
+    asked: Vec<(Option<Same>, Block)>,
     answer: Block,
 }
+
+/// Messages that an earlier call had: how many, that call's name, and the addresses of the messages and of the call.
+type Same = (String, Text, [String; 2]);
 
 impl ThreadPage {
     /// Lays the page out.
@@ -131,8 +135,20 @@ impl ThreadPage {
         let entries = window.zip(told).filter(|(_, told)| !told.is_joined);
         let entries = entries.map(|((call, is_large), told)| {
             let Told {
-                same, new, answer, ..
+                same,
+                asked,
+                answer,
+                ..
             } = told;
+            let other = same.and_then(|same| steps.get(same.call).copied());
+            let as_other = |which: &Picked| {
+                let other = other?;
+                let name = Text::from(other.name.as_str());
+                let (n, those) = same_messages(which, &call.step, base);
+                Some((n, name, [those, address(other)]))
+            };
+            let asked = asked.into_iter();
+            let asked = asked.map(|(which, new)| (which.as_ref().and_then(as_other), new));
             let within = call.within.as_ref();
             let heading = within.filter(|within| before != Some(*within));
             let heading = heading.map(|within| {
@@ -140,18 +156,11 @@ impl ThreadPage {
                 (kind_word(within.kind), name, of_id(&within.id))
             });
             before = within;
-            let same = same.and_then(|same| {
-                let other = *steps.get(same.call)?;
-                let name = Text::from(other.name.as_str());
-                let (n, those) = same_messages(&same, &call.step, base);
-                Some((n, name, [those, address(other)]))
-            });
             Entry {
                 heading,
                 href: address(&call.step),
-                same,
                 is_large,
-                new,
+                asked: asked.collect(),
                 answer,
                 ..Entry::of(call)
             }
@@ -196,11 +205,11 @@ fn compared(step: &Observation) -> Spoken {
 }
 
 /// How many messages of a step were shown before, and where they are.
-fn same_messages(same: &Repeated, step: &Observation, base: &str) -> (String, String) {
+fn same_messages(which: &Picked, step: &Observation, base: &str) -> (String, String) {
     let id = Some(step.id.as_str());
     let at = Addresses::new(base, step.trace_id.as_str(), id, "input");
-    let n = many(same.which.n() as u64, "message");
-    let those = at.page(&format!("&as=conversation&n={}", same.which));
+    let n = many(which.n() as u64, "message");
+    let those = at.page(&format!("&as=conversation&n={which}"));
     (format!("same {n}"), those)
 }
 
@@ -272,6 +281,7 @@ impl Entry {
         let step = &call.step;
         Self {
             heading: None,
+            step: encode(step.id.as_str()),
             href: String::new(),
             kind: kind_word(step.kind),
             name: Text::from(step.name.as_str()),
@@ -279,9 +289,8 @@ impl Entry {
             facts: facts(step),
             mark: mark(step),
             message: step.status_message.as_deref().map(Text::lines),
-            same: None,
             is_large: false,
-            new: Block::Absent,
+            asked: Vec::new(),
             answer: Block::Absent,
         }
     }

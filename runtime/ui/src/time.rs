@@ -8,20 +8,19 @@ use crate::Text;
 use crate::aspect::{Kept, Looking};
 use crate::rows::{RowsInput, Window, part_of};
 use perpend_outline::{Bar, CriticalPath};
-use perpend_words::{duration, many};
+use perpend_words::{duration, exact_duration, many};
 
 /// Steps of the critical path that are named.
 const NAMED: usize = 3;
-/// From this length on a part of a trace is asked for in seconds.
+/// From this length on a part of a trace is written in seconds and minutes.
 const LONG_MS: f64 = 10_000.0;
 
 #[derive(Debug)]
 pub(crate) struct TimePart {
     /// What the form for the part repeats of the address: names and values.
     pub(crate) kept: Vec<(&'static str, String)>,
-    /// Milliseconds from the start of the trace, and what its fields show of them.
-    pub(crate) from: (f64, String),
-    pub(crate) to: (f64, String),
+    pub(crate) from: End,
+    pub(crate) to: End,
     /// Back to the whole axis.
     pub(crate) whole: Option<String>,
     /// To the time of the selected step; of one without length, and of the trace, to the whole axis.
@@ -39,6 +38,30 @@ pub(crate) struct TimePart {
     pub(crate) bands: Vec<Bar>,
 }
 
+/// An end of the part: milliseconds from the start of the trace, what its field shows, and what is wrong with that.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) ms: f64,
+    pub(crate) shown: String,
+    pub(crate) problem: Option<&'static str>,
+}
+
+impl End {
+    /// Of a part of so long a trace; `nth` tells the end from the beginning.
+    fn new(looking: &Looking, nth: usize, (ms, length): (f64, f64)) -> Self {
+        let shown = match LONG_MS <= length {
+            true => exact_duration((ms * 1e3).round() as i64),
+            false => format!("{ms} ms"),
+        };
+        let typed = looking.typed.as_ref();
+        Self {
+            ms,
+            shown: typed.map_or(shown, |typed| typed.ends[nth].clone()),
+            problem: typed.and_then(|typed| typed.problems[nth]),
+        }
+    }
+}
+
 /// A step that the end of the trace waited long for.
 #[derive(Debug)]
 pub(crate) struct Longest {
@@ -54,10 +77,6 @@ impl TimePart {
         let ms = |micros: i64| (micros as f64) / 1e3;
         let length = ms(end.micros_since(start));
         let (from, to) = input.looking.zoom.unwrap_or((0.0, length));
-        let end_at = |at: f64| match LONG_MS <= length {
-            true => (at, format!("{} s", (at * 1e3).round() / 1e6)),
-            false => (at, format!("{at} ms")),
-        };
         let at = |kept: &Kept, zoom: Option<(f64, f64)>| {
             kept.address(&Looking {
                 zoom,
@@ -109,8 +128,8 @@ impl TimePart {
             bands,
             summary: window.path.as_ref().and_then(summary),
             kept: kept.chain(whole.pairs()).collect(),
-            from: end_at(from),
-            to: end_at(to),
+            from: End::new(input.looking, 0, (from, length)),
+            to: End::new(input.looking, 1, (to, length)),
             whole: input.looking.zoom.map(|_| at(&window.kept, None)),
             of_step: at(&window.kept, of_step),
             has_step: of_step.is_some(),

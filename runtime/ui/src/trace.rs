@@ -8,10 +8,10 @@ use perpend_outline::Tick;
 use serde_json::Value;
 
 use crate::aspect::{Aspect, Head, HeadInput};
-use crate::content::{Addresses, Forms, Shown};
+use crate::content::{Addresses, Forms, Shown, called_tools};
 use crate::facts::{Fact, fact, fact_at, total_tokens};
 use crate::forms::FormKit;
-use crate::happened::{List, happened};
+use crate::happened::{Failure, List, failures, happened};
 use crate::peaks::{Peaks, peaks};
 use crate::rows::{RowsInput, Window, cost_cell, empty_columns, nonzero};
 use crate::scores::{RulesAsked, ScoreView, Tone, Verdict};
@@ -119,6 +119,7 @@ struct Detail {
     level: Option<&'static str>,
     level_class: &'static str,
     status_message: Option<Text>,
+    failures: Vec<Failure>,
     /// Its duration, tokens and cost, as far as they are known.
     figures: String,
     facts: Vec<Fact>,
@@ -256,6 +257,7 @@ impl Detail {
             level: None,
             level_class: "",
             status_message: None,
+            failures: Vec::new(),
             // The head of the page has those of the trace.
             figures: String::new(),
             facts,
@@ -312,6 +314,9 @@ impl Detail {
         let address = input.address(Some(id));
         let forms = (&input.forms, address.as_str());
         let (happened, rest) = happened(step, base, &at("metadata"));
+        let offered = tool_definitions.as_ref();
+        let said = [asked.as_ref(), output.as_ref()];
+        let called = offered.map(|_| called_tools(&step.called_tools, said));
         let meta = rest.as_ref().unwrap_or(meta);
         Self {
             kind: kind_word(step.kind),
@@ -320,6 +325,7 @@ impl Detail {
             level,
             level_class,
             status_message: step.status_message.as_deref().map(Text::lines),
+            failures: failures(step, &at("metadata")),
             figures: figures(step),
             facts: observation_facts(step, input.own_us),
             happened,
@@ -333,8 +339,7 @@ impl Detail {
             ],
             extras: [
                 Part::new(TOOLS, at("tools"), forms, |asked, at| {
-                    let definitions = tool_definitions.as_ref();
-                    Shown::of_tools(definitions, &step.called_tools, asked.form, at)
+                    Shown::of_tools(offered, &called.unwrap_or_default(), asked.form, at)
                 }),
                 Part::new(METADATA, at("metadata"), forms, |form, at| {
                     Shown::of_map(meta, form, at)

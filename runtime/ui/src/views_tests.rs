@@ -162,6 +162,40 @@ fn a_thread_tells_each_message_once_where_prompts_change_and_reasoning_is_not_se
 }
 
 #[test]
+fn a_thread_shows_a_retry_in_one_line_and_what_is_old_where_it_was_said() {
+    let talk = ["rules", "Q1"].map(|text| said("user", text));
+    let calls = vec![
+        asked("first", &talk, said("assistant", "A1")),
+        asked("again", &talk, said("assistant", "A2")),
+        asked(
+            "sub",
+            &[
+                said("system", "sub rules"),
+                talk[1].clone(),
+                talk[1].clone(),
+            ],
+            said("assistant", "A3"),
+        ),
+    ];
+    let html = checked(&thread(calls, 0, 3));
+    assert!(
+        html.contains("same 2 messages as <bdi>step first</bdi>"),
+        "{html}"
+    );
+    let (_, sub) = html.split_once("data-step=\"sub\"").unwrap();
+    let places = [
+        ">sub rules</pre>",
+        "same 1 message as",
+        ">Q1</pre>",
+        ">A3</pre>",
+    ];
+    let places = places.map(|text| sub.find(text).unwrap());
+    assert!(places.is_sorted(), "{html}");
+    assert_eq!(html.matches(">rules</pre>").count(), 1, "{html}");
+    assert_eq!(html.matches(">Q1</pre>").count(), 2, "{html}");
+}
+
+#[test]
 fn a_thread_tells_a_window_that_slides_over_the_history_once() {
     let [one, two, three] = ["Q1", "Q2", "Q3"].map(|text| said("user", text));
     let [first, second] = ["A1", "A2"].map(|text| said("assistant", text));
@@ -406,7 +440,7 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     assert!(html.contains("1.00 s on 2 steps"), "{html}");
     assert!(
         html.contains("<span class=\"first\">250</span>")
-            && html.contains("<span class=\"last\">500 ms</span>")
+            && html.contains("<span class=\"last\">500.5 ms</span>")
     );
     assert!(
         html.contains("?observation=waited-for&v=time\"") && html.contains("&v=time&t0=100&t1=900")

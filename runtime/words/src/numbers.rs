@@ -53,6 +53,38 @@ pub fn exact_duration(micros: i64) -> String {
     parts.join(" ")
 }
 
+/// Units of time as pages write them, with their milliseconds.
+const UNITS_OF_TIME: [(&str, f64); 7] = [
+    ("µs", 1e-3),
+    ("us", 1e-3),
+    ("ms", 1.0),
+    ("s", 1e3),
+    ("min", 60e3),
+    ("h", 3_600e3),
+    ("d", 86_400e3),
+];
+
+/// The milliseconds of a span as pages write it, such as `1 min 10 s`; a number without a unit is milliseconds.
+#[must_use]
+pub fn read_duration(text: &str) -> Option<f64> {
+    let mut rest = text.trim();
+    if let Ok(ms) = rest.parse::<f64>() {
+        return (ms.is_finite() && 0.0 <= ms).then_some(ms);
+    }
+    let mut total = None;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+        let (number, behind) = rest.split_at(end);
+        let behind = behind.trim_start();
+        let end = behind.find(|c: char| !c.is_alphabetic());
+        let (unit, behind) = behind.split_at(end.unwrap_or(behind.len()));
+        let (_, ms) = UNITS_OF_TIME.iter().find(|(known, _)| *known == unit)?;
+        total = Some(total.unwrap_or(0.0) + number.parse::<f64>().ok()? * ms);
+        rest = behind.trim_start();
+    }
+    total
+}
+
 /// A whole number with its thousands apart.
 #[must_use]
 pub fn count(n: u64) -> String {
@@ -201,9 +233,76 @@ pub fn like(value: f64, mean: f64) -> String {
     }
 }
 
+/// A share from 0 to 1 in per cent. What is neither nothing nor all of it does not read as if it were.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        none if none <= 0.0 => "0 %".to_owned(),
+        few if few < 0.1 => "under 0.1 %".to_owned(),
+        all if 100.0 <= all => "100 %".to_owned(),
+        most if 99.9 < most => "over 99.9 %".to_owned(),
+        inner if (1.0..99.0).contains(&inner) => format!("{inner:.0} %"),
+        outer => format!("{outer:.1} %"),
+    }
+}
+
+/// The ends of an interval of shares, in per cent, with as many decimals as tell them from none and all, where they are not.
+#[must_use]
+pub fn percents(ends: [f64; 2]) -> String {
+    let ends = ends.map(|end| end * 100.0);
+    let written = |decimals: usize| ends.map(|end| format!("{end:.decimals$}"));
+    let is_true = |decimals: usize| {
+        let shown = written(decimals);
+        ends.iter().zip(shown).all(|(end, shown)| {
+            let shown = shown.parse().unwrap_or(*end);
+            let is_inner = 1e-9 < *end && *end < 100.0 - 1e-9;
+            !is_inner || (0.0 < shown && shown < 100.0)
+        })
+    };
+    let decimals = (0..4).find(|decimals| is_true(*decimals)).unwrap_or(4);
+    let [low, high] = written(decimals);
+    format!("{low}–{high}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_are_read_as_they_are_written() {
+        for micros in [
+            0,
+            250,
+            850_000,
+            60_000_000,
+            70_000_000,
+            9_000_500_000,
+            93_784_000_000,
+        ] {
+            let ms = micros as f64 / 1e3;
+            let read = read_duration(&exact_duration(micros));
+            assert!(
+                read.is_some_and(|read| (read - ms).abs() < 1e-6),
+                "{micros}"
+            );
+        }
+        let read = [
+            "300",
+            "1.5 s",
+            "2min",
+            "3 min 01 s",
+            "12 µs",
+            " 1 h 05 min ",
+        ]
+        .map(read_duration);
+        let ms = [300.0, 1_500.0, 120_000.0, 181_000.0, 0.012, 3_900_000.0];
+        assert_eq!(read, ms.map(Some));
+        for odd in [
+            "", "foo", "-1", "-1 s", "inf", "NaN", "1 hour", "s", "1 s 2", "1..5 s",
+        ] {
+            assert_eq!(read_duration(odd), None, "{odd}");
+        }
+    }
 
     #[test]
     fn the_ends_of_an_interval_have_the_decimals_of_its_mean() {
@@ -217,6 +316,24 @@ mod tests {
             [like(5_000.5, 5_000.5), like(2e-5, 1e-5)],
             ["5000.5", "2e-5"]
         );
+    }
+
+    #[test]
+    fn a_share_that_is_neither_nothing_nor_all_does_not_read_as_if() {
+        let shares = [0.0, 0.000_04, 0.004, 0.81, 0.994, 0.999_96, 1.0].map(percent);
+        let wanted = [
+            "0 %",
+            "under 0.1 %",
+            "0.4 %",
+            "81 %",
+            "99.4 %",
+            "over 99.9 %",
+            "100 %",
+        ];
+        assert_eq!(shares, wanted);
+        assert_eq!(percents([0.758, 0.854]), "76–85");
+        assert_eq!(percents([0.999_76, 0.999_99]), "99.976–99.999");
+        assert_eq!(percents([0.0, 0.3]), "0–30");
     }
 
     #[test]

@@ -154,6 +154,34 @@ async fn every_view_of_a_trace_shows_the_kinds_that_its_address_names() {
 }
 
 #[tokio::test]
+async fn a_part_of_the_time_is_kept_by_other_views_and_one_that_cannot_be_read_is_told_at_its_field()
+ {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    running(&app).await;
+    for view in ["tree", "time", "thread", "log"] {
+        let page = visitor
+            .page(&format!("/traces/run?v={view}&t0=100&t1=900"))
+            .await;
+        for other in ["?trace", "?trace&#38;v=time", "?trace&#38;v=log"] {
+            let link = format!("href=\"{other}&#38;t0=100&#38;t1=900\"");
+            assert!(page.contains(&link), "{view}: {link}: {page}");
+        }
+    }
+    let tree = visitor.page("/traces/run?t0=100&t1=900").await;
+    assert_eq!(tree.matches(" width=\"0\"").count(), 0, "{tree}");
+    let odd = visitor.page("/traces/run?v=time&t0=foo&t1=60").await;
+    for said in [
+        "value=\"foo\" aria-invalid=\"true\" aria-describedby=\"problem-t0\"",
+        "<span id=\"problem-t0\" class=\"problem\">Not a time",
+    ] {
+        assert!(odd.contains(said), "{said}: {odd}");
+    }
+    assert!(!odd.contains("problem-t1"), "{odd}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_link_to_a_step_that_is_not_there_opens_the_trace_and_says_so() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
@@ -201,6 +229,43 @@ async fn events_and_links_of_a_step_have_a_place_of_their_own() {
     }
     // In the metadata they are not told again.
     assert_eq!(page.matches("retried").count(), 1, "{page}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_exception_stands_before_the_content_and_the_scores_of_its_step() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = trace_id(1);
+    let text = |key: &str, text: &str| json!({ "key": key, "value": { "stringValue": text } });
+    let attributes = [
+        text("exception.type", "TimeoutError"),
+        text("exception.message", "the <model> did not answer"),
+        text("exception.stacktrace", "File \"agent.py\", line 12"),
+    ];
+    let span = json!({
+        "traceId": trace, "spanId": "00000000000000aa", "name": "work",
+        "startTimeUnixNano": "1770000000000000000", "endTimeUnixNano": "1770000001000000000",
+        "status": { "code": 2, "message": "it failed" },
+        "events": [{ "name": "exception", "timeUnixNano": "1770000000250000000", "attributes": attributes }],
+    });
+    let body = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] });
+    let answer = app.client.json(Method::POST, OTLP, &body).await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let path = format!("/traces/{trace}?observation=00000000000000aa");
+    let page = visitor.page(&path).await;
+    let (_, pane) = page.split_once("id=\"detail\"").unwrap();
+    let (head, _) = pane.split_once("id=\"pane-scores\"").unwrap();
+    let places = [
+        "it failed",
+        "<b><bdi>TimeoutError</bdi></b>",
+        "the &#60;model&#62; did not answer",
+        "agent.py",
+        "<h3>Input",
+    ];
+    let places = places.map(|said| head.find(said));
+    assert!(places.iter().all(Option::is_some), "{places:?} {head}");
+    assert!(places.is_sorted(), "{places:?} {head}");
     app.stop().await.unwrap();
 }
 

@@ -23,12 +23,12 @@ const HEAP: f64 = 60.0 * 1024.0 * 1024.0;
 
 const N_ROWS: &str = "document.querySelectorAll('.grid [role=row]').length";
 const SIZE: &str = "performance.getEntriesByType('navigation')[0].encodedBodySize";
-/// Whether the selected row is within the part of the grid that is seen.
+/// Whether the selected row is within the part of the grid that is seen, and in the window.
 const IN_VIEW: &str = "(() => {
     const row = document.querySelector('.window [aria-selected=true]')?.getBoundingClientRect();
     const grid = document.querySelector('.grid').getBoundingClientRect();
     const head = document.querySelector('.grid .names').getBoundingClientRect();
-    return row !== undefined && row.top >= head.bottom - 1 && row.bottom <= grid.bottom + 1;
+    return row !== undefined && row.top >= head.bottom - 1 && row.bottom <= grid.bottom + 1 && row.bottom <= innerHeight && row.top >= 0;
 })()";
 
 pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
@@ -86,6 +86,10 @@ async fn goes_on(visitor: &Visitor) -> Result<()> {
         .await?;
     browser
         .wait_for("document.querySelectorAll('.detail-in-place .detail-head').length === 3")
+        .await?;
+    // What one of them leads to is in it.
+    browser
+        .expect("(({ length }, ids) => length === ids.size)(document.querySelectorAll('[id]'), new Set(Array.from(document.querySelectorAll('[id]'), (one) => one.id)))")
         .await?;
     visitor.assert_quiet().await
 }

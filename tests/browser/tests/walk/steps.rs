@@ -58,6 +58,11 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         ),
         shared.test(
             Place::Own,
+            "keys_begin_at_the_selected_row_and_a_hit_on_a_hidden_step_says_so",
+            begins_at_the_selected_row,
+        ),
+        shared.test(
+            Place::Own,
             "a_deep_trace_opens_row_by_row_with_one_key_and_the_keyboard_stays_on_its_row",
             opens_a_deep_trace,
         ),
@@ -89,11 +94,14 @@ async fn finds_a_word(visitor: &Visitor) -> Result<()> {
     browser.press("f").await?;
     browser.press("The CHEAPER one is in Faenza").await?;
     browser.press(ENTER).await?;
-    browser.wait_for(&format!("{FOUND} === '1 hit'")).await?;
+    browser
+        .wait_for(&format!("/^[0-9]+ hits? in 1 step$/.test({FOUND})"))
+        .await?;
     let focus = "document.activeElement.closest('input') === null";
     browser.wait_for(focus).await?;
     browser.press("n").await?;
-    browser.wait_for(&format!("{FOUND} === '1 of 1'")).await?;
+    let is_there = format!("{FOUND}?.startsWith('1 of 1 ')");
+    browser.wait_for(&is_there).await?;
     browser.wait_for(&format!("{MARKED} === {SHOWN}")).await?;
     let marked = format!("{SOUGHT}[0] === 'The cheaper one is in Faenza'");
     browser.wait_for(&marked).await?;
@@ -104,7 +112,7 @@ async fn finds_a_word(visitor: &Visitor) -> Result<()> {
     browser
         .eval("(window.isOld = true, location.reload())")
         .await?;
-    let again = format!("!window.isOld && {FOUND} === '1 of 1' && {marked}");
+    let again = format!("!window.isOld && {is_there} && {marked}");
     browser.wait_for(&again).await?;
     browser.press("n").await?;
     let said = "document.querySelector('#toast').textContent.includes('No further hit')";
@@ -118,6 +126,13 @@ async fn finds_a_word(visitor: &Visitor) -> Result<()> {
     browser.press(ENTER).await?;
     browser.wait_for(&marked).await?;
     ensure!(browser.text("#detail").await?.contains("Faenza"));
+    // The log leads to the step of the hit, and opens it there.
+    browser.press("6").await?;
+    browser
+        .wait_for(&format!(
+            "location.search.includes('v=log') && {is_there} && {marked} && document.activeElement.closest('.log > li') !== null"
+        ))
+        .await?;
     visitor.assert_quiet().await
 }
 
@@ -447,6 +462,49 @@ async fn keeps_the_selection(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for(&format!(
             "{MARKED} === '{folded}' && {SHOWN} === '{folded}'"
+        ))
+        .await?;
+    visitor.assert_quiet().await
+}
+
+async fn begins_at_the_selected_row(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    let trace = data::new_trace();
+    let spans = [
+        data::span(&trace, 1, None, "agent", &[]),
+        data::span(&trace, 2, Some(1), "plan", &[]),
+        data::span(&trace, 3, Some(2), "inner", &[]),
+        data::span(&trace, 4, Some(1), "look up", &[]),
+    ];
+    server.send(&spans).await?;
+    visitor.log_in().await?;
+    let (folded, sought) = (data::span_id(2), data::span_id(4));
+    visitor
+        .open(&format!("/traces/{trace}?observation={folded}"))
+        .await?;
+    let n_rows = "document.querySelectorAll('.window > .row').length";
+    browser
+        .wait_for(&format!(
+            "{n_rows} === 4 && document.activeElement === document.body"
+        ))
+        .await?;
+    browser.press("\u{e012}").await?;
+    browser.wait_for(&format!("{n_rows} === 3")).await?;
+    // A hit on a step that is left out says so, and a link shows it.
+    visitor
+        .open(&format!("/traces/{trace}?min=ERROR&find=look+up"))
+        .await?;
+    browser
+        .wait_for(&format!("/^[0-9]+ hits? in 1 step$/.test({FOUND})"))
+        .await?;
+    browser.press("n").await?;
+    browser
+        .wait_for("document.querySelector('#sought .unseen a') !== null")
+        .await?;
+    browser.click("#sought .unseen a").await?;
+    browser
+        .wait_for(&format!(
+            "!location.search.includes('min=') && {MARKED} === '{sought}' && {FOUND}?.startsWith('1 of 1 ')"
         ))
         .await?;
     visitor.assert_quiet().await
