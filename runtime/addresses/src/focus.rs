@@ -38,15 +38,16 @@ impl Moment {
             let minutes = minutes.checked_mul(unit)?;
             return (minutes <= MAX_AGO).then_some(Self::Ago(minutes));
         }
-        let written = raw.replacen(' ', "T", 1);
-        let forms = [
-            written.clone(),
-            format!("{written}Z"),
-            format!("{written}:00Z"),
-            format!("{written}T00:00:00Z"),
-        ];
-        let read = forms.iter().find_map(|form| Timestamp::parse(form).ok());
-        read.map(Self::At)
+        perpend_query::time(raw).map(Self::At)
+    }
+
+    /// `2 days ago`, `now`, or the instant.
+    fn said(self) -> String {
+        match self {
+            Self::Ago(0) => "now".to_owned(),
+            Self::Ago(minutes) => format!("{} ago", long(minutes)),
+            Self::At(_) => self.to_string(),
+        }
     }
 
     /// The instant that it is now.
@@ -72,6 +73,19 @@ impl fmt::Display for Moment {
             Self::At(at) => f.write_str(&at.to_string().replace(".000Z", "Z")),
         }
     }
+}
+
+/// `7 days`, `36 hours`, `1 minute`.
+fn long(minutes: i64) -> String {
+    if let Some((_, label)) = RANGES.iter().find(|(own, _)| *own == minutes) {
+        return (*label).to_owned();
+    }
+    let (n, unit) = match (minutes % DAY, minutes % HOUR) {
+        (0, _) => (minutes / DAY, "day"),
+        (_, 0) => (minutes / HOUR, "hour"),
+        _ => (minutes, "minute"),
+    };
+    format!("{n} {unit}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Environments that are looked at together.
@@ -157,6 +171,22 @@ impl Focus {
         }
     }
 
+    /// The same in all environments.
+    #[must_use]
+    pub fn without_environments(&self) -> Self {
+        Self {
+            from: self.from,
+            to: self.to,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the time ends before it begins, or where it begins: nothing is in it.
+    #[must_use]
+    pub fn is_backwards(&self, now: Timestamp) -> bool {
+        matches!(self.range(now), (Some(from), Some(to)) if to <= from)
+    }
+
     /// Start and end as instants.
     #[must_use]
     pub fn range(&self, now: Timestamp) -> (Option<Timestamp>, Option<Timestamp>) {
@@ -189,19 +219,12 @@ impl Focus {
     /// `Last 7 days, production`; `usual` where no time is chosen.
     #[must_use]
     pub fn said(&self, usual: &'static str) -> String {
-        let ago = |minutes: i64| {
-            let known = RANGES.iter().find(|(own, _)| *own == minutes);
-            known.map_or_else(
-                || Moment::Ago(minutes).to_string(),
-                |(_, label)| (*label).to_owned(),
-            )
-        };
         let time = match (self.from, self.to) {
             (None, None) => usual.to_owned(),
-            (Some(Moment::Ago(minutes)), None) => format!("Last {}", ago(minutes)),
-            (Some(from), None) => format!("From {from}"),
-            (None, Some(to)) => format!("Until {to}"),
-            (Some(from), Some(to)) => format!("{from} to {to}"),
+            (Some(Moment::Ago(minutes)), None) if 0 < minutes => format!("Last {}", long(minutes)),
+            (Some(from), None) => format!("From {}", from.said()),
+            (None, Some(to)) => format!("Until {}", to.said()),
+            (Some(from), Some(to)) => format!("{} to {}", from.said(), to.said()),
         };
         match self.environments.is_empty() {
             true => time,
@@ -249,6 +272,35 @@ mod tests {
             "last tuesday",
         ] {
             assert_eq!(Moment::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_said_in_words_and_one_that_ends_before_it_begins_is_known() {
+        let now = Timestamp::parse("2026-03-01T10:00:00Z").unwrap();
+        for (from, to, said, is_backwards) in [
+            ("-2d", "", "Last 2 days", false),
+            ("-24h", "", "Last 24 hours", false),
+            ("-60m", "", "Last 1 hour", false),
+            ("-36h", "", "Last 36 hours", false),
+            ("-1m", "", "Last 1 minute", false),
+            ("-0h", "", "From now", false),
+            ("", "-2h", "Until 2 hours ago", false),
+            ("-2h", "-1h", "2 hours ago to 1 hour ago", false),
+            ("-1h", "-2h", "1 hour ago to 2 hours ago", true),
+            (
+                "2026-03-01",
+                "-12h",
+                "2026-03-01T00:00:00Z to 12 hours ago",
+                true,
+            ),
+            ("-1h", "-1h", "1 hour ago to 1 hour ago", true),
+        ] {
+            let mut focus = Focus::default();
+            assert_eq!(focus.take("from", from), Some(Ok(())), "{from}");
+            assert_eq!(focus.take("to", to), Some(Ok(())), "{to}");
+            assert_eq!(focus.said("All time"), said);
+            assert_eq!(focus.is_backwards(now), is_backwards, "{said}");
         }
     }
 

@@ -47,6 +47,18 @@ impl ApiRequest {
         self.note
     }
 
+    /// The conditions that it sends as `filter`, with what does not show in escapes; none where it sends none.
+    #[must_use]
+    pub fn conditions(&self) -> Option<Html> {
+        let mut sent = self.parameters.iter();
+        let (_, filter) = sent.find(|(name, _)| *name == "filter")?;
+        let mut shown = String::with_capacity(filter.len());
+        for c in filter.chars() {
+            push_shown(&mut shown, c);
+        }
+        Some(Html::text(&shown))
+    }
+
     /// The languages, and the request in each.
     #[must_use]
     pub fn forms(&self) -> [(&'static str, Html); 3] {
@@ -118,15 +130,23 @@ fn literal(raw: &str) -> String {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
             '\n' => out.push_str("\\n"),
-            // All of these are in the first plane, whose characters have four digits.
-            c if c.is_control() || is_hidden(c) || matches!(c, '\u{2028}' | '\u{2029}') => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
+            c => push_shown(&mut out, c),
         }
     }
     out.push('"');
     out
+}
+
+/// A character of a string of JSON, in an escape where it does not show.
+fn push_shown(out: &mut String, c: char) {
+    if !(c.is_control() || is_hidden(c) || matches!(c, '\u{2028}' | '\u{2029}')) {
+        out.push(c);
+        return;
+    }
+    // Tags, which are hidden too, take two units.
+    for unit in &*c.encode_utf16(&mut [0; 2]) {
+        let _ = write!(out, "\\u{unit:04x}");
+    }
 }
 
 #[cfg(test)]
@@ -214,6 +234,23 @@ mod tests {
                 .python()
                 .contains("params")
         );
+    }
+
+    #[test]
+    fn the_conditions_are_those_that_are_sent_and_show_all_of_their_characters() {
+        let filter =
+            serde_json::json!([{ "column": "name", "value": "a<b>\u{202e}\u{7f}\u{e0041}" }]);
+        let request = ApiRequest::new("http://h", "/p").with("limit", "25");
+        assert!(request.conditions().is_none());
+        let shown = request.with("filter", filter.to_string()).conditions();
+        let shown = shown.unwrap().to_string();
+        assert!(shown.contains("\\u202e\\u007f\\udb40\\udc41"), "{shown}");
+        assert!(!shown.contains("<b>"), "{shown}");
+        let json = shown.replace("&#60;", "<").replace("&#62;", ">");
+        let json = json.replace("&#34;", "\"").replace("&lt;", "<");
+        let json = json.replace("&gt;", ">").replace("&quot;", "\"");
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(read, filter);
     }
 
     #[test]

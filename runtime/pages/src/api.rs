@@ -61,12 +61,24 @@ pub(super) fn session(viewer: &Viewer, id: &str) -> Option<ApiRequest> {
     Some(request.noted("It gives the first 1,000 traces of the session."))
 }
 
-/// The latest traces of a user.
-pub(super) fn user(viewer: &Viewer, id: &str, limit: u32) -> ApiRequest {
-    ApiRequest::new(&viewer.origin, "/api/public/traces")
-        .with("limit", limit.to_string())
-        .with("userId", id)
-        .noted("It gives the latest traces of the user.")
+/// The latest traces of a user, of the time and the environments that are chosen.
+pub(super) fn user(viewer: &Viewer, query: &GroupQuery, id: &str) -> ApiRequest {
+    let mut request = ApiRequest::new(&viewer.origin, "/api/public/traces")
+        .with("limit", query.limit.to_string())
+        .with("userId", id);
+    let times = [
+        ("fromTimestamp", query.started.0),
+        ("toTimestamp", query.started.1),
+    ];
+    for (name, at) in times {
+        if let Some(at) = at {
+            request = request.with(name, at.to_iso_micros());
+        }
+    }
+    for name in &query.environments {
+        request = request.with("environment", name);
+    }
+    request.noted("It gives the latest traces of the user.")
 }
 
 /// A page of the list of scores; none where no operation finds the same: by a fingerprint, without some environments, or by

@@ -146,8 +146,8 @@ fn cursor(after: &str, before: &str, sort: &Sort, notices: &mut Vec<Text>) -> Op
     })
 }
 
-/// How many rows an address asks for.
-fn rows(raw: &str, notices: &mut Vec<Text>) -> u32 {
+/// How many rows an address asks for. What cannot be had is said.
+pub(super) fn rows(raw: &str, notices: &mut Vec<Text>) -> u32 {
     if raw.is_empty() {
         return ROWS[0];
     }

@@ -10,7 +10,7 @@ use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_telemetry::{Bounds, Places, TestedTraces, TraceCursor, TracesFrom};
 use perpend_ui::{
-    FocusView, ListPage, Pager, Section, Stopped, TracesPage, TracesQuery, Tried, Ways,
+    Focus, FocusView, ListPage, Pager, Section, Stopped, TracesPage, TracesQuery, Tried, Ways,
 };
 use perpend_web::problem::Problem;
 
@@ -163,29 +163,37 @@ async fn elsewhere(
     Ok(end(true).await?.zip(end(false).await?))
 }
 
-/// Says of each of the first terms how many traces it alone leaves, beside what holds all the same.
+/// Says of each of the first terms, of the time and of the environments how many traces there are where nothing else is
+/// asked for: a term is counted at any time and in all environments.
 async fn count_alone(
     app: &App,
     viewer: &Viewer,
     asked: &Conditions,
     view: &mut TracesPage,
 ) -> Result<(), Problem> {
-    let telemetry = &app.store.telemetry;
-    for (chip, term) in view
-        .terms
-        .iter_mut()
-        .zip(&asked.parsed.terms)
-        .take(MAX_ALONE)
-    {
-        let Ok(conditions) = &term.outcome else {
-            continue;
-        };
-        let conditions = conditions.iter().chain(&asked.others).cloned();
-        let filter = Filter {
-            conditions: conditions.collect(),
-        };
+    let now = app.web.clock.now();
+    let count = async |query: TracesQuery| {
+        let filter = Conditions::new(&query, now).filter();
+        let telemetry = &app.store.telemetry;
         let counted = telemetry.count_traces(&viewer.project, &filter, ALONE);
-        chip.alone = Some(counted.await?);
+        Ok::<_, Problem>(counted.await?)
+    };
+    let terms = view.terms.iter_mut().zip(&asked.parsed.terms);
+    for (chip, term) in terms.take(MAX_ALONE) {
+        if term.outcome.is_ok() {
+            chip.alone = Some(count(TracesQuery::of(term.text.as_str())).await?);
+        }
+    }
+    let focus = &view.query.focus;
+    let parts = [focus.without_environments(), focus.without_time()];
+    for (alone, focus) in view.alone.iter_mut().zip(parts) {
+        if focus != Focus::default() {
+            let query = TracesQuery {
+                focus,
+                ..TracesQuery::default()
+            };
+            *alone = Some(count(query).await?);
+        }
     }
     Ok(())
 }

@@ -45,6 +45,7 @@ pub(super) async fn of(
         let (value, source) = (&written.value, written.source);
         ScoreView::new(&written.name, value, source, written.timestamp)
             .comment(written.comment.as_deref())
+            .metadata(&written.metadata)
     });
     Ok(Peek::new(PeekInput {
         base,

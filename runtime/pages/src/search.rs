@@ -16,7 +16,7 @@ use perpend_domain::ids::{EvaluatorId, ExecutionId, ObservationId, RuleId, Score
 use perpend_domain::score::Subject;
 use perpend_domain::telemetry::GroupedBy;
 use perpend_found::Counted;
-use perpend_query::printed;
+use perpend_query::word;
 use perpend_ui::{
     Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage, Section, Text, TracesQuery, count,
     encode, href, segment,
@@ -159,6 +159,14 @@ fn may_be_step(text: &str) -> bool {
     matches!(text.len(), 16 | 36) && text.bytes().all(is_of_id)
 }
 
+/// An id as OpenTelemetry writes it, where it was copied in capitals: of a trace or of an observation.
+fn in_small(id: &str) -> Option<String> {
+    let is_of_id = |byte: u8| byte.is_ascii_hexdigit();
+    let is_id = matches!(id.len(), 16 | 32) && id.bytes().all(is_of_id);
+    let small = id.to_ascii_lowercase();
+    (is_id && small != id).then_some(small)
+}
+
 fn check(asked: &Asked) -> Result<(), Problem> {
     match MAX_CHARS < asked.q.chars().count() {
         true => Err(Problem::query("q", "has at most 800 characters")),
@@ -228,7 +236,7 @@ impl<'a> Search<'a> {
 
     /// How many traces say a text, as far as that is counted.
     async fn n_that_say(&self, text: &str) -> Result<Text, Problem> {
-        let query = TracesQuery::of(printed(text));
+        let query = TracesQuery::of(word(text));
         let filter = Conditions::new(&query, self.app.web.clock.now()).filter();
         let telemetry = &self.app.store.telemetry;
         let found = telemetry.count_traces(&self.viewer.project, &filter, COUNTED);
@@ -251,7 +259,7 @@ impl<'a> Search<'a> {
 
     /// Contents take longer to look through: the list of traces does that, and says how far it came.
     fn add_traces(&self, text: &str, answer: &mut SearchAnswer) {
-        let query = TracesQuery::of(printed(text));
+        let query = TracesQuery::of(word(text));
         let title = format!("Traces that say “{text}”");
         let note = "in the name, or the input or output of any step";
         answer.contents = Some(found(&title, note, query.first(&self.base)));
@@ -279,11 +287,13 @@ impl<'a> Search<'a> {
     ) -> Result<Vec<Found>, Problem> {
         let (store, project, base) = (&self.app.store, &self.viewer.project, &self.base);
         let mut hits = Vec::new();
-        if let Ok(trace) = TraceId::new(id)
-            && let Some(stored) = store.telemetry.trace(project, &trace, false).await?
-        {
-            let name = stored.trace.name.as_deref().unwrap_or("Unnamed trace");
-            hits.push(found(name, "trace", self.trace_href(&trace, None)));
+        for id in [Some(id.to_owned()), in_small(id)].into_iter().flatten() {
+            if let Ok(trace) = TraceId::new(&id)
+                && let Some(stored) = store.telemetry.trace(project, &trace, false).await?
+            {
+                let name = stored.trace.name.as_deref().unwrap_or("Unnamed trace");
+                hits.push(found(name, "trace", self.trace_href(&trace, None)));
+            }
         }
         for ((_, by, ids), kind) in groups.iter().zip(["session", "user"]) {
             if ids.first().is_some_and(|first| first == id) {
@@ -387,10 +397,16 @@ impl<'a> Search<'a> {
         exact: &mut Vec<Found>,
         answer: &mut SearchAnswer,
     ) -> Result<(), Problem> {
-        let step = ObservationId::new(text).ok();
-        if let Some(step) = step.filter(|_| exact.is_empty() && may_be_step(text)) {
-            let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
-            let limit = u32::try_from(WANTED).unwrap_or(u32::MAX);
+        let (telemetry, project) = (&self.app.store.telemetry, &self.viewer.project);
+        let limit = u32::try_from(WANTED).unwrap_or(u32::MAX);
+        for id in [Some(text.to_owned()), in_small(text)]
+            .into_iter()
+            .flatten()
+        {
+            let step = ObservationId::new(&id).ok();
+            let Some(step) = step.filter(|_| exact.is_empty() && may_be_step(text)) else {
+                continue;
+            };
             let steps = telemetry.steps_by_id(project, &step, below, limit).await?;
             let hits = steps.found.iter().map(|(trace, name)| {
                 let note = format!("observation of trace {trace}");
@@ -398,6 +414,7 @@ impl<'a> Search<'a> {
             });
             exact.extend(hits);
             if let (true, Some(below)) = (exact.is_empty(), steps.below) {
+                answer.notes.retain(|note| *note != OLDER_TRACES);
                 answer.notes.push(OLDER_TRACES);
                 let q = encode(text);
                 answer.further = Some(format!("{}/search?q={q}&below={below}", self.base));
@@ -472,6 +489,20 @@ impl<'a> Search<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_in_capitals_are_known_by_their_length_and_digits() {
+        let small = "0af7651916cd43dd8448eb211c80319c";
+        let capitals = small.to_ascii_uppercase();
+        assert_eq!(in_small(&capitals).as_deref(), Some(small));
+        assert_eq!(
+            in_small("00F067AA0BA902B7").as_deref(),
+            Some("00f067aa0ba902b7")
+        );
+        for other in [small, "00f067aa0ba902b7", "ABC", "NOT-AN-ID-OF-OT-"] {
+            assert_eq!(in_small(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn the_first_character_says_what_is_wanted() {

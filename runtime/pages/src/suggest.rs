@@ -9,7 +9,7 @@ use axum::response::Response;
 use perpend_domain::filter::{Column, ColumnKind, Filter, SCORE_COLUMNS, TRACES, find};
 use perpend_domain::telemetry::GroupedBy;
 use perpend_found::{Facet, FacetColumn, Facets};
-use perpend_query::{Part, SCORE, Writing, operators, printed, writing};
+use perpend_query::{Part, SCORE, SCORE_OPERATORS, Writing, operators, parse, printed, writing};
 use perpend_ui::{Filtered, SuggestPage, Suggestion, Text};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -89,7 +89,12 @@ pub(super) async fn show(
 
 /// What may stand where a text ends. `ids` are such that begin with the value there.
 fn further(text: &str, list: &'static Filtered, known: &Facets, ids: &[String]) -> Vec<Suggestion> {
-    let Writing { at, start, part } = writing(text, list.columns);
+    let Writing {
+        at,
+        term,
+        start,
+        part,
+    } = writing(text, list.columns);
     let mut options = match &part {
         Part::Column => columns(list.columns),
         Part::Key(column) => keys(column, list, known),
@@ -116,13 +121,34 @@ fn further(text: &str, list: &'static Filtered, known: &Facets, ids: &[String]) 
     options.retain(|option| place(option).is_some() && option.written != text[at.clone()]);
     // What begins so stands before what has it somewhere; the rest stays in its order.
     options.sort_by_key(|option| place(option) != Some(0));
-    options.truncate(SHOWN);
+    let fits = |option: &Choice| match &part {
+        Part::Column | Part::Key(_) => true,
+        Part::Value { column, .. } => {
+            let written = format!("{}{}", &text[term..at.start], option.written);
+            may_stand(&written, list.columns, find(list.columns, column))
+        }
+    };
     let suggestion = |option: Choice| Suggestion {
         whole: format!("{}{}", &text[..at.start], option.written),
         title: Text::from(option.title),
         note: Text::from(option.note),
     };
-    options.into_iter().map(suggestion).collect()
+    let fitting = options.into_iter().filter(fits).take(SHOWN);
+    fitting.map(suggestion).collect()
+}
+
+/// Whether a term may begin so. What ends in a space is a whole value, in a list that may go on; an operator takes some
+/// value.
+fn may_stand(written: &str, columns: &'static [Column], column: Option<&Column>) -> bool {
+    let reads = |term: String| parse(&term, columns).faults().next().is_none();
+    let known = column.and_then(|column| column.values.first());
+    let value = known.copied().unwrap_or("1");
+    match written.strip_suffix(' ') {
+        Some(whole) => ["", ")"].iter().any(|end| reads(format!("{whole}{end}"))),
+        None => [value, "2026-03-01", "true"]
+            .iter()
+            .any(|value| reads(format!("{written}{value}")) || reads(format!("{written}{value})"))),
+    }
 }
 
 struct Choice {
@@ -194,9 +220,7 @@ fn tests(
     let found = find(list.columns, column);
     let signs: &[&str] = match (found, key) {
         (Some(column), _) => operators(column.kind),
-        (None, Some(_)) if column == SCORE && has_scores(list.columns) => {
-            &["<", "<=", ">", ">=", "=", "true", "false"]
-        }
+        (None, Some(_)) if column == SCORE && has_scores(list.columns) => SCORE_OPERATORS,
         _ => return Vec::new(),
     };
     let facet = found.and_then(|column| facet_of(list, column));
@@ -261,6 +285,9 @@ fn facet_of(list: &Filtered, column: &Column) -> Option<FacetColumn> {
         ("traces", "name") => FacetColumn::Name,
         ("scores", "name") => FacetColumn::Score,
         ("traces", "tags") => FacetColumn::Tag,
+        ("traces", "kinds") => FacetColumn::Kind,
+        ("traces", "models") => FacetColumn::Model,
+        ("traces", "prompts") => FacetColumn::Prompt,
         ("traces", "release") => FacetColumn::Release,
         ("traces", "level") => FacetColumn::Level,
         _ => return None,
@@ -354,5 +381,38 @@ mod tests {
         assert_eq!(wholes("score.qu"), ["score.quality:"]);
         assert_eq!(wholes("score.quality:")[0], "score.quality:<");
         assert!(wholes("latncy:").is_empty());
+    }
+
+    #[test]
+    fn only_what_the_filter_takes_there_is_offered() {
+        assert!(wholes("latency:>").is_empty());
+        assert!(wholes("level:>").is_empty());
+        assert_eq!(wholes("latency:nu"), ["latency:null "]);
+        assert_eq!(wholes("score.quality:tr"), ["score.quality:true "]);
+        assert!(wholes("score.quality:>").is_empty());
+        assert!(wholes("score.quality:nu").is_empty());
+        assert_eq!(wholes("bookmarked:=t"), ["bookmarked:=true "]);
+        assert!(!wholes("level:").contains(&"level:any(".to_owned()));
+        assert!(wholes("tags:").contains(&"tags:any(".to_owned()));
+        assert_eq!(
+            wholes("level:ERROR,"),
+            ["DEFAULT", "ERROR", "DEBUG", "WARNING"].map(|level| format!("level:ERROR,{level} "))
+        );
+        // What is turned round takes fewer operators.
+        assert!(wholes("latency:").contains(&"latency:>".to_owned()));
+        assert!(!wholes("-latency:").contains(&"-latency:>".to_owned()));
+        // Each whole one is a term that is read.
+        for text in [
+            "level:",
+            "name:",
+            "-name:~",
+            "tags:",
+            "timestamp:",
+            "bookmarked:",
+        ] {
+            for whole in wholes(text).iter().filter(|whole| whole.ends_with(' ')) {
+                assert_eq!(parse(whole, TRACES).faults().next(), None, "{whole}");
+            }
+        }
     }
 }

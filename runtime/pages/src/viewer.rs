@@ -161,7 +161,11 @@ pub(super) async fn viewer(
     let (acted, now) = (app.acted(), app.web.clock.now());
     let told = sent::cookie(headers, TOLD_COOKIE).and_then(|id| acted.told(token, id, now));
     let here = path_of(address);
-    let (focus, faults) = focus_of(address.query().unwrap_or_default());
+    let (focus, mut faults) = focus_of(address.query().unwrap_or_default());
+    if focus.is_backwards(now) {
+        let fault = "to: this is not after the start of the time, so nothing is in it.";
+        faults.push(Text::from(fault));
+    }
     Ok(Some(Viewer {
         waits,
         focus,

@@ -28,7 +28,7 @@
 //!   `score_categories`; a quoted value, a list and `any(..)` are always categories.
 //! - `-` before a number or a time is `!=`, before a truth value `<>`.
 //! - `a..b` is `>= a` and `<= b` for numbers. For times it is `>= a` and `< b`, as `fromTimestamp` and
-//!   `toTimestamp` are. A date without time of day begins at midnight UTC.
+//!   `toTimestamp` are. A date without time of day begins at midnight UTC; `"2026-03-01 10:00"` is in UTC too.
 //! - White space may stand after the commas within parentheses.
 //!
 //! [`parse`] keeps the terms it can read and names the fault of each other one. [`print()`] is its inverse
@@ -52,8 +52,8 @@ use std::ops::Range;
 use perpend_domain::filter::{Column, Condition, Filter};
 
 pub use fault::Fault;
-pub use print::{print, print_condition, printed};
-pub use values::{SCORE, operators};
+pub use print::{print, print_condition, printed, word};
+pub use values::{SCORE, SCORE_OPERATORS, operators, time};
 pub use writing::{Part, Writing, writing};
 
 /// The longest text that is read, in bytes.

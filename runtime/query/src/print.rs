@@ -23,10 +23,7 @@ pub fn print(filter: &Filter) -> String {
 pub fn print_condition(condition: &Condition) -> Option<String> {
     let column = condition.column?;
     Some(match (&condition.test, column.kind) {
-        (Test::Text(TextOp::MatchesAnyCase, word), FullText) if column.id == "text" => {
-            let needs_quotes = word.contains(':') || word.starts_with('-');
-            quoted_if(needs_quotes, word)
-        }
+        (Test::Text(TextOp::MatchesAnyCase, text), FullText) if column.id == "text" => word(text),
         (Test::IsNull, _) => term("", column, None, "null"),
         (Test::IsNotNull, _) => term("", column, None, "set"),
         (Test::Text(TextOp::MatchesAnyCase, _), Text | Options) => return None,
@@ -117,6 +114,12 @@ fn text_term(column: &'static Column, key: Option<&str>, op: TextOp, text: &str)
 #[must_use]
 pub fn printed(text: &str) -> String {
     quoted_if(false, text)
+}
+
+/// A text to look for as it stands in a filter: in quotes where it would be read as something else than a word.
+#[must_use]
+pub fn word(text: &str) -> String {
+    quoted_if(text.contains(':') || text.starts_with('-'), text)
 }
 
 fn quoted_if(is_quoted: bool, text: &str) -> String {

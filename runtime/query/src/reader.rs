@@ -5,12 +5,12 @@ use std::ops::Range;
 use super::fault::Fault;
 use super::nearest;
 use super::syntax::{Named, OPS, Op, RawTest, Set, Word};
-use super::values::{is_number_range, number, operators, time, truth};
+use super::values::{SCORE, SCORE_OPERATORS, is_number_range, number, operators, time, truth};
 use perpend_domain::filter::ColumnKind::{
     Bool, BoolMembers, CategoryMembers, FullText, List, Members, NullOnly, Number, NumberMembers,
     Options, QueryMembers, Text, Time,
 };
-use perpend_domain::filter::{Column, Order, SetOp, Test, TextOp};
+use perpend_domain::filter::{Column, Order, SCORE_COLUMNS, SetOp, Test, TextOp};
 use perpend_domain::time::Timestamp;
 
 fn sign_of(op: Op) -> &'static str {
@@ -134,7 +134,12 @@ impl Reader {
                 _ => ("a,b", at.clone()),
             },
         };
-        let fitting = operators(self.column.kind);
+        // `score` takes what any of its columns does.
+        let is_score = self.named.column.text == SCORE && SCORE_COLUMNS.contains(&self.column.id);
+        let fitting = match is_score {
+            true => SCORE_OPERATORS,
+            false => operators(self.column.kind),
+        };
         let minus = match self.named.is_negated {
             true => "`-` and ",
             false => "",
@@ -242,7 +247,7 @@ impl Reader {
     fn time(word: &Word) -> Result<Timestamp, Fault> {
         time(&word.text).ok_or_else(|| {
             let message = format!(
-                "`{}` is not a date such as 2026-03-01 or a time such as 2026-03-01T10:00:00Z",
+                "`{}` is not a date such as 2026-03-01 or a time such as \"2026-03-01 10:00\", in UTC",
                 word.text
             );
             Fault::new(&word.at, message)

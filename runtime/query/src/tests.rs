@@ -183,8 +183,27 @@ fn each_way_to_test_a_number_or_a_member_has_its_meaning() {
     assert_eq!(nested.key(), Some("tone.politeness"));
 }
 
+#[test]
+fn a_time_is_also_read_as_the_fields_of_a_page_take_it() {
+    let at = |text: &str| perpend_domain::time::Timestamp::parse(text).unwrap();
+    let table = [
+        (
+            "startTime:>\"2026-03-01 10:00\"",
+            vec![Test::Time(Order::Greater, at("2026-03-01T10:00:00Z"))],
+        ),
+        (
+            "startTime:\"2026-03-01 10:00:30\"..2026-03-02T10:00",
+            vec![
+                Test::Time(Order::AtLeast, at("2026-03-01T10:00:30Z")),
+                Test::Time(Order::Less, at("2026-03-02T10:00:00Z")),
+            ],
+        ),
+    ];
+    assert_meanings(table.into());
+}
+
 /// A term, its invalid part, the start of the message, and the first of the suggestions.
-const FAULTS: [(&str, &str, &str, &[&str]); 22] = [
+const FAULTS: [(&str, &str, &str, &[&str]); 23] = [
     (
         "latncy:>2",
         "latncy",
@@ -220,6 +239,12 @@ const FAULTS: [(&str, &str, &str, &[&str]); 22] = [
         "~",
         "`latency` cannot be tested with `~`",
         &["=", "!="],
+    ),
+    (
+        "score.k:null",
+        "null",
+        "`score` cannot be tested with `null`; it takes `<`, `<=`, `>`, `>=`, `=`, `!=`, `..`, `any(`, `true`, `false`",
+        SCORE_OPERATORS,
     ),
     ("latency:fast", "fast", "`fast` is not a number", &[]),
     ("latency:1..fast", "fast", "`fast` is not a number", &[]),
@@ -354,6 +379,44 @@ fn what_has_no_text_is_left_out() {
         .map(Condition::to_json)
         .collect();
     assert_eq!(json, [None, None, None]);
+}
+
+#[test]
+fn any_text_to_look_for_is_one_word() {
+    for text in [
+        "refund",
+        "http://example.com",
+        "foo:bar",
+        "-dash",
+        "level:ERROR",
+        "a,b",
+        "(a",
+        "say \"hi\"",
+        ">5",
+        "null",
+        "two words",
+        "example.com",
+        "\\",
+    ] {
+        let found = tests_of(&word(text), TRACES);
+        let sought = Test::Text(TextOp::MatchesAnyCase, text.to_owned());
+        assert_eq!(found, [("text", sought)], "{text}");
+    }
+    assert_eq!(word("example.com"), "example.com");
+}
+
+#[test]
+fn each_operator_of_a_score_can_be_written() {
+    for sign in SCORE_OPERATORS {
+        let test = match *sign {
+            "true" | "false" => (*sign).to_owned(),
+            ".." => "1..2".to_owned(),
+            "any(" => "any(a)".to_owned(),
+            sign => format!("{sign}1"),
+        };
+        let text = format!("score.k:{test}");
+        assert_eq!(parse(&text, TRACES).faults().next(), None, "{text}");
+    }
 }
 
 #[test]

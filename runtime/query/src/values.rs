@@ -31,6 +31,11 @@ pub const fn operators(kind: ColumnKind) -> &'static [&'static str] {
     }
 }
 
+/// The same for a score by name, whichever column of scores the value fits.
+pub const SCORE_OPERATORS: &[&str] = &[
+    "<", "<=", ">", ">=", "=", "!=", "..", "any(", "true", "false",
+];
+
 /// A number as people write it: no `inf`, no `NaN`.
 pub(super) fn number(text: &str) -> Option<f64> {
     let is_part = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | 'e' | 'E');
@@ -52,8 +57,16 @@ pub(super) fn truth(text: &str) -> Option<bool> {
     }
 }
 
-pub(super) fn time(text: &str) -> Option<Timestamp> {
-    let is_date = text.len() == "2026-03-01".len() && !text.contains(':');
-    let midnight = is_date.then(|| Timestamp::parse(&format!("{text}T00:00:00Z")).ok());
-    midnight.flatten().or_else(|| Timestamp::parse(text).ok())
+/// An instant, or a day and a time of day in UTC: `2026-03-01T10:00:00Z`, `2026-03-01 10:00`. A day alone begins at
+/// midnight.
+#[must_use]
+pub fn time(text: &str) -> Option<Timestamp> {
+    let written = text.trim().replacen(' ', "T", 1);
+    let forms = [
+        text.to_owned(),
+        format!("{written}Z"),
+        format!("{written}:00Z"),
+        format!("{written}T00:00:00Z"),
+    ];
+    forms.iter().find_map(|form| Timestamp::parse(form).ok())
 }

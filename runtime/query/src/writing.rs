@@ -12,6 +12,8 @@ use super::values::SCORE;
 pub struct Writing {
     /// In bytes of the text.
     pub at: Range<usize>,
+    /// Where the term begins that it is a part of.
+    pub term: usize,
     /// The text of that range without its quotes, as far as it is typed.
     pub start: String,
     /// What it is a part of.
@@ -84,11 +86,13 @@ fn unquoted(text: &str) -> String {
 /// What is being written where a text ends.
 #[must_use]
 pub fn writing(text: &str, columns: &'static [Column]) -> Writing {
-    let mut start = last_term(text);
+    let of_term = last_term(text);
+    let mut start = of_term;
     start += usize::from(text[start..].starts_with('-'));
     let term = &text[start..];
     let found = |from: usize, part| Writing {
         at: from..text.len(),
+        term: of_term,
         start: unquoted(&text[from..]),
         part,
     };
@@ -150,7 +154,9 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> (Range<usize>, String, Part) {
-        let Writing { at, start, part } = writing(text, TRACES);
+        let Writing {
+            at, start, part, ..
+        } = writing(text, TRACES);
         (at, start, part)
     }
 
@@ -200,9 +206,10 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_ends_in_a_part_of_it(text in "\\PC{0,40}|[-a-z.:,\"\\\\() =<>~üß]{0,40}") {
-            let Writing { at, .. } = writing(&text, TRACES);
+            let Writing { at, term, .. } = writing(&text, TRACES);
             prop_assert_eq!(at.end, text.len());
             prop_assert!(text.is_char_boundary(at.start));
+            prop_assert!(text.is_char_boundary(term) && term <= at.start);
         }
     }
 }

@@ -72,13 +72,31 @@ async function ask() {
   open(list.children.length > 0);
 }
 
+/** What stays behind the caret: the rest of the word that the caret is in goes with its beginning. */
+function rest(whole) {
+  const head = before();
+  const behind = field.value.slice(field.selectionStart);
+  const sign = whole.at(-1);
+  // An operator, which takes the place of another.
+  if (!".: ".includes(sign)) return behind.replace(/^(?:[=!<>]=|[<>=~^$*])/, "");
+  const isName = sign !== " ";
+  // A name before other terms is one more.
+  if (isName && behind && /(?:^|\s)-?$/.test(head)) return ` ${behind.trimStart()}`;
+  const isQuoted = head.replace(/\\./g, "").split('"').length % 2 === 0;
+  const word = isQuoted ? /^(?:[^"\\]|\\.)*"?/ : /^"(?:[^"\\]|\\.)*"?|^[^\s,"()]*/;
+  if (!isName) return behind.replace(word, "");
+  return behind.replace(isQuoted ? word : sign === "." ? /^[^\s.:"]*/ : /^[^\s:"]*/, "").replace(/^[.:]/, "");
+}
+
 function choose(option) {
   const { whole } = option.dataset;
   // More was typed, or the caret moved, since these options came.
   if (before() === asked) {
-    const behind = field.value.slice(field.selectionStart);
-    field.value = whole + (whole.endsWith(" ") ? behind.trimStart() : behind);
-    field.setSelectionRange(whole.length, whole.length);
+    const behind = rest(whole);
+    // A value within a list, whose next one follows.
+    const start = /^[,)]/.test(behind) ? whole.trimEnd() : whole;
+    field.value = start + (start.endsWith(" ") ? behind.trimStart() : behind);
+    field.setSelectionRange(start.length, start.length);
   }
   ask();
 }

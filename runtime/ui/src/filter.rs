@@ -1,6 +1,6 @@
 //! The field that takes the filter of a list as text, with what was read in it.
 
-use perpend_addresses::Filtered;
+use perpend_addresses::{Filtered, Focus};
 use perpend_found::Counted;
 use perpend_markup::with_query;
 use perpend_words::{count, many};
@@ -39,26 +39,53 @@ pub struct TermChip {
     pub alone: Option<Counted>,
 }
 
+/// How many traces a condition alone leaves; none where that was not counted.
+pub(crate) fn leaves(alone: Option<Counted>) -> Option<String> {
+    let Counted { n, is_more } = alone?;
+    Some(match (n, is_more) {
+        (0, false) => "no trace".to_owned(),
+        (0, true) => "none of the newest traces".to_owned(),
+        (_, true) => format!("{}+ traces", count(n)),
+        (_, false) => many(n, "trace"),
+    })
+}
+
 impl TermChip {
-    /// How many traces it alone leaves; none where that was not counted.
     pub(crate) fn leaves(&self) -> Option<String> {
-        let Counted { n, is_more } = self.alone?;
-        let n = match (n, is_more) {
-            (0, false) => "no trace".to_owned(),
-            (0, true) => "none of the newest traces".to_owned(),
-            (_, true) => format!("{}+ traces", count(n)),
-            (_, false) => many(n, "trace"),
-        };
-        Some(n)
+        leaves(self.alone)
     }
 }
 
 impl FilterView {
     /// The address of the list with another filter.
     pub(crate) fn with(&self, q: &str) -> String {
+        self.less(q, &[])
+    }
+
+    /// The same without these of the other parameters.
+    fn less(&self, q: &str, dropped: &[&str]) -> String {
         let own = (!q.is_empty()).then(|| ("q", q.to_owned()));
-        let pairs: Vec<_> = own.into_iter().chain(self.kept.clone()).collect();
+        let kept = self.kept.iter().filter(|(name, _)| !dropped.contains(name));
+        let pairs: Vec<_> = own.into_iter().chain(kept.cloned()).collect();
         with_query(&format!("{}/{}", self.base, self.of.list), &pairs)
+    }
+
+    /// The time and the environments where they narrow the list: each in words, and the list without it.
+    pub(crate) fn around(&self, focus: &Focus) -> [Option<(&'static str, Text, String)>; 2] {
+        let (time, all) = (focus.without_environments(), &focus.environments);
+        let part = |name, said: String, dropped: &[&str]| {
+            (name, Text::from(said), self.less(&self.q, dropped))
+        };
+        let has_time = focus.has_time();
+        [
+            has_time.then(|| part("Time", time.said(""), &["from", "to"])),
+            (!all.is_empty()).then(|| part("Environments", all.join(", "), &["env"])),
+        ]
+    }
+
+    /// The list without a filter, at any time and in all environments.
+    pub(crate) fn everything(&self) -> String {
+        self.less("", &["from", "to", "env"])
     }
 
     pub(crate) fn without(&self, chip: &TermChip) -> String {
@@ -103,6 +130,11 @@ pub struct Stopped {
 }
 
 impl Stopped {
+    /// Nothing was found yet: a script searches the next part.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.n_found == 0 && self.on.is_some()
+    }
+
     /// `row`: what one that was looked at is called.
     pub(crate) fn said(&self, row: &str) -> String {
         let (tested, found) = (many(self.n_tested, row), count(self.n_found));

@@ -90,7 +90,7 @@ fn hostile_text_is_inert_in_the_list() {
     });
     assert!(html.contains("1–1 of 1,000") && html.contains("+3"));
     let n_cells = html.split("<tr").nth(2).unwrap().matches("<td").count();
-    assert_eq!(n_cells, 25, "a cell for each column, and the box");
+    assert_eq!(n_cells, 28, "a cell for each column, and the box");
     assert!(html.contains("cols=") && html.contains("Move Output one place forward"));
 }
 
@@ -242,10 +242,15 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
         (scores, 1, "TRACE_ID"),
         (traces, 3, "\"input.value\""),
     ] {
-        let requests = html.matches("data-copies=\"api-").count();
+        let own = html.matches("data-copies=\"filter-json").count();
+        let requests = html.matches("data-copies=\"api-").count() + own;
         let copies = html.matches("data-copies=").count();
         assert_eq!(copies - requests, n, "{html}");
         assert!(html.contains(told) && html.contains("http://127.0.0.1:4717/"));
+        assert!(
+            html.contains(" data-wait") && html.contains("id=\"waits\""),
+            "{html}"
+        );
         assert!(html.contains("pk-&#60;1&#62;"), "{html}");
     }
 }
@@ -280,12 +285,64 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         ..page(TracesQuery::of("userId:x"))
     });
     assert!(filtered.contains("No trace fits") && filtered.contains("alone leaves 10,000+ traces"));
+    let focused = TracesQuery {
+        focus: Focus {
+            from: Some(Moment::Ago(120)),
+            to: None,
+            environments: vec!["staging".to_owned()],
+        },
+        ..TracesQuery::of("userId:x")
+    };
+    let two = Counted {
+        n: 2,
+        is_more: false,
+    };
+    let narrowed = checked(&TracesPage {
+        setup: None,
+        alone: [Some(two), None],
+        ..page(focused)
+    });
+    let list = format!("{}/traces", shell().base());
+    for said in [
+        format!(
+            "Time <bdi>Last 2 hours</bdi> alone leaves 2 traces · <a href=\"{list}?q=userId%3Ax&env=staging\">drop it"
+        ),
+        format!(
+            "Environments <bdi>staging</bdi> was not counted · <a href=\"{list}?q=userId%3Ax&from=-2h\">drop it"
+        ),
+        format!("<a href=\"{list}\">show all traces"),
+    ] {
+        assert!(narrowed.contains(&said), "{said} is missing: {narrowed}");
+    }
     let behind = checked(&TracesPage {
         setup: None,
         pager: Pager::default(),
         ..page(TracesQuery::of("userId:x"))
     });
     assert!(behind.contains("The list ends before this page") && !behind.contains("No trace fits"));
+}
+
+#[test]
+fn a_long_filter_is_not_repeated_for_each_value_of_a_row() {
+    let page = |n: usize| {
+        checked(&TracesPage {
+            shell: shell(),
+            query: TracesQuery::of("a".repeat(n)),
+            lines: vec![hostile_line()],
+            ..TracesPage::default()
+        })
+    };
+    let [only, long, peek] = [
+        "aria-label=\"Only environment",
+        "the filter is too long to add it",
+        "class=\"peek\"",
+    ];
+    let usual = page(100);
+    assert!(usual.contains(only) && usual.contains(peek) && !usual.contains(long));
+    let longer = page(600);
+    assert!(!longer.contains(only) && longer.contains(peek) && longer.contains(long));
+    let longest = page(8_000);
+    assert!(!longest.contains(peek) && longest.contains("rows have no peek"));
 }
 
 #[test]
@@ -320,6 +377,12 @@ fn a_search_that_stopped_says_how_far_it_came_and_not_that_none_fits() {
         let said = format!("The search stopped: 20,000 traces looked at, {n} found.");
         assert!(html.contains(&said), "{html}");
         assert_eq!(html.matches("&after=_5_a\"").count(), 2, "{html}");
+        let goes_on = html.contains("data-onward=\"20000\" data-rows=\"traces\"");
+        assert_eq!(
+            goes_on,
+            n == 0,
+            "a script goes on where nothing was found: {html}"
+        );
         assert!(html.contains("rel=\"next\""), "{html}");
         assert!(
             !html.contains("No trace fits") && !html.contains(">none<"),
@@ -440,16 +503,35 @@ fn lists_of_sessions_and_users_are_inert() {
 
 #[test]
 fn a_user_and_a_session_are_inert() {
-    let user = checked(&UserPage {
+    let user = UserPage {
         shell: shell(),
+        focus: focus(),
+        notices: vec![text(HOSTILE)],
         line: hostile_group(GroupedBy::User),
+        is_outside: false,
+        charts: Some(Later {
+            label: "Over time",
+            part: typed(),
+            whole: typed(),
+            shown: None,
+        }),
+        all_traces: typed(),
         sessions: vec![hostile_group(GroupedBy::Session)],
         has_more_sessions: true,
         traces: vec![hostile_line()],
         low: vec![hostile_line()],
         low_names: vec![(text(HOSTILE), format!("/p/traces?q={}", encode(HOSTILE)))],
+    };
+    let outside = checked(&UserPage {
+        is_outside: true,
+        ..user.clone()
     });
-    assert!(user.contains("All traces of this user"));
+    assert!(
+        outside.contains("Show all time") && !outside.contains("<dt>Cost"),
+        "{outside}"
+    );
+    let user = checked(&user);
+    assert!(user.contains("All traces of this user") && user.contains("data-later="));
     assert_eq!(user.matches(" id=\"rows\"").count(), 1, "{user}");
     let turn = TurnInput {
         line: hostile_line(),
@@ -505,7 +587,12 @@ fn an_id_shows_its_line_break_and_its_tab_and_a_comment_keeps_them() {
     );
     let score = score.comment(Some("first\nsecond"));
     assert_eq!(score.name.to_string(), "a␊b");
-    assert_eq!(score.comment.unwrap().to_string(), "first\nsecond");
+    assert_eq!(score.comment.clone().unwrap().to_string(), "first\nsecond");
+    assert!(score.metadata.is_none());
+    let mut said = serde_json::Map::new();
+    said.insert("judge".to_owned(), "x".into());
+    let metadata = score.metadata(&said).metadata.unwrap();
+    assert_eq!(metadata.to_string(), "{\n  \"judge\": \"x\"\n}");
 }
 
 #[test]

@@ -41,8 +41,8 @@ pub(crate) struct Table {
 pub(crate) struct MenuItem {
     pub(crate) label: &'static str,
     pub(crate) text: Text,
-    pub(crate) only: String,
-    pub(crate) not: String,
+    /// None where the filter is too long to be repeated for each value.
+    pub(crate) lists: Option<(String, String)>,
 }
 
 impl Table {

@@ -8,7 +8,7 @@ use perpend_markup::encode;
 
 use crate::facets::FacetsView;
 use crate::facts::when;
-use crate::filter::{FilterView, Stopped, TermChip};
+use crate::filter::{FilterView, Stopped, TermChip, leaves};
 use crate::focus::FocusView;
 use crate::line::TraceLine;
 use crate::menu;
@@ -19,6 +19,9 @@ use crate::trends::Trend;
 use crate::ways::Ways;
 use crate::{Html, Shell, Text};
 use perpend_words::count;
+
+/// A longer filter is not repeated in each row, so that the rows have no peek.
+const MAX_PEEKED: usize = 2 * MAX_LIST;
 
 /// Traces that fit a filter.
 #[derive(Clone, Debug, Default, Template)]
@@ -34,6 +37,8 @@ pub struct TracesPage {
     pub query: TracesQuery,
     /// What the filter was read as, term by term.
     pub terms: Vec<TermChip>,
+    /// Where no trace fits: how many the time alone leaves, and how many the environments alone.
+    pub alone: [Option<Counted>; 2],
     /// Which page this is.
     pub page: ListPage,
     /// The traces of this page.
@@ -78,7 +83,16 @@ impl Pick {
     }
 }
 
+/// Later than any trace starts.
+const NEVER: &str = "9999-12-01T00:00:00Z";
+
 impl TracesPage {
+    /// The newest start on the page. Where there is none, only what arrives from now on is new.
+    fn since(&self) -> String {
+        let newest = self.lines.first();
+        newest.map_or_else(|| NEVER.to_owned(), |line| line.at.to_iso_micros())
+    }
+
     fn filter(&self) -> FilterView {
         FilterView {
             of: &OF_TRACES,
@@ -88,6 +102,17 @@ impl TracesPage {
             kept: self.query.kept(&["q"]),
             sorts: self.sorts(),
         }
+    }
+
+    /// The time and the environments: in words, how many traces each alone leaves, and the list without it.
+    fn around(&self) -> Vec<(&'static str, Text, Option<String>, String)> {
+        let parts = self.filter().around(&self.query.focus);
+        let parts = parts.into_iter().zip(self.alone);
+        let part = |(part, alone): (Option<(&'static str, Text, String)>, _)| {
+            let (name, said, href) = part?;
+            Some((name, said, leaves(alone), href))
+        };
+        parts.filter_map(part).collect()
     }
 
     fn first_page(&self) -> String {
@@ -132,7 +157,7 @@ impl TracesPage {
         });
         let beside = self.peek.as_ref().and_then(Peek::id);
         table.beside = beside.map(str::to_owned);
-        table.peek = Some(query.peeking(base, &self.page));
+        table.peek = (query.q.len() <= MAX_PEEKED).then(|| query.peeking(base, &self.page));
         table.choice = Some("choice");
         let list = self.list();
         table.within = list.map_or_else(String::new, |list| format!("?in={}", encode(&list)));

@@ -119,6 +119,41 @@ async fn the_request_that_a_list_shows_gives_the_rows_of_the_list() {
 }
 
 #[tokio::test]
+async fn the_conditions_of_a_list_are_shown_as_its_request_sends_them() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    with_data(&app).await;
+    let page = visitor
+        .page("/traces?q=name%3A~quoted&from=2026-03-02")
+        .await;
+    let (_, json) = page
+        .split_once("id=\"filter-json\" tabindex=\"0\">")
+        .unwrap();
+    let (json, _) = json.split_once("</pre>").unwrap();
+    let mut json = json.to_owned();
+    for (entity, sign) in [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#60;", "<"),
+        ("&#62;", ">"),
+        ("&#34;", "\""),
+    ] {
+        json = json.replace(entity, sign);
+    }
+    let sent = format!("filter={}", encode(&json));
+    assert!(requests(&page)[0].contains(&sent), "{json}");
+    let path = format!("/api/public/traces?{sent}");
+    let answer = app.client.get(&path).await.unwrap().json();
+    assert_eq!(ids(&answer).len(), 2, "{json}");
+    // The lists of the API have no such filter.
+    for path in ["/sessions?q=errorCount%3A%3E0", "/scores?q=value%3A%3E1"] {
+        assert!(!visitor.page(path).await.contains("filter-json"), "{path}");
+    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_request_that_a_page_shows_gives_its_thing_and_one_without_has_none() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;

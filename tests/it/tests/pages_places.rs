@@ -173,9 +173,18 @@ async fn an_empty_time_says_when_matching_traces_began_and_an_odd_one_is_named()
             "{path}: {page}"
         );
     }
+    for path in ["/traces", "/sessions"] {
+        let page = visitor.page(&format!("{path}?from=-1h&to=-2h")).await;
+        assert!(page.contains("1 hour ago to 2 hours ago"), "{page}");
+        assert!(page.contains("not after the start of the time"), "{page}");
+    }
     let turned = visitor.page("?from=2026-04-02&to=2026-04-01").await;
     assert!(turned.contains("comes after its start"), "{turned}");
-    for said in ["Needs attention", "No rule", "No trace has an error"] {
+    for said in [
+        "Needs attention",
+        "No rule",
+        "No trace of this time has an error",
+    ] {
         assert!(!turned.contains(said), "nothing was read: {turned}");
     }
     // However long a time is asked for, a chart has a bar for each of so many months.

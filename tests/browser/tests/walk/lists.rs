@@ -188,6 +188,25 @@ async fn takes_suggestions(visitor: &Visitor) -> Result<()> {
             "{field}.value === 'level:ERROR' && document.activeElement === {field}"
         ))
         .await?;
+    // The rest of a word that the caret is in is replaced with its beginning.
+    browser
+        .eval(&format!(
+            "{field}.value = 'name:x level:ERRROR tags:a'; {field}.setSelectionRange(15, 15); \
+             {field}.dispatchEvent(new Event('input', {{ bubbles: true }}))"
+        ))
+        .await?;
+    browser
+        .wait_for(
+            "document.querySelector('#suggestions [data-whole]')?.dataset.whole === 'name:x level:ERROR '",
+        )
+        .await?;
+    browser.press(DOWN).await?;
+    browser.press(ENTER).await?;
+    browser
+        .expect(&format!(
+            "{field}.value === 'name:x level:ERROR tags:a' && {field}.selectionStart === 19"
+        ))
+        .await?;
     visitor.assert_quiet().await
 }
 
@@ -506,7 +525,7 @@ async fn finds_any_script(visitor: &Visitor) -> Result<()> {
             .fill(".find input", &format!("{word}{ENTER}"))
             .await?;
         browser
-            .wait_for("document.querySelector('[data-place]')?.textContent === '1 hit'")
+            .wait_for(r"/^\d+ hits? in 1 step$/.test(document.querySelector('[data-place]')?.textContent)")
             .await?;
         browser.click("#sought > a").await?;
         browser

@@ -83,64 +83,80 @@ pub(crate) async fn of_demo(visitor: &Visitor) -> Result<Vec<Page>> {
     let of_agent = format!("{base}/traces?q=name%3A%22compare+suppliers%22");
     visitor.open(&of_agent).await?;
     let agent = path_of(visitor, first).await?;
-    Ok(vec![
-        ("overview", base.clone()),
-        ("traces", format!("{base}/traces")),
-        ("suggestions", format!("{base}/traces")),
+    let mut pages = of_lists(&base);
+    pages.extend(of_traces(&base, (&ticket, &agent), (id, other), &scored));
+    Ok(pages)
+}
+
+/// Those that name no trace.
+fn of_lists(base: &str) -> Vec<Page> {
+    let one_word = "a".repeat(300);
+    let own = [
+        ("overview", ""),
+        ("traces", "/traces"),
+        ("suggestions", "/traces"),
+        ("no-trace", "/traces?q=userId%3Anobody-at-all"),
         (
-            "no-trace",
-            format!("{base}/traces?q=userId%3Anobody-at-all"),
+            "nothing-fits",
+            "/traces?q=level%3AERROR&env=nowhere&from=-1h",
         ),
+        ("bad-filter", "/traces?q=latncy%3A%3E2+level%3AERROR"),
+        ("sessions", "/sessions"),
+        ("session", "/sessions/chat-noor"),
+        ("users", "/users"),
+        ("user", "/users/noor"),
+        ("rules", "/rules"),
+        ("scores", "/scores"),
+        ("values", "/traces?facets=1"),
         (
-            "bad-filter",
-            format!("{base}/traces?q=latncy%3A%3E2+level%3AERROR"),
+            "chosen-columns",
+            "/traces?cols=trace&cols=score.no+refusal&cols=tags&n=25",
         ),
-        ("trace", ticket.clone()),
+        ("search", "/search?q=support"),
+        ("search-one-word", &format!("/search?q={one_word}")),
+        ("not-found", "/traces/none"),
+    ]
+    .map(|(name, path)| (name, format!("{base}{path}")));
+    let others = [
+        ("preferences", "/preferences"),
+        ("reference", "/api/reference"),
+        ("reference-group", "/api/reference/scores"),
+    ]
+    .map(|(name, path)| (name, path.to_owned()));
+    own.into_iter().chain(others).collect()
+}
+
+/// Those of a support ticket, which is compared with another one, and of an agent's trace.
+fn of_traces(
+    base: &str,
+    (ticket, agent): (&str, &str),
+    (id, other): (&str, &str),
+    scored: &str,
+) -> Vec<Page> {
+    let value = format!("{base}/value?trace={id}");
+    let of_input = format!("{value}&observation={scored}&part=input");
+    vec![
+        ("trace", ticket.to_owned()),
         ("step", format!("{ticket}?observation={scored}")),
         (
             "forms",
             format!("{ticket}?observation={scored}&as.input=tree&as.output=raw&as.metadata=text"),
         ),
-        (
-            "value",
-            format!("{base}/value?trace={id}&observation={scored}&part=input&as=tree"),
-        ),
-        (
-            "places",
-            format!("{base}/value?trace={id}&observation={scored}&part=input&find=a"),
-        ),
-        ("large-trace", agent.clone()),
+        ("value", format!("{of_input}&as=tree")),
+        ("places", format!("{of_input}&find=a")),
+        ("value", format!("{value}&part=metadata&as=tree")),
+        ("large-trace", agent.to_owned()),
         ("find", format!("{agent}/find?q=supplier+18")),
-        ("sessions", format!("{base}/sessions")),
-        ("session", format!("{base}/sessions/chat-noor")),
-        ("users", format!("{base}/users")),
-        ("user", format!("{base}/users/noor")),
-        ("rules", format!("{base}/rules")),
-        ("scores", format!("{base}/scores")),
-        (
-            "value",
-            format!("{base}/value?trace={id}&part=metadata&as=tree"),
-        ),
         ("peek", format!("{base}/traces?peek={id}")),
-        ("values", format!("{base}/traces?facets=1")),
         (
             "compare",
             format!("{base}/traces/compare?a={id}&b={other}&equal=show"),
         ),
         ("choose-two", format!("{base}/traces/compare?a={id}")),
-        (
-            "chosen-columns",
-            format!("{base}/traces?cols=trace&cols=score.no+refusal&cols=tags&n=25"),
-        ),
         ("timeline", format!("{agent}?v=time")),
         ("thread", format!("{agent}?v=thread")),
         ("log", format!("{agent}?v=log")),
-        ("search", format!("{base}/search?q=support")),
-        ("preferences", "/preferences".to_owned()),
-        ("reference", "/api/reference".to_owned()),
-        ("reference-group", "/api/reference/scores".to_owned()),
-        ("not-found", format!("{base}/traces/none")),
-    ])
+    ]
 }
 
 /// A dataset with a run, on a server of the tests; both pages.
