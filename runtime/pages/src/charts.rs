@@ -154,7 +154,12 @@ pub(super) async fn sums(
     range: Range,
     granularity: Option<Granularity>,
 ) -> Result<BTreeMap<Timestamp, Sums>, Problem> {
-    let asked = Questions { app, viewer, range };
+    let asked = Questions {
+        app,
+        viewer,
+        range,
+        user: None,
+    };
     let mut all: BTreeMap<Timestamp, Sums> = BTreeMap::new();
     for (group, mut own) in by(asked, "level", granularity).await? {
         let sums = all.entry(group.at.unwrap_or(range.0)).or_default();
@@ -175,6 +180,7 @@ pub(super) struct Bucket {
     /// What the database calls it by.
     pub(super) start: Timestamp,
     next: Timestamp,
+    /// It is cut by the range, or has not ended yet.
     pub(super) is_partial: bool,
 }
 
@@ -210,7 +216,7 @@ pub(super) fn buckets(app: &App, (from, to): Range, granularity: Granularity) ->
             at,
             start,
             next: next.min(to),
-            is_partial: now < next,
+            is_partial: start < at || to < next || now < next,
         });
         at = next;
     }
@@ -219,7 +225,7 @@ pub(super) fn buckets(app: &App, (from, to): Range, granularity: Granularity) ->
 
 /// Observations, tokens and cost over a time.
 pub(super) async fn of(app: &App, viewer: &Viewer, range: Range) -> Result<Vec<Chart>, Problem> {
-    let granularity = Questions { app, viewer, range }.granularity();
+    let granularity = Granularity::for_range(range.0, range.1);
     let all = sums(app, viewer, range, Some(granularity)).await?;
     let base = viewer.base();
     let buckets = buckets(app, range, granularity);

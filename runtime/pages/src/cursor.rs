@@ -2,7 +2,9 @@
 
 use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Text, Ways, with_query};
+use perpend_ui::{ROWS, Text, Ways, with_query};
+
+use crate::asked;
 
 /// As the value of a parameter, before it is escaped.
 fn written(cursor: &Cursor) -> String {
@@ -34,6 +36,21 @@ pub(super) fn place(after: &str, before: &str, notices: &mut Vec<Text>) -> (Opti
     }
     let is_backwards = is_backwards && cursor.is_some();
     (cursor, is_backwards)
+}
+
+/// How many rows a page of a list in one order has, and the parameter of addresses that says it; none for the usual number.
+pub(super) fn rows(
+    (n, sort): (&str, &str),
+    order: &str,
+    notices: &mut Vec<Text>,
+) -> (u32, Option<(&'static str, String)>) {
+    let n = asked::rows(n.trim(), notices);
+    if !sort.is_empty() {
+        let said: String = sort.chars().take(100).collect();
+        let fault = format!("sort: this list has one order and none by {said}: {order} first.");
+        notices.push(Text::from(fault));
+    }
+    (n, (n != ROWS[0]).then(|| ("n", n.to_string())))
 }
 
 /// The addresses of a list, newest first.
@@ -77,6 +94,20 @@ impl Listed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_has_the_rows_that_are_asked_for_and_says_what_it_cannot_have() {
+        let mut notices = Vec::new();
+        let kept = Some(("n", "100".to_owned()));
+        assert_eq!(rows(("100", ""), "the newest", &mut notices), (100, kept));
+        assert_eq!(rows(("", ""), "the newest", &mut notices), (50, None));
+        assert!(notices.is_empty(), "{notices:?}");
+        assert_eq!(rows(("abc", "foo"), "the newest", &mut notices), (50, None));
+        for (said, begins) in notices.iter().zip(["n: ", "sort: "]) {
+            assert!(said.raw().starts_with(begins), "{said}");
+        }
+        assert_eq!(notices.len(), 2);
+    }
 
     #[test]
     fn a_place_comes_back_from_its_address() {

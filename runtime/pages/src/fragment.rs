@@ -23,6 +23,9 @@ pub(super) fn page_of(address: &str) -> Option<String> {
     if segments == ["trends"] {
         return Some(with("", "trends=1"));
     }
+    if let ["users", id, "trends"] = segments.as_slice() {
+        return Some(with(&format!("/users/{id}"), "trends=1"));
+    }
     if let [
         list @ ("traces" | "scores" | "sessions" | "users"),
         "suggest",
@@ -62,6 +65,7 @@ mod tests {
             ("traces/bars", "/traces?bars=1"),
             ("traces/suggest?q=na", "/traces?q=na"),
             ("users/suggest?q=na", "/users?q=na"),
+            ("users/a%2F/trends?env=b", "/users/a%2F?env=b&trends=1"),
             ("traces/t/peek", "/traces?peek=t"),
         ] {
             let page = format!("/project/p{page}");

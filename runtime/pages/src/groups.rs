@@ -22,8 +22,6 @@ use crate::terms::terms;
 use crate::viewer::Viewer;
 use crate::{api, group_lines, setup};
 
-const PER_PAGE: u32 = 50;
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Asked {
@@ -31,6 +29,8 @@ pub(super) struct Asked {
     after: String,
     before: String,
     id: String,
+    n: String,
+    sort: String,
 }
 
 /// Where the list goes on before and behind a page of it.
@@ -82,7 +82,8 @@ async fn list(
     let mut unknown = None;
     let id = asked.id.trim();
     if !id.is_empty() {
-        let known = app.store.telemetry.trace_group(&viewer.project, by, id);
+        let any = GroupQuery::new(by, 1);
+        let known = app.store.telemetry.trace_group(&viewer.project, &any, id);
         if known.await?.is_some() {
             return Ok(Redirect::to(&href(&base, by, id)).into_response());
         }
@@ -90,15 +91,18 @@ async fn list(
     }
     let q = asked.q.trim().to_owned();
     let parsed = parse(&q, of.columns);
-    let mut query = GroupQuery::new(by, PER_PAGE);
+    let mut notices = viewer.faults.clone();
+    let order = "those active last come";
+    let (n, rows) = cursor::rows((&asked.n, &asked.sort), order, &mut notices);
+    let mut query = GroupQuery::new(by, n);
     query.started = viewer.focus.range(app.web.clock.now());
     query.environments.clone_from(&viewer.focus.environments);
-    let mut notices = viewer.faults.clone();
     (query.after, query.is_backwards) = cursor::place(&asked.after, &asked.before, &mut notices);
     let mut tested = fitting(app, viewer, &query, &parsed.filter).await?;
     let own: Vec<_> = (!q.is_empty())
         .then(|| ("q", q.clone()))
         .into_iter()
+        .chain(rows.clone())
         .collect();
     let listed = Listed {
         path: list_href(&base, by),
@@ -128,7 +132,7 @@ async fn list(
             base,
             terms: terms(&q, &parsed),
             q,
-            kept: viewer.focus.pairs(),
+            kept: viewer.focus.pairs().into_iter().chain(rows).collect(),
             sorts: Vec::new(),
         },
         stopped: on.map(|on| Stopped {

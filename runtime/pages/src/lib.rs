@@ -136,6 +136,8 @@ fn fragments(routes: &mut Routes<App>) {
     routes.page(BySession, cell, peek::cell);
     let later = Page::get("/project/{project}/_/trends", TraceRead);
     routes.page(BySession, later, trends::show);
+    let of_user = Page::get("/project/{project}/_/users/{user}/trends", TraceRead);
+    routes.page(BySession, of_user, user::over_time);
     let values = Page::get("/project/{project}/_/traces/facets", TraceRead);
     routes.page(BySession, values, facets::show);
     let over_time = Page::get("/project/{project}/_/traces/bars", TraceRead);

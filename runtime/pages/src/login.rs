@@ -71,9 +71,11 @@ pub(super) fn address(wanted: &str) -> String {
     )
 }
 
-/// Where to go after login: only ever a path on this server.
+/// Where to go after login: only ever a path on this server, and none that asks to log in or leads out again.
 fn destination(next: &str) -> &str {
-    sent::local(next).unwrap_or(START)
+    let path = next.split(['?', '#']).next().unwrap_or_default();
+    let is_door = matches!(path.trim_end_matches('/'), "/login" | "/logout");
+    sent::local(next).filter(|_| !is_door).unwrap_or(START)
 }
 
 /// `GET /`, with the token of the printed address or without.
@@ -101,6 +103,9 @@ pub(super) async fn form(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
+        if of_session(&app, &headers).await?.is_some() {
+            return Ok(Redirect::to(START).into_response());
+        }
         let view = LoginPage {
             shell: sent::shell(&headers),
             next: query.next,
@@ -230,6 +235,14 @@ fn refuse(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_logged_in_is_not_led_to_the_door_again() {
+        for door in ["/login", "/logout", "/login/", "/logout?next=%2F", "//x"] {
+            assert_eq!(destination(door), START, "{door}");
+        }
+        assert_eq!(destination("/logins?a=/login"), "/logins?a=/login");
+    }
 
     #[test]
     fn the_wanted_address_is_kept() {

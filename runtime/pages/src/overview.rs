@@ -84,7 +84,8 @@ pub(super) async fn show(
     view.charts = charts::of(&app, &viewer, range).await?;
     view.later = trends::later(&app, &viewer, is_whole.then_some(range)).await?;
     view.waiting = waiting(&app, &viewer).await?;
-    let mut errors = with_errors();
+    let mut errors = started(range);
+    errors.conditions.extend(with_errors().conditions);
     errors.conditions.push(viewer.environments(TRACES));
     let failed = read::newest(&app, &viewer.project, errors, FAILED).await?;
     view.failed = lines::of(&app, &viewer.project, &failed).await?;
@@ -158,6 +159,8 @@ fn with_share(n: f64, of: f64) -> String {
     match 100.0 * n / of {
         share if n == 0.0 || !share.is_finite() => shown,
         share if share < 0.1 => format!("{shown} (under 0.1 %)"),
+        // What is not all does not read as if it were.
+        share if n < of && 99.95 <= share => format!("{shown} (over 99.9 %)"),
         share => format!("{shown} ({share:.1} %)"),
     }
 }
@@ -298,5 +301,7 @@ mod tests {
         let shown = [(0.0, 0.0), (0.0, 8.0), (12.0, 350.0), (1.0, 5_000.0)];
         let shown = shown.map(|(n, of)| with_share(n, of));
         assert_eq!(shown, ["0", "0", "12 (3.4 %)", "1 (under 0.1 %)"]);
+        let most = [(4_999.0, 5_000.0), (8.0, 8.0)].map(|(n, of)| with_share(n, of));
+        assert_eq!(most, ["4,999 (over 99.9 %)", "8 (100.0 %)"]);
     }
 }

@@ -1,5 +1,6 @@
-//! The time that the overview is about.
+//! The time that the overview is about, and charts of a page that is about all of the time.
 
+use perpend_domain::metrics::Granularity;
 use perpend_domain::time::Timestamp;
 use perpend_ui::{Focus, Moment};
 
@@ -17,7 +18,20 @@ const USUAL: Moment = Moment::Ago(7 * 24 * 60);
 
 /// What the page is about; none where it ends before it begins.
 pub(super) fn of(viewer: &Viewer, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
+    within(asked(viewer, now), now)
+}
+
+/// What charts are about on a page that shows all of the time: without a start the last 30 days, the whole day of the end the
+/// last of them.
+pub(super) fn days(viewer: &Viewer, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
     let (from, to) = asked(viewer, now);
+    let first = Granularity::Day.start(to.plus_millis(-1 - 29 * DAY));
+    let from = viewer.focus.from.map_or(first, |_| from);
+    within((from, to), now)
+}
+
+/// As much of it as a page shows.
+fn within((from, to): (Timestamp, Timestamp), now: Timestamp) -> Option<(Timestamp, Timestamp)> {
     let to = to.min(now.plus_millis(MOST_AHEAD));
     let from = from.max(Timestamp::from_millis(to.as_millis() - MOST));
     (from < to).then_some((from, to))

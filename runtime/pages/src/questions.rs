@@ -1,6 +1,8 @@
-//! Questions of the overview about many rows: a range of time, in the environments that are looked at.
+//! Questions of the overview and of the page of a user about many rows: a range of time, in the environments that are looked at.
 
-use perpend_domain::filter::{Condition, Filter, OBSERVATIONS, SCORES, TRACES};
+use perpend_domain::filter::{
+    Column, Condition, Filter, OBSERVATIONS, SCORES, TRACES, Test, TextOp, find,
+};
 use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
 use perpend_domain::time::Timestamp;
 use perpend_web::problem::Problem;
@@ -17,12 +19,29 @@ pub(super) struct Questions<'a> {
     pub(super) app: &'a App,
     pub(super) viewer: &'a Viewer,
     pub(super) range: Range,
+    /// The user whose rows alone are looked at.
+    pub(super) user: Option<&'a str>,
 }
 
 impl Questions<'_> {
     /// The stretches that a chart of the range is drawn in.
     pub(super) fn granularity(&self) -> Granularity {
         Granularity::for_range(self.range.0, self.range.1)
+    }
+
+    /// Which rows are looked at. Of a user they are those that the list of users counts: all, where no environment is chosen.
+    fn rows(&self, columns: &'static [Column]) -> Vec<Condition> {
+        let Some(user) = self.user else {
+            return vec![self.viewer.environments(columns)];
+        };
+        let mut all = vec![Condition {
+            column: find(columns, "userId"),
+            test: Test::Text(TextOp::Equal, user.to_owned()),
+        }];
+        if !self.viewer.focus.environments.is_empty() {
+            all.push(self.viewer.environments(columns));
+        }
+        all
     }
 
     /// The groups of metrics, named as the API names them, by dimensions.
@@ -58,7 +77,7 @@ impl Questions<'_> {
                 aggregation: *aggregation,
             })
         };
-        conditions.push(self.viewer.environments(columns));
+        conditions.extend(self.rows(columns));
         let question = Question {
             view,
             with_booleans: view == View::ScoresNumeric,

@@ -8,14 +8,14 @@ use axum::response::Response;
 use perpend_domain::filter::SCORES;
 use perpend_domain::ids::{TraceId, UserId};
 use perpend_domain::list::Cursor;
-use perpend_domain::score::Score;
+use perpend_domain::score::{Score, Subject};
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
 use perpend_query::{Parsed, parse};
 use perpend_telemetry::scores::{ScoresFrom, Superseded};
 use perpend_ui::{
     FilterView, Focus, FocusView, ScoreLine, ScoresPage, Section, Stopped, Text, Ways, count,
-    segment,
+    encode, segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -30,7 +30,6 @@ use crate::trace::Names;
 use crate::viewer::Viewer;
 use crate::{api, read, setup};
 
-const PER_PAGE: u32 = 50;
 /// Scores that are looked at for one page, where no index tells which fit.
 const MAX_TESTED: u64 = 10_000;
 
@@ -47,6 +46,8 @@ pub(super) struct Asked {
     superseded: String,
     after: String,
     before: String,
+    n: String,
+    sort: String,
 }
 
 /// What the list is narrowed to.
@@ -161,6 +162,8 @@ struct Known {
     configs: HashMap<String, String>,
     /// Executions that recorded a trace of their own.
     traced: BTreeSet<String>,
+    /// The datasets of runs.
+    datasets: HashMap<String, String>,
 }
 
 impl Known {
@@ -168,6 +171,7 @@ impl Known {
         let (store, project) = (&app.store, &viewer.project);
         let (mut authors, mut configs) = (BTreeSet::new(), BTreeSet::new());
         let (mut origins, mut executions) = (Vec::new(), BTreeSet::new());
+        let mut runs: BTreeSet<&str> = BTreeSet::new();
         for score in scores {
             let written = &score.written;
             if let Some(origin) = &written.origin {
@@ -176,12 +180,19 @@ impl Known {
             }
             authors.extend(written.author_user_id.as_deref());
             configs.extend(written.config_id.clone());
+            if let Subject::Experiment(run) = &written.subject {
+                runs.insert(run.as_str());
+            }
         }
+        let runs: Vec<&str> = runs.into_iter().collect();
         let mut known = Self {
             origins: Names::read(app, viewer, origins.into_iter()).await?,
             traced: store.telemetry.traces_among(project, &executions).await?,
             ..Self::default()
         };
+        for run in store.telemetry.dataset_runs_by_id(project, &runs).await? {
+            known.datasets.insert(run.id, run.dataset_id);
+        }
         let configs: Vec<String> = configs.into_iter().collect();
         for config in store.catalog.score_configs_by_id(project, &configs).await? {
             known.configs.insert(config.id, config.name);
@@ -218,6 +229,17 @@ impl Known {
             base,
         )
         .named(author.as_deref(), config.as_deref());
+        let line = match &written.subject {
+            Subject::Experiment(run) => match self.datasets.get(run) {
+                Some(dataset) => line.of_run(format!(
+                    "{base}/datasets/{}/runs/{}",
+                    encode(dataset),
+                    encode(run)
+                )),
+                None => line,
+            },
+            _ => line,
+        };
         match origin.map(|origin| origin.execution_id.as_str()) {
             Some(id) if self.traced.contains(id) => {
                 line.traced(format!("{base}/traces/{}", segment(id)))
@@ -263,21 +285,23 @@ pub(super) async fn show(
         parsed,
         shows_older,
         shown: narrowed,
-        kept,
+        mut kept,
         mut notices,
     } = Narrowed::new(&asked, &viewer, app.web.clock.now());
     let q = asked.q.trim();
+    let (n, rows) = cursor::rows((&asked.n, &asked.sort), "the newest come", &mut notices);
     let (place, is_backwards) = cursor::place(&asked.after, &asked.before, &mut notices);
     let from = place.clone().map(match is_backwards {
         false => ScoresFrom::After,
         true => ScoresFrom::Before,
     });
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
-    let bounds = (PER_PAGE, MAX_TESTED);
+    let bounds = (n, MAX_TESTED);
     let part = telemetry.scores_from(project, &query, from.as_ref(), bounds);
     let part = part.await?;
     let older = telemetry.superseded_beside(project, &part.items).await?;
     let base = viewer.base();
+    kept.extend(rows);
     let in_form = [viewer.focus.pairs(), kept.clone()].concat();
     let filter = (!q.is_empty()).then(|| ("q", q.to_owned()));
     let listed = Listed {
@@ -293,8 +317,9 @@ pub(super) async fn show(
         true => Some(setup::of(&app, project, &headers).await?),
         false => None,
     };
-    let request = api::scores(&viewer, &query, (PER_PAGE, is_later, shows_older));
+    let request = api::scores(&viewer, &query, (n, is_later, shows_older));
     let toggle = if shows_older { "hide" } else { "show" };
+    let other = turned(&listed, shows_older, (place.as_ref(), is_backwards));
     let view = ScoresPage {
         setup,
         shell: viewer.shell(Section::Scores).with_api(request),
@@ -321,13 +346,7 @@ pub(super) async fn show(
             n_found: part.items.len() as u64,
             on: Some(listed.at(at, is_backwards)),
         }),
-        older: said_of(&older, shows_older).map(|said| {
-            (
-                said,
-                toggle,
-                turned(&listed, shows_older, (place.as_ref(), is_backwards)),
-            )
-        }),
+        older: said_of(&older, shows_older).map(|said| (said, toggle, other)),
         lines: lines(&app, &viewer, &part.items, shows_older.then_some(&older)).await?,
         ways: Ways {
             first: is_later.then(|| listed.first()),

@@ -47,7 +47,7 @@ pub(super) struct Asked {
     rules: String,
 }
 
-/// The turn that is asked for by its number, or by a time: the first one that began then or later.
+/// The turn that is asked for by its number, or by a time: the first one that began then or later. Thousands may be apart.
 async fn wanted(
     app: &App,
     viewer: &Viewer,
@@ -65,19 +65,28 @@ async fn wanted(
     }
     match asked.turn.trim() {
         "" => Ok((None, None)),
-        number => match number.parse::<u64>() {
+        number => match number.replace(',', "").parse::<u64>() {
+            Ok(0) => Ok((
+                None,
+                Some("There is no turn 0: the first one has the number 1."),
+            )),
             Ok(number) => Ok((Some(number), None)),
             Err(_) => Ok((None, Some("The turn is not understood: it is a number."))),
         },
     }
 }
 
-/// The turns behind the first `skip`. The one before them is read too: what was said in it is not repeated.
-async fn turns(app: &App, viewer: &Viewer, session: &str, skip: u64) -> Result<Vec<Turn>, Problem> {
+/// So many turns behind the first `skip`. The one before them is read too: what was said in it is not repeated.
+async fn turns(
+    app: &App,
+    viewer: &Viewer,
+    session: &str,
+    (skip, n): (u64, u32),
+) -> Result<Vec<Turn>, Problem> {
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let has_before = 0 < skip;
     let from = skip - u64::from(has_before);
-    let found = telemetry.session_turns(project, session, from, TURNS + u32::from(has_before));
+    let found = telemetry.session_turns(project, session, from, n + u32::from(has_before));
     let mut found = found.await?.into_iter().map(|stored| stored.trace);
     let before = if has_before { found.next() } else { None };
     let traces: Vec<Trace> = found.collect();
@@ -175,6 +184,18 @@ fn first_rule(asked: &str) -> Result<usize, &'static str> {
     }
 }
 
+/// How many turns are before the window of a turn, and how many in it: that turn and those behind it, or, walked to from behind,
+/// those before it and that turn. No turn is in two windows that follow each other.
+fn window(turn: u64, is_end: bool) -> (u64, u32) {
+    match is_end {
+        true => {
+            let skip = turn.saturating_sub(u64::from(TURNS));
+            (skip, u32::try_from(turn - skip).unwrap_or(TURNS))
+        }
+        false => (turn.saturating_sub(1), TURNS),
+    }
+}
+
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
@@ -183,23 +204,19 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let session = of_segment(&of.session).to_owned();
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
-    let group = telemetry.trace_group(project, GroupedBy::Session, &session);
+    let whole = GroupQuery::new(GroupedBy::Session, 1);
+    let group = telemetry.trace_group(project, &whole, &session);
     let group = group.await?.ok_or_else(|| Problem::not_found("session"))?;
     let n_turns = group.n_traces;
     let (turn, fault) = wanted(&app, &viewer, &session, &asked).await?;
     let is_jump = turn.is_some();
+    let is_beyond = turn.is_some_and(|turn| n_turns < turn);
+    let beyond = is_beyond.then_some("The session ends before that: this is its last turn.");
     let rules = first_rule(&asked.rules);
     let turn = turn.unwrap_or(1).clamp(1, n_turns.max(1));
-    // The last window is a full one.
-    let last = n_turns.saturating_sub(u64::from(TURNS));
-    // A page that is walked to from behind ends with the turn before.
-    let before = if asked.end.is_empty() {
-        1
-    } else {
-        u64::from(TURNS)
-    };
-    let skip = turn.saturating_sub(before).min(last);
-    let turns = turns(&app, &viewer, &session, skip).await?;
+    let (skip, n) = window(turn, !asked.end.is_empty());
+    let turns = turns(&app, &viewer, &session, (skip, n)).await?;
+    let behind = skip + u64::from(n);
     let found = found(&app, &viewer, &session, &asked.find).await?;
     let mut query = GroupQuery::new(GroupedBy::User, USERS);
     query.of = Some(session.clone());
@@ -235,13 +252,27 @@ pub(super) async fn show(
         wanted: turn,
         is_jump,
         at: asked.at,
-        fault: fault.or(rules.err()),
+        fault: fault.or(beyond).or(rules.err()),
         found,
         ways: Ways {
             before: (0 < skip).then(|| ("Earlier turns", format!("{}&end=1", at(skip)))),
-            behind: (skip < last).then(|| ("Later turns", at(skip + u64::from(TURNS) + 1))),
+            behind: (behind < n_turns).then(|| ("Later turns", at(behind + 1))),
             ..Ways::default()
         },
     };
     page(StatusCode::OK, &view)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_that_follow_each_other_share_no_turn_in_either_direction() {
+        assert_eq!(window(1, false), (0, 20));
+        assert_eq!(window(2_741, false), (2_740, 20));
+        // The window before that of turn 2,741, and the one before that of turn 4.
+        assert_eq!(window(2_740, true), (2_720, 20));
+        assert_eq!(window(3, true), (0, 3));
+    }
 }

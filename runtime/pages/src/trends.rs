@@ -88,7 +88,12 @@ pub(super) async fn later(
 }
 
 async fn of(app: &App, viewer: &Viewer, range: Range, kind: Kind) -> Result<Trend, Problem> {
-    let asked = Questions { app, viewer, range };
+    let asked = Questions {
+        app,
+        viewer,
+        range,
+        user: None,
+    };
     let trend = match kind {
         Kind::Latency => latency(asked).await,
         Kind::Models => models(asked).await,
@@ -106,8 +111,12 @@ async fn of(app: &App, viewer: &Viewer, range: Range, kind: Kind) -> Result<Tren
     }
 }
 
-/// Median and 95th percentile, of the whole time and over it.
-async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
+/// Latencies of the whole time, and over it as bars, which lead to such traces, the slowest first; without a trace there are no
+/// bars.
+pub(super) async fn over_time(
+    asked: Questions<'_>,
+    rows: &TracesQuery,
+) -> Result<(Accumulator, Option<Chart>), Problem> {
     let granularity = asked.granularity();
     let metrics = [("latency", Aggregation::P95)];
     let groups = asked
@@ -123,12 +132,8 @@ async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
         all.join(values.clone());
         by_time.insert(at, values);
     }
-    let slowest = || TracesQuery {
-        sort: Sort::named("-latency").unwrap_or_default(),
-        ..TracesQuery::default()
-    };
     let base = asked.viewer.base();
-    let bar = |bucket: Bucket| {
+    let bar = |bucket: &Bucket| {
         let measured = by_time.get(&bucket.start);
         let end = |aggregation| {
             measured
@@ -140,18 +145,40 @@ async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
             value: end(Aggregation::P95),
             part: end(Aggregation::P50),
             is_partial: bucket.is_partial,
-            href: bucket.rows(asked.viewer, slowest()).first(&base),
+            href: bucket.rows(asked.viewer, slowest(rows)).first(&base),
         }
     };
-    let bars: Vec<Bar> = buckets(asked.app, asked.range, granularity)
-        .into_iter()
-        .map(bar)
-        .collect();
-    let shown = |ms: f64| duration((ms * 1_000.0) as i64);
+    let buckets = buckets(asked.app, asked.range, granularity);
+    let bars: Vec<Bar> = buckets.iter().map(bar).collect();
+    let is_measured = buckets
+        .iter()
+        .map(|bucket| by_time.contains_key(&bucket.start));
+    let title = ("Latency, 95th percentile", Part::Median);
+    let chart = (!by_time.is_empty())
+        .then(|| Chart::new(title, granularity, &bars, shown).measured(is_measured));
+    Ok((all, chart))
+}
+
+fn shown(ms: f64) -> String {
+    duration((ms * 1_000.0) as i64)
+}
+
+/// The same list, the slowest first.
+fn slowest(rows: &TracesQuery) -> TracesQuery {
+    TracesQuery {
+        sort: Sort::named("-latency").unwrap_or_default(),
+        ..rows.clone()
+    }
+}
+
+/// Median and 95th percentile, of the whole time and over it.
+async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
+    let (all, chart) = over_time(asked, &TracesQuery::default()).await?;
+    let base = asked.viewer.base();
     let focus = overview_range::focus(asked.viewer);
     let rows = TracesQuery {
         focus: focus.clone(),
-        ..slowest()
+        ..slowest(&TracesQuery::default())
     };
     let slowest = slowest_of(asked, &rows).await?;
     let rows = rows.first(&base);
@@ -178,8 +205,6 @@ async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
             rows: Some(format!("{base}/users{}", focus.query())),
         },
     ];
-    let title = ("Latency, 95th percentile", Part::Median);
-    let chart = (!by_time.is_empty()).then(|| Chart::new(title, granularity, &bars, shown));
     Ok(Trend::Latency(figures, chart))
 }
 

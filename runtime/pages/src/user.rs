@@ -1,19 +1,32 @@
-//! `GET P/users/{user}`: sums, sessions, latest traces, and those with low scores.
+//! `GET P/users/{user}`: sums, charts, sessions, latest traces, and those with low scores, of the chosen time and environments.
+
+use std::collections::BTreeMap;
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use perpend_domain::cost::CostSum;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
+use perpend_domain::metrics::Granularity;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy};
+use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_ui::{GroupLine, Section, Text, TraceLine, UserPage, of_segment};
+use perpend_query::print;
+use perpend_telemetry::OverTime;
+use perpend_ui::{
+    Bar, Chart, FocusView, GroupLine, Later, Part, Section, Text, TraceLine, TracesQuery, Trend,
+    TrendPage, UserPage, href, of_segment, segment,
+};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::charts::{Bucket, buckets};
+use crate::query::Query;
+use crate::questions::Questions;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{api, group_lines, lines, read};
+use crate::{api, group_lines, lines, overview_range, read, trends};
 
 /// Sessions, latest traces, and traces with low scores that are shown.
 const SHOWN: u32 = 20;
@@ -23,35 +36,219 @@ pub(super) struct OfUser {
     user: String,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    /// The charts are asked for with the page.
+    trends: String,
+}
+
+/// About what traces, as the page asks for sessions and users.
+fn within(app: &App, viewer: &Viewer, by: GroupedBy) -> GroupQuery {
+    GroupQuery {
+        started: viewer.focus.range(app.web.clock.now()),
+        environments: viewer.focus.environments.clone(),
+        ..GroupQuery::new(by, SHOWN)
+    }
+}
+
+fn only(user: &str) -> Filter {
+    Filter {
+        conditions: vec![group_lines::only((GroupedBy::User, user))],
+    }
+}
+
+/// The list of the traces of a user in the chosen time and environments.
+fn of_user(viewer: &Viewer, user: &str) -> TracesQuery {
+    TracesQuery {
+        focus: viewer.focus.clone(),
+        ..TracesQuery::of(print(&only(user)))
+    }
+}
+
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
     Path(of): Path<OfUser>,
+    Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
     let user = of_segment(&of.user).to_owned();
-    let telemetry = &app.store.telemetry;
-    let group = telemetry.trace_group(&viewer.project, GroupedBy::User, &user);
-    let group = group.await?.ok_or_else(|| Problem::not_found("user"))?;
-    let mut query = GroupQuery::new(GroupedBy::Session, SHOWN);
-    query.of = Some(user.clone());
-    let sessions = telemetry.trace_groups(&viewer.project, &query).await?;
-    let by_user = Filter {
-        conditions: vec![group_lines::only((GroupedBy::User, &user))],
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    let query = within(&app, &viewer, GroupedBy::User);
+    let chosen = telemetry.trace_group(project, &query, &user).await?;
+    let is_outside = chosen.is_none();
+    let group = match chosen {
+        Some(group) => Some(group),
+        None => {
+            let any = GroupQuery::new(GroupedBy::User, 1);
+            telemetry.trace_group(project, &any, &user).await?
+        }
     };
-    let traces = read::newest(&app, &viewer.project, by_user, SHOWN).await?;
-    let (low, low_names) = low(&app, &viewer, &user).await?;
-    let view = UserPage {
+    let group = group.ok_or_else(|| Problem::not_found("user"))?;
+    let address = href(&viewer.base(), GroupedBy::User, &user);
+    let focus = (address, Vec::new());
+    let mut view = UserPage {
         shell: viewer
             .shell(Section::Users)
-            .with_api([api::user(&viewer, &user, SHOWN)]),
+            .with_api([api::user(&viewer, &query, &user)]),
+        focus: FocusView::new(&viewer.focus, focus, ("All time", true)),
+        notices: viewer.faults.clone(),
         line: GroupLine::new(GroupedBy::User, group),
-        has_more_sessions: sessions.has_more,
-        sessions: group_lines::of(&app, &viewer, &query, sessions.items).await?,
-        traces: lines::of(&app, &viewer.project, &traces).await?,
-        low,
-        low_names,
+        is_outside,
+        charts: None,
+        has_more_sessions: false,
+        sessions: Vec::new(),
+        traces: Vec::new(),
+        all_traces: of_user(&viewer, &user).first(&viewer.base()),
+        low: Vec::new(),
+        low_names: Vec::new(),
     };
+    if is_outside {
+        return page(StatusCode::OK, &view);
+    }
+    view.charts = Some(later(&app, &viewer, &user, asked.trends == "1").await?);
+    let mut of_sessions = within(&app, &viewer, GroupedBy::Session);
+    of_sessions.of = Some(user.clone());
+    let sessions = telemetry.trace_groups(project, &of_sessions).await?;
+    view.has_more_sessions = sessions.has_more;
+    view.sessions = group_lines::of(&app, &viewer, &of_sessions, sessions.items).await?;
+    let mut newest = only(&user);
+    let now = app.web.clock.now();
+    newest
+        .conditions
+        .extend(viewer.focus.conditions(TRACES, now));
+    let traces = read::newest(&app, project, newest, SHOWN).await?;
+    view.traces = lines::of(&app, project, &traces).await?;
+    (view.low, view.low_names) = low(&app, &viewer, &query, &user).await?;
     page(StatusCode::OK, &view)
+}
+
+/// Where the charts stand; with what is in them where they are asked for with the page.
+async fn later(app: &App, viewer: &Viewer, user: &str, is_whole: bool) -> Result<Later, Problem> {
+    let (base, query) = (viewer.base(), viewer.focus.query());
+    let sign = if query.is_empty() { '?' } else { '&' };
+    let whole = href(&base, GroupedBy::User, user);
+    Ok(Later {
+        label: "Traces, cost and latency over time",
+        part: format!("{base}/_/users/{}/trends{query}", segment(user)),
+        whole: format!("{whole}{query}{sign}trends=1"),
+        shown: match is_whole {
+            true => Some(charts(app, viewer, user).await?),
+            false => None,
+        },
+    })
+}
+
+/// `GET P/_/users/{user}/trends`: the charts alone. The rest of the query is that of the page.
+pub(super) async fn over_time(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(of): Path<OfUser>,
+) -> Result<Response, Problem> {
+    let trend = charts(&app, &viewer, of_segment(&of.user)).await?;
+    page(StatusCode::OK, &TrendPage { trend })
+}
+
+/// The traces, their cost and their latency in the chosen time. Each bar leads to the traces of the user that began then.
+async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem> {
+    let Some(range) = overview_range::days(viewer, app.web.clock.now()) else {
+        let fault = "There are no charts: the time ends before it begins, or begins more than a year ahead.";
+        return Ok(Trend::Refused(Text::from(fault)));
+    };
+    let asked = Questions {
+        app,
+        viewer,
+        range,
+        user: Some(user),
+    };
+    let granularity = asked.granularity();
+    let buckets = buckets(app, range, granularity);
+    let by_time = by_time(asked, granularity).await?;
+    let own = |bucket: &Bucket| by_time.get(&bucket.start).copied().unwrap_or_default();
+    let base = viewer.base();
+    let rows = of_user(viewer, user);
+    let (_, latency) = trends::over_time(asked, &rows).await?;
+    let bars = |value: fn(Sums) -> (f64, f64)| {
+        let bar = |bucket: &Bucket| {
+            let (value, part) = value(own(bucket));
+            Bar {
+                time: bucket.time(),
+                value,
+                part,
+                is_partial: bucket.is_partial,
+                href: bucket.rows(viewer, rows.clone()).first(&base),
+            }
+        };
+        buckets.iter().map(bar).collect::<Vec<_>>()
+    };
+    let traces = bars(|sums| (sums.n_traces as f64, sums.n_failed as f64));
+    let costs: Vec<CostSum> = buckets.iter().map(|bucket| own(bucket).cost).collect();
+    let whole = |value: f64| perpend_ui::count(value as u64);
+    let dollars = bars(|sums| (sums.cost.dollars, 0.0));
+    let of_time = match (viewer.focus.from, viewer.focus.to) {
+        (Some(_), _) => Vec::new(),
+        (None, None) => vec!["the last 30 days"],
+        (None, Some(_)) => vec!["the last 30 days of this time"],
+    };
+    let titled = |title| (title, Part::Errors);
+    let mut charts = vec![
+        Chart::new(titled("Traces"), granularity, &traces, whole),
+        Chart::new(titled("Cost"), granularity, &dollars, perpend_ui::dollars)
+            .of_costs(&costs, false),
+    ];
+    charts.extend(latency);
+    let noted = charts
+        .into_iter()
+        .map(|chart| chart.noting(of_time.clone()));
+    Ok(Trend::Charts(noted.collect()))
+}
+
+/// What the traces of a bucket say together.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    n_traces: u64,
+    n_failed: u64,
+    cost: CostSum,
+}
+
+/// The sums of the buckets that have traces, by their starts.
+async fn by_time(
+    asked: Questions<'_>,
+    granularity: Granularity,
+) -> Result<BTreeMap<Timestamp, Sums>, Problem> {
+    let Questions {
+        app,
+        viewer,
+        range: (from, to),
+        user,
+    } = asked;
+    let query = GroupQuery {
+        started: (Some(from), Some(to)),
+        ..within(app, viewer, GroupedBy::User)
+    };
+    // Weeks and months are made of days.
+    let unit = match granularity {
+        Granularity::Minute | Granularity::Hour => granularity,
+        _ => Granularity::Day,
+    };
+    let first = unit.start(from);
+    let parts = (first, unit.next(first).micros_since(first));
+    let telemetry = &app.store.telemetry;
+    let found = telemetry.user_over_time(&viewer.project, &query, user.unwrap_or_default(), parts);
+    let mut all: BTreeMap<Timestamp, Sums> = BTreeMap::new();
+    for OverTime {
+        at,
+        n_traces,
+        n_failed,
+        cost,
+    } in found.await?
+    {
+        let sums = all.entry(granularity.start(at)).or_default();
+        sums.n_traces += n_traces;
+        sums.n_failed += n_failed;
+        sums.cost = sums.cost + cost;
+    }
+    Ok(all)
 }
 
 /// The traces of a user with the lowest scores, and the names of these with the lists of all traces of the user that are low
@@ -59,10 +256,11 @@ pub(super) async fn show(
 async fn low(
     app: &App,
     viewer: &Viewer,
+    query: &GroupQuery,
     user: &str,
 ) -> Result<(Vec<TraceLine>, Vec<(Text, String)>), Problem> {
     let telemetry = &app.store.telemetry;
-    let lowest = telemetry.low_scores(&viewer.project, user).await?;
+    let lowest = telemetry.low_scores(&viewer.project, query, user).await?;
     let base = viewer.base();
     let mut ids: Vec<String> = Vec::new();
     let mut names: Vec<(Text, String)> = Vec::new();
@@ -71,7 +269,11 @@ async fn low(
         if ids.len() < SHOWN as usize && !ids.contains(&id) {
             ids.push(id);
         }
-        let list = group_lines::low(user, &score.name, score.is_truth).first(&base);
+        let list = TracesQuery {
+            focus: viewer.focus.clone(),
+            ..group_lines::low(user, &score.name, score.is_truth)
+        };
+        let list = list.first(&base);
         if names.iter().all(|(_, known)| *known != list) {
             names.push((Text::from(score.name.as_str()), list));
         }

@@ -99,7 +99,7 @@ impl Row for Summed<'_> {
             // What is not known is not zero.
             "totalTokens" if group.total_tokens == 0 => Cell::Null,
             "totalTokens" => count(group.total_tokens),
-            "totalCost" if group.cost.n_priced == 0 && 0 < group.cost.n_unpriced => Cell::Null,
+            "totalCost" if group.cost.n_priced == 0 => Cell::Null,
             "totalCost" => Cell::Number(group.cost.dollars),
             other if other == names(self.named.by)[1] => texts(&self.texts.others),
             own => self.named.cell(own),

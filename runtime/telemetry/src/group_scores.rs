@@ -1,9 +1,11 @@
-//! What scores say of sessions and users, how many traces they have day by day, and the traces of a user with low scores.
+//! What scores say of sessions and users, how many traces they have day by day, what traces of a user say over time, and those
+//! with low scores.
 //!
 //! All is bounded: scores are read of the newest traces of each.
 
 use std::collections::{BTreeMap, HashMap};
 
+use perpend_domain::cost::CostSum;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::score::ScoreDataType;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy};
@@ -41,6 +43,17 @@ perpend_sql::record! {
 }
 
 perpend_sql::record! {
+    struct PartRow {
+        part: i64,
+        n: i64,
+        n_failed: i64,
+        total_cost: f64,
+        n_priced: i64,
+        n_unpriced: i64,
+    }
+}
+
+perpend_sql::record! {
     struct LowRow {
         trace_id: String,
         name: String,
@@ -63,6 +76,19 @@ pub struct ScoreSum {
     pub total: f64,
     /// The category that most of them have, and how many have it.
     pub top: Option<(String, u64)>,
+}
+
+/// What traces say together that began in one part of a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OverTime {
+    /// Where the part begins.
+    pub at: Timestamp,
+    /// How many traces.
+    pub n_traces: u64,
+    /// How many of them have a step with an error.
+    pub n_failed: u64,
+    /// What they cost.
+    pub cost: CostSum,
 }
 
 /// A trace with a low score.
@@ -177,14 +203,59 @@ impl Telemetry {
         Ok(found)
     }
 
-    /// The lowest scores of the newest 1,000 traces of a user, about a trace itself each: what is false, and numbers below
-    /// 0.5 of names whose numbers there are all from 0 to 1. The lowest first, then by the newest trace.
+    /// What the traces of a user in the time and the environments of the question say, by parts of so many microseconds; the
+    /// first of these begins with an instant that no trace of the time is before. Parts without traces are left out.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn user_over_time(
+        &self,
+        project: &ProjectId,
+        query: &GroupQuery,
+        user: &str,
+        (first, length): (Timestamp, i64),
+    ) -> Result<Vec<OverTime>, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let index = of_column(GroupedBy::User, self.pool.is_postgres());
+        let mut sql = Sql::default();
+        let [tenant, start] = [tenant, first.as_micros()].map(|number| sql.bind(number.into()));
+        let user = sql.bind_text(user);
+        sql.push(&format!(
+            "SELECT (t.started_at - {start}) / {length} AS part, COUNT(*) AS n, \
+                    CAST(SUM(CASE WHEN t.n_error > 0 THEN 1 ELSE 0 END) AS BIGINT) AS n_failed, \
+                    CAST(SUM(t.total_cost) AS DOUBLE PRECISION) AS total_cost, \
+                    CAST(SUM(t.n_priced) AS BIGINT) AS n_priced, \
+                    CAST(SUM(t.n_unpriced) AS BIGINT) AS n_unpriced \
+               FROM traces t{index} WHERE t.tenant = {tenant} AND t.user_id = {user}"
+        ));
+        Narrowed::new(query, &mut sql).push("t", &mut sql);
+        sql.push(" GROUP BY 1 ORDER BY 1");
+        let rows: Vec<PartRow> = self.pool.select(&sql.text, &sql.args).await?;
+        let parts = rows.into_iter().map(|row| OverTime {
+            at: Timestamp::from_micros(first.as_micros() + row.part * length),
+            n_traces: row.n.unsigned_abs(),
+            n_failed: row.n_failed.unsigned_abs(),
+            cost: CostSum {
+                dollars: row.total_cost,
+                n_priced: row.n_priced.unsigned_abs(),
+                n_unpriced: row.n_unpriced.unsigned_abs(),
+            },
+        });
+        Ok(parts.collect())
+    }
+
+    /// The lowest scores of the newest 1,000 traces of a user in the time and the environments of the question, about a trace
+    /// itself each: what is false, and numbers below 0.5 of names whose numbers there are all from 0 to 1. The lowest first,
+    /// then by the newest trace.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn low_scores(
         &self,
         project: &ProjectId,
+        query: &GroupQuery,
         user: &str,
     ) -> Result<Vec<LowScore>, Error> {
         let Some(tenant) = self.tenant(project).await? else {
@@ -195,8 +266,11 @@ impl Telemetry {
         let [project, user] = [project.as_str(), user].map(|text| sql.bind_text(text));
         sql.push(&format!(
             "WITH x AS (SELECT t.trace_id, t.started_at, s.name, s.data_type, s.number FROM \
-               (SELECT n.trace_id, n.started_at FROM traces n WHERE n.tenant = {tenant} AND n.user_id = {user} \
-                 ORDER BY n.started_at DESC LIMIT {LOOKED_AT}) t \
+               (SELECT n.trace_id, n.started_at FROM traces n WHERE n.tenant = {tenant} AND n.user_id = {user}"
+        ));
+        Narrowed::new(query, &mut sql).push("n", &mut sql);
+        sql.push(&format!(
+            " ORDER BY n.started_at DESC LIMIT {LOOKED_AT}) t \
                CROSS JOIN scores s WHERE s.project_id = {project} AND s.trace_id = t.trace_id \
                AND s.observation_id IS NULL AND s.number IS NOT NULL) \
              SELECT x.trace_id AS trace_id, x.name AS name, x.data_type AS data_type FROM x \

@@ -6,7 +6,7 @@ use perpend_domain::time::Timestamp;
 
 use crate::Html;
 use crate::facts::when;
-use perpend_words::{clock, cost, date, many};
+use perpend_words::{NONE, clock, cost, date, many};
 
 /// Height of the drawing, in its own units.
 const HEIGHT: f64 = 40.0;
@@ -20,7 +20,7 @@ pub struct Bar {
     pub value: f64,
     /// How much of that is the part that is told apart.
     pub part: f64,
-    /// It has not ended yet.
+    /// It is cut by the range, or has not ended yet.
     pub is_partial: bool,
     /// Where the rows behind it are.
     pub href: String,
@@ -156,6 +156,18 @@ impl Chart {
         }
     }
 
+    /// Tells the bars where nothing was measured from those that are zero.
+    #[must_use]
+    pub fn measured(mut self, is_measured: impl IntoIterator<Item = bool>) -> Self {
+        for (bar, is_measured) in self.bars.iter_mut().zip(is_measured) {
+            if !is_measured {
+                bar.value = NONE.to_owned();
+                bar.part = NONE.to_owned();
+            }
+        }
+        self
+    }
+
     /// Says in its caption what is counted.
     #[must_use]
     pub fn noting(self, notes: Vec<&'static str>) -> Self {
@@ -213,6 +225,12 @@ mod tests {
             .collect();
         assert_eq!(heights, [(40.0, 0.0, 0.0), (0.0, 40.0, 10.0)]);
         assert_eq!((chart.most.as_str(), chart.is_empty()), ("8", false));
+        let measured = chart.clone().measured([false, true]);
+        let values = measured
+            .bars
+            .iter()
+            .map(|bar| (bar.value.as_str(), bar.part.as_str()));
+        assert_eq!(values.collect::<Vec<_>>(), [("–", "–"), ("8", "2")]);
         let ends = ["00:00:00", "01:00:00"].map(|time| format!(">1970-01-01 {time} UTC<"));
         let shown_there = |n: usize| chart.ends[n].as_str().contains(&ends[n]);
         assert!(shown_there(0) && shown_there(1), "{:?}", chart.ends);

@@ -9,6 +9,7 @@ use crate::filter::{FilterView, Stopped};
 use crate::focus::FocusView;
 use crate::setup::Setup;
 use crate::shell::href;
+use crate::trends::Later;
 use crate::ways::Ways;
 use crate::{Shell, Text};
 use perpend_words::{clock, count, duration};
@@ -186,22 +187,26 @@ impl GroupsPage {
 pub struct UserPage {
     /// Around the page.
     pub shell: Shell,
-    /// Who it is, with sums.
+    /// The choice of time and environments.
+    pub focus: FocusView,
+    /// What in the address cannot be read.
+    pub notices: Vec<Text>,
+    /// Who it is, with sums of the chosen time and environments.
     pub line: GroupLine,
+    /// No trace is in these: the sums are those of all.
+    pub is_outside: bool,
+    /// Traces, cost and latency over time.
+    pub charts: Option<Later>,
     /// Sessions, those that were active last first.
     pub sessions: Vec<GroupLine>,
     /// There are more sessions than these.
     pub has_more_sessions: bool,
     /// Latest traces.
     pub traces: Vec<crate::TraceLine>,
+    /// The list of all of them.
+    pub all_traces: String,
     /// Those with the lowest scores.
     pub low: Vec<crate::TraceLine>,
     /// The names of these scores, with the lists of all that have a low one.
     pub low_names: Vec<(Text, String)>,
-}
-
-impl UserPage {
-    pub(crate) fn traces_href(&self) -> String {
-        perpend_addresses::only(self.shell.base(), "userId", &self.line.group.id)
-    }
 }

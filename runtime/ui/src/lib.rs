@@ -78,7 +78,7 @@ mod ways;
 
 pub use askama::{Error, Template};
 
-pub use aspect::{Aspect, HeadInput, Kept, Looking, Neighbours};
+pub use aspect::{Aspect, HeadInput, Kept, Looking, Neighbours, TypedPart};
 pub use charts::{Bar, Chart, Part};
 pub use chips::{Chip, chips};
 pub use compare::{
@@ -109,13 +109,11 @@ pub use perpend_addresses::{
 };
 pub use perpend_markup::{Html, Text, encode, of_segment, segment, with_query};
 pub use perpend_words::{
-    TraceState, clock, cost, count, date, dollars, duration, many, number, size,
+    TraceState, clock, cost, count, date, dollars, duration, many, number, read_duration, size,
 };
 pub use preferences::{Preferences, PreferencesPage, Theme};
 pub use preview::{Preview, beginning};
-pub use reference::{
-    Fault, Reference, ReferenceGroupPage, ReferencePage, TriedParameter, TryPage, When,
-};
+pub use reference::{ReferenceGroupPage, ReferencePage, TryPage};
 pub use rows::{RowsInput, RowsPage, WINDOW};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use score_list::{ScoreLine, ScoresPage};

@@ -29,7 +29,7 @@ pub struct OverviewPage {
     pub later: Vec<Later>,
     /// What does not go on by itself.
     pub waiting: Vec<Waiting>,
-    /// The latest traces with errors, in any time.
+    /// The latest traces with errors in the range.
     pub failed: Vec<TraceLine>,
     /// The newest runs over datasets; none where the reader may not see them.
     pub runs: Vec<RunLine>,

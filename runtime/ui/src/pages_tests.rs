@@ -7,6 +7,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
 use perpend_found::{FoundPart, Hit, HitStep, Sought};
 use perpend_outline::{Folds, Mark, Outline};
+use perpend_reference::{Fault, Reference, When};
 use serde_json::json;
 
 pub(crate) use crate::samples_tests::*;
@@ -163,7 +164,7 @@ fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
 }
 
 #[test]
-fn the_overview_and_datasets_are_inert() {
+fn the_overview_is_inert() {
     let bar = |value, part| Bar {
         time: (
             Timestamp::from_millis(0),
@@ -193,6 +194,7 @@ fn the_overview_and_datasets_are_inert() {
             1.0,
         )]),
         Trend::Scores(vec![score], Some(("1 more name".to_owned(), typed()))),
+        Trend::Charts(vec![chart("Cost", Part::Errors)]),
         Trend::Refused(text(HOSTILE)),
     ];
     let parts = trends.clone().map(|trend| checked(&TrendPage { trend }));
@@ -233,8 +235,12 @@ fn the_overview_and_datasets_are_inert() {
         setup: None,
     });
     assert!(overview.contains("+50 %") && overview.contains("Needs attention"));
-    assert_eq!(overview.matches("<rect").count(), 6, "{overview}");
-    assert!(overview.contains("4, 1 with errors") && overview.contains("not over yet"));
+    assert_eq!(overview.matches("<rect").count(), 8, "{overview}");
+    assert!(overview.contains("4, 1 with errors") && overview.contains("not whole"));
+}
+
+#[test]
+fn a_dataset_is_inert() {
     checked(&DatasetPage {
         shell: shell(),
         kind: "Dataset",
@@ -342,7 +348,7 @@ fn the_reference_is_inert() {
             q: typed(),
         });
         for path in reference.paths() {
-            let html = checked(&reference.group(path, shell()).unwrap());
+            let html = checked(&ReferenceGroupPage::new(reference, path, shell()).unwrap());
             assert!(
                 html.contains("error-conflict") && html.contains("$HOST"),
                 "{html}"

@@ -135,6 +135,13 @@ impl ScoreLine {
         self
     }
 
+    /// With the address of the page of the run over a dataset that it is about.
+    #[must_use]
+    pub fn of_run(mut self, href: String) -> Self {
+        self.subject.href = href;
+        self
+    }
+
     /// With the address of the trace that its execution recorded.
     #[must_use]
     pub fn traced(mut self, href: String) -> Self {

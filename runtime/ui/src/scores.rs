@@ -58,6 +58,9 @@ pub fn anchor(id: &str) -> String {
     format!("#score-{}", encode(id))
 }
 
+/// Characters of the metadata of a score that are shown.
+const METADATA: usize = 20_000;
+
 /// Digits of a fingerprint that are shown; the whole one is pointed at.
 const FINGERPRINT: usize = 12;
 
@@ -193,6 +196,8 @@ pub struct ScoreView {
     pub(crate) at: String,
     pub(crate) at_iso: String,
     pub(crate) comment: Option<Text>,
+    /// As indented JSON.
+    pub(crate) metadata: Option<Text>,
     pub(crate) origin: Option<Origin>,
 }
 
@@ -214,8 +219,23 @@ impl ScoreView {
             at: clock(at),
             at_iso: at.to_string(),
             comment: None,
+            metadata: None,
             origin: None,
         }
+    }
+
+    /// With what its sender says of it.
+    #[must_use]
+    pub fn metadata(mut self, metadata: &serde_json::Map<String, serde_json::Value>) -> Self {
+        let said = (!metadata.is_empty()).then(|| serde_json::to_string_pretty(metadata));
+        self.metadata = said.and_then(Result::ok).map(|said| {
+            let mut shown: String = said.chars().take(METADATA).collect();
+            if shown.len() < said.len() {
+                shown.push_str("\n…");
+            }
+            Text::lines(shown)
+        });
+        self
     }
 
     /// With its id, by which its card is led to.

@@ -267,6 +267,11 @@ impl SessionPage {
         self.shell.focus.query().replacen('?', "&", 1)
     }
 
+    /// A time or environments are chosen, which the page passes over.
+    fn is_narrowed(&self) -> bool {
+        self.shell.focus != perpend_addresses::Focus::default()
+    }
+
     /// Something is on its way: the scores are asked for again.
     fn is_unsettled(&self) -> bool {
         self.verdicts
@@ -274,12 +279,11 @@ impl SessionPage {
             .any(|verdict| verdict.tone == Tone::Waiting)
     }
 
-    pub(crate) fn first_turn(&self) -> u64 {
-        self.turns.first().map_or(0, |turn| turn.number)
-    }
-
-    pub(crate) fn last_turn(&self) -> u64 {
-        self.turns.last().map_or(0, |turn| turn.number)
+    /// `1–20 of 2,744`
+    fn shown(&self) -> String {
+        let number = |turn: Option<&Turn>| count(turn.map_or(0, |turn| turn.number));
+        let [first, last] = [self.turns.first(), self.turns.last()].map(number);
+        format!("{first}–{last} of {}", count(self.n_turns))
     }
 }
 

@@ -5,7 +5,7 @@ use perpend_domain::cost::CostSum;
 
 use crate::figure::Figure;
 use crate::{Chart, Text};
-use perpend_words::{count, like, number};
+use perpend_words::{count, like, number, percent, percents};
 
 /// Height of a spark, in its own units.
 const HEIGHT: f64 = 16.0;
@@ -23,6 +23,8 @@ pub struct TrendPage {
 pub enum Trend {
     /// Traces over time, above their list.
     Traces(Chart),
+    /// Several measures of the same time.
+    Charts(Vec<Chart>),
     /// Figures of the whole range, and latencies over time, where any trace began.
     Latency(Vec<Figure>, Option<Chart>),
     /// What each model cost, the dearest first.
@@ -139,9 +141,9 @@ impl ScoreTrend {
                     format!("({low}–{high})")
                 }),
             ),
-            Together::Share(what, share, [low, high]) => (
-                Text::from(format!("{:.0} % {}", share * 100.0, what.raw()).trim_end()),
-                Some(format!("({:.0}–{:.0})", low * 100.0, high * 100.0)),
+            Together::Share(what, share, ends) => (
+                Text::from(format!("{} {}", percent(share), what.raw()).trim_end()),
+                Some(format!("({})", percents(ends))),
             ),
         };
         Self {
@@ -173,6 +175,10 @@ mod tests {
         let trend = ScoreTrend::new("safe", (said, 10), &[], String::new());
         assert_eq!(trend.said.raw(), "81 % true");
         assert_eq!(trend.interval.as_deref(), Some("(76–85)"));
+        let said = Together::Share(Text::from("no refusal"), 0.999_96, [0.999_76, 0.999_99]);
+        let trend = ScoreTrend::new("kind", (said, 23_403), &[], String::new());
+        let whole = format!("{} {}", trend.said, trend.interval.unwrap());
+        assert_eq!(whole, "over 99.9 % no refusal (99.976–99.999)");
         let said = Together::Share(Text::default(), 0.8, [0.376, 0.964]);
         let trend = ScoreTrend::new("exact", (said, 5), &[], String::new());
         let whole = format!("{} {}", trend.said, trend.interval.unwrap());

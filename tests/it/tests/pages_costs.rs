@@ -152,6 +152,28 @@ async fn a_tree_and_its_pane_leave_free_steps_empty_and_mark_those_without_a_pri
 }
 
 #[tokio::test]
+async fn a_filter_of_sessions_and_users_tells_zero_from_what_nobody_knows() {
+    let (app, visitor) = filled().await;
+    for list in ["sessions", "users"] {
+        for (q, wanted) in [
+            ("totalCost%3A0", &["zero"][..]),
+            ("totalCost%3Anull", &["nothing", "unknown"][..]),
+        ] {
+            let page = visitor.page(&format!("/{list}?q={q}")).await;
+            for (name, ..) in CASES {
+                let link = format!("/{list}/{}-{name}\"", &list[..1]);
+                assert_eq!(
+                    page.contains(&link),
+                    wanted.contains(&name),
+                    "{q} {link}: {page}"
+                );
+            }
+        }
+    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_overview_says_for_how_many_steps_a_price_is_missing() {
     let (app, visitor) = filled().await;
     let overview = visitor.page(&format!("?{TIME}")).await;

@@ -491,12 +491,16 @@ async fn a_session_of_many_turns_opens_in_its_budget_and_jumps_by_number_and_by_
     let first = visitor.page("/sessions/long").await;
     assert_eq!(turns(&first), (1..=20).collect::<Vec<_>>());
     assert!(
-        first.len() < 200 << 10 && first.contains("of 20000"),
+        first.len() < 200 << 10 && first.contains("of 20,000"),
         "{}",
         first.len()
     );
     // 2026-02-02 07:56:39 UTC is 18,999 seconds after the beginning.
-    for asked in ["turn=19000", "turn=1&at=2026-02-02+07%3A56%3A39"] {
+    for asked in [
+        "turn=19000",
+        "turn=19%2C000",
+        "turn=1&at=2026-02-02+07%3A56%3A39",
+    ] {
         let there = visitor.page(&format!("/sessions/long?{asked}")).await;
         assert_eq!(
             turns(&there),
@@ -512,7 +516,11 @@ async fn a_session_of_many_turns_opens_in_its_budget_and_jumps_by_number_and_by_
         );
     }
     let last = visitor.page("/sessions/long?turn=99999").await;
-    assert_eq!(turns(&last), (19_981..=20_000).collect::<Vec<_>>());
+    assert_eq!(turns(&last), [20_000]);
+    assert!(last.contains("The session ends before that"), "{last}");
+    let near = visitor.page("/sessions/long?turn=19996").await;
+    assert_eq!(turns(&near), (19_996..=20_000).collect::<Vec<_>>());
+    assert!(!near.contains("rel=\"next\""), "{near}");
     for wrong in ["turn=x", "at=yesterday"] {
         let page = visitor.page(&format!("/sessions/long?{wrong}")).await;
         assert!(

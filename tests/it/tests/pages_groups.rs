@@ -98,6 +98,18 @@ async fn sessions_and_users_are_filtered_by_sums_and_what_is_no_column_is_marked
     );
     let none = visitor.page(&filtered("users", "traceCount:>9")).await;
     assert!(none.contains("No user fits these conditions"), "{none}");
+    let none = format!(
+        "{}&env=default&from=-1h",
+        filtered("users", "traceCount:>9")
+    );
+    let none = visitor.page(&none).await;
+    for part in [
+        "Time <bdi>Last 1 hour</bdi> · <a href=",
+        "Environments <bdi>default</bdi> · <a href=",
+        "/users\">show all users",
+    ] {
+        assert!(none.contains(part), "{part}: {none}");
+    }
     // The focus stays beside the filter, and the filter beside the focus.
     let page = format!("{}&env=default", filtered("sessions", "traceCount:>2"));
     let page = visitor.page(&page).await;
@@ -237,6 +249,85 @@ async fn sessions_and_users_show_their_scores_and_a_user_the_traces_with_low_one
             page.contains(&format!("data-whole=\"{wanted}\"")),
             "{q}: {page}"
         );
+    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_page_of_a_user_is_about_the_chosen_time_and_its_charts_lead_to_the_traces_of_a_day() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    // The first of them begins on 2023-11-14 at 22:13:20.
+    let spans = [
+        span(1, 0, "a", "ada"),
+        span(2, 10, "a", "ada"),
+        span(3, 86_400, "b", "ada"),
+        span(4, 20, "b", "bob"),
+    ];
+    send(&app, &spans).await;
+    let whole = visitor.page("/users/ada").await;
+    assert!(whole.contains("<dt>Traces</dt><dd>3</dd>"), "{whole}");
+    assert!(whole.contains("/_/users/ada/trends\""), "{whole}");
+    let day = visitor
+        .page("/users/ada?from=2023-11-14&to=2023-11-15")
+        .await;
+    assert!(day.contains("<dt>Traces</dt><dd>2</dd>"), "{day}");
+    assert!(!day.contains(&trace_id(3)), "{day}");
+    for outside in ["from=2024-01-01&to=2024-01-02", "env=staging"] {
+        let page = visitor.page(&format!("/users/ada?{outside}")).await;
+        assert!(
+            page.contains("No trace of this user is in this time"),
+            "{page}"
+        );
+    }
+    let nobody = format!("{}/users/nobody?env=staging", visitor.base);
+    assert_eq!(visitor.client.get(&nobody).await.unwrap().status, 404);
+    let time = "from=2023-11-12&to=2023-11-17";
+    let charts = visitor.page(&format!("/_/users/ada/trends?{time}")).await;
+    let on = "<time datetime=\"2023-11-14\">2023-11-14</time></a>";
+    let (before, behind) = charts.split_once(on).unwrap();
+    assert!(
+        behind.starts_with("</td><td class=\"num\">2</td>"),
+        "{charts}"
+    );
+    let href = before.rsplit_once("href=\"").unwrap().1;
+    let href = href.split('"').next().unwrap().replace("&#38;", "&");
+    let list = visitor.client.get(&href).await.unwrap().text();
+    assert_eq!(list.matches("<td class=\"what\"").count(), 2, "{list}");
+    // A day without a trace has no latency, which is no zero.
+    let (_, latency) = charts.split_once("Latency, 95th percentile").unwrap();
+    let (_, none) = latency.split_once(">2023-11-16</time></a>").unwrap();
+    assert!(
+        none.starts_with("</td><td class=\"num\">–</td>"),
+        "{charts}"
+    );
+    let with_charts = visitor.page(&format!("/users/ada?{time}&trends=1")).await;
+    assert!(with_charts.contains(on), "{with_charts}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn lists_of_sessions_users_and_scores_have_the_rows_that_are_asked_for_or_say_why_not() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let spans: Vec<Value> = (1..=30)
+        .map(|n| span(n, n, &format!("s{n}"), &format!("u{n}")))
+        .collect();
+    send(&app, &spans).await;
+    for list in ["sessions", "users"] {
+        let some = visitor.page(&format!("/{list}?n=25")).await;
+        assert_eq!(some.matches("<td class=\"what\"").count(), 25, "{some}");
+        let next = some.split("rel=\"next\" href=\"").nth(1).unwrap();
+        assert!(next.split('"').next().unwrap().contains("n=25"), "{some}");
+    }
+    for list in ["sessions", "users", "scores"] {
+        let odd = visitor.page(&format!("/{list}?n=abc&sort=foo")).await;
+        for said in [
+            "n: a page cannot have abc rows",
+            "sort: this list has one order",
+        ] {
+            assert!(odd.contains(said), "{list}: {odd}");
+        }
     }
     app.stop().await.unwrap();
 }

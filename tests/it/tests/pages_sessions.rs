@@ -65,17 +65,24 @@ async fn a_turn_that_carries_its_whole_history_shows_what_is_new_in_it() {
         "{first}"
     );
     // The window from turn 4 on: the turn before it was read to be compared.
-    let later = visitor.page("/sessions/grows?turn=23").await;
+    let later = visitor.page("/sessions/grows?turn=4").await;
     assert!(
         later.contains("same 6 messages as turn 3") && later.contains("href=\"?turn=3\""),
         "{later}"
     );
     assert!(!later.contains(">question 3</pre>") && later.contains(">question 4</pre>"));
+    // Walked to from behind, a window ends with the turn before: none is shown twice.
+    let before = visitor.page("/sessions/grows?turn=3&end=1").await;
+    assert!(
+        before.contains("Turns 1–3 of 23") && before.contains("?turn=4\""),
+        "{before}"
+    );
     // Links and forms keep the time and the environments of the lists.
     let focus = "from=-7d&env=default";
     let kept = visitor
-        .page(&format!("/sessions/grows?turn=23&{focus}&find=question+5"))
+        .page(&format!("/sessions/grows?turn=4&{focus}&find=question+5"))
         .await;
+    assert!(!later.contains("whole session") && kept.contains("The whole session is shown"));
     let links = kept.replace("&#38;", "&");
     for link in [
         format!("\"?turn=3&{focus}\""),
@@ -200,7 +207,7 @@ async fn turns_are_found_by_a_text_in_any_case_and_jumped_to() {
     assert_eq!(turns, ["7", "30", "58"], "{list}");
     assert!(list.contains("<mark>Refund</mark>") && list.contains("in a step"));
     let there = visitor.page(&format!("{path}?turn=58")).await;
-    assert!(there.contains("Refund 58?") && there.contains("Turns 41–60 of 60"));
+    assert!(there.contains("Refund 58?") && there.contains("Turns 58–60 of 60"));
     let all = list.split("<a href=\"").nth(1).unwrap();
     let all = all.split('"').next().unwrap().replace("&#38;", "&");
     let all = visitor.client.get(&all).await.unwrap().text();

@@ -111,10 +111,11 @@ async fn groups_come_by_their_last_trace_and_pages_repeat_and_lose_none_in_eithe
             }
         }
         let one = store.telemetry;
-        let group = one.trace_group(&project, GroupedBy::Session, "session/1 ü");
+        let any = GroupQuery::new(GroupedBy::Session, 1);
+        let group = one.trace_group(&project, &any, "session/1 ü");
         let group = group.await.unwrap().unwrap();
         assert_eq!((group.n_traces, group.n_others), (8, 1));
-        let none = one.trace_group(&project, GroupedBy::Session, "none");
+        let none = one.trace_group(&project, &any, "none");
         assert_eq!(none.await.unwrap(), None);
     })
     .await;
@@ -425,7 +426,8 @@ async fn scores_of_groups_come_by_name_those_of_the_session_first_and_of_the_new
         let days = telemetry.traces_by_day(&p, &query, &["ada"], (at(2_000), 2));
         assert_eq!(days.await.unwrap()["ada"], [3, 0]);
         // Lengths are no share, and a step is not its trace.
-        let low = telemetry.low_scores(&p, "ada").await.unwrap();
+        let query = GroupQuery::new(GroupedBy::User, 10);
+        let low = telemetry.low_scores(&p, &query, "ada").await.unwrap();
         let low = low
             .iter()
             .map(|one| (one.trace.clone(), one.name.as_str(), one.is_truth));
@@ -433,6 +435,86 @@ async fn scores_of_groups_come_by_name_those_of_the_session_first_and_of_the_new
             low.collect::<Vec<_>>(),
             [(trace_id(2), "safe", true), (trace_id(1), "tone", false)]
         );
+        let elsewhere = GroupQuery {
+            environments: vec!["elsewhere".to_owned()],
+            ..query
+        };
+        let low = telemetry.low_scores(&p, &elsewhere, "ada").await.unwrap();
+        assert!(low.is_empty(), "{low:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_user_did_in_a_time_adds_up_over_its_parts_to_the_sums_of_that_time() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let telemetry = &store.telemetry;
+        let all = (1..=N_TRACES).map(members).collect();
+        telemetry.write_batch(&p, batch(all), at(0)).await.unwrap();
+        let query = GroupQuery {
+            started: (Some(at(3_000)), Some(at(15_000))),
+            ..GroupQuery::new(GroupedBy::User, 1)
+        };
+        let user = "user 1";
+        let sums = telemetry.trace_group(&p, &query, user).await;
+        let sums = sums.unwrap().unwrap();
+        let length = at(5_000).micros_since(at(0));
+        let parts = telemetry.user_over_time(&p, &query, user, (at(0), length));
+        let parts = parts.await.unwrap();
+        let of = |n: u32| members(n).user_id.as_deref() == Some(user);
+        let wanted = [
+            (0, 3_000..5_000),
+            (5_000, 5_000..10_000),
+            (10_000, 10_000..15_000),
+        ];
+        let wanted = wanted.map(|(begins, time)| {
+            let began = |n: &u32| of(*n) && time.contains(&(i64::from(n * 37 % 20) * 1_000));
+            let n = (1..=N_TRACES).filter(began).count() as u64;
+            let failed = (1..=N_TRACES).filter(began);
+            let n_failed = failed.filter(|n| n.is_multiple_of(5)).count() as u64;
+            (at(begins), n, n_failed)
+        });
+        let wanted: Vec<_> = wanted.into_iter().filter(|(_, n, _)| 0 < *n).collect();
+        let said = parts
+            .iter()
+            .map(|part| (part.at, part.n_traces, part.n_failed));
+        assert_eq!(said.collect::<Vec<_>>(), wanted);
+        let n: u64 = parts.iter().map(|part| part.n_traces).sum();
+        let n_failed: u64 = parts.iter().map(|part| part.n_failed).sum();
+        assert_eq!((n, n_failed), (sums.n_traces, sums.n_errors));
+        let none = GroupQuery {
+            started: (Some(at(30_000)), None),
+            ..query
+        };
+        let none = telemetry.trace_group(&p, &none, user).await;
+        assert_eq!(none.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn costs_that_are_not_known_are_no_zero_to_a_filter() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let telemetry = &store.telemetry;
+        let free = |n| Observation {
+            kind: ObservationKind::Span,
+            model: None,
+            usage: Usage::new(),
+            computed_cost: Cost::new(),
+            ..members(n)
+        };
+        let all = (1..=N_TRACES).map(free).collect();
+        telemetry.write_batch(&p, batch(all), at(0)).await.unwrap();
+        let query = GroupQuery::new(GroupedBy::User, 10);
+        for (filter, n) in [
+            (filter(&[number("totalCost", "=", 0.0)]), 0),
+            (filter(&[json!({ "type": "null", "column": "totalCost", "operator": "is null", "value": "" })]), 3),
+        ] {
+            let found = telemetry.groups_that_fit(&p, &query, &filter).await.unwrap();
+            assert_eq!(found.page.items.len(), n, "{filter:?}");
+        }
     })
     .await;
 }

@@ -129,7 +129,7 @@ async fn narrow(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
     visitor.log_in().await?;
     let mut all = pages::of_demo(visitor).await?;
-    all.extend([("login", "/login".to_owned())]);
+    all.extend([("logout", "/logout".to_owned())]);
     let mut found = Vec::new();
     for page in all {
         let (name, _) = page;
