@@ -104,7 +104,7 @@ pub(super) async fn form(
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
         if of_session(&app, &headers).await?.is_some() {
-            return Ok(Redirect::to(START).into_response());
+            return Ok(Redirect::to(destination(&query.next)).into_response());
         }
         let view = LoginPage {
             shell: sent::shell(&headers),
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_logged_in_is_not_led_to_the_door_again() {
+    fn login_never_leads_back_to_itself_or_to_logout() {
         for door in ["/login", "/logout", "/login/", "/logout?next=%2F", "//x"] {
             assert_eq!(destination(door), START, "{door}");
         }

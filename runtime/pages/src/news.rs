@@ -1,5 +1,5 @@
-//! `GET P/_/news?since=&received=`: the number of traces that are newer than the newest one on a page, or came after it was
-//! opened, in its time and its environments. Pages poll it, so it reads bounded ranges of two indexes. The other parameters are
+//! `GET P/_/news?since=&received=`: the number of traces that are newer than the newest one on a page, or came after the first
+//! question, in its time and its environments. Pages poll it, so it reads bounded ranges of two indexes. The other parameters are
 //! those of the list, which the answer links to.
 
 use axum::extract::{RawQuery, State};
@@ -20,6 +20,7 @@ use crate::viewer::Viewer;
 
 /// Traces that are counted.
 const AT_MOST: u32 = 1_000;
+const MAX_BACK_MS: i64 = 3_600_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -45,6 +46,8 @@ pub(super) async fn show(
         text => Some(instant("received", text)?),
     };
     let now = app.web.clock.now();
+    // What was received is looked for among the changes of all projects: of a page that is open for long, in the last hour.
+    let received = received.map(|at| at.max(now.plus_millis(-MAX_BACK_MS)));
     let since = Since {
         started: instant("since", &asked.since)?,
         received,

@@ -220,7 +220,7 @@ pub(super) async fn show(
     let found = found(&app, &viewer, &session, &asked.find).await?;
     let mut query = GroupQuery::new(GroupedBy::User, USERS);
     query.of = Some(session.clone());
-    let users = telemetry.trace_groups(project, &query).await?;
+    let users = telemetry.group_ids(project, &query).await?;
     // Rules have no target with an id that is not valid; earlier versions stored such ids.
     let said = match SessionId::new(&session) {
         Ok(id) => {
@@ -239,11 +239,7 @@ pub(super) async fn show(
             .shell(Section::Sessions)
             .with_api(api::session(&viewer, &session)),
         line: GroupLine::new(GroupedBy::Session, group),
-        users: users
-            .items
-            .iter()
-            .map(|user| Text::from(user.id.as_str()))
-            .collect(),
+        users: users.into_iter().map(Text::from).collect(),
         scores: said.scores,
         verdicts: said.verdicts,
         rules: said.rules,

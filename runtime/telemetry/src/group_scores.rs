@@ -266,7 +266,8 @@ impl Telemetry {
         let [project, user] = [project.as_str(), user].map(|text| sql.bind_text(text));
         sql.push(&format!(
             "WITH x AS (SELECT t.trace_id, t.started_at, s.name, s.data_type, s.number FROM \
-               (SELECT n.trace_id, n.started_at FROM traces n WHERE n.tenant = {tenant} AND n.user_id = {user}"
+               (SELECT n.trace_id, n.started_at FROM traces n{} WHERE n.tenant = {tenant} AND n.user_id = {user}",
+            of_column(GroupedBy::User, self.pool.is_postgres())
         ));
         Narrowed::new(query, &mut sql).push("n", &mut sql);
         sql.push(&format!(

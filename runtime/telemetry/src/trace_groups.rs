@@ -58,7 +58,7 @@ pub(super) const fn of_column(by: GroupedBy, is_postgres: bool) -> &'static str 
     }
 }
 
-/// The index that leads to the traces of some groups: within one of the other column it is that one's.
+/// The index that leads to the traces of some groups. Within a group of the other column, the index of that column.
 const fn of_question(query: &GroupQuery, is_postgres: bool) -> &'static str {
     match (&query.of, query.by) {
         (None, by) => of_column(by, is_postgres),
@@ -122,6 +122,22 @@ impl Telemetry {
         })
     }
 
+    /// The ids of the sessions or users of a page, without their sums.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn group_ids(
+        &self,
+        project: &ProjectId,
+        query: &GroupQuery,
+    ) -> Result<Vec<String>, Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok(Vec::new());
+        };
+        let (found, _) = self.places(tenant, query, None).await?;
+        Ok(found.into_iter().map(|place| place.id).collect())
+    }
+
     /// Where no trace has any, the walk would pass by all of them; the partial index of the column tells.
     pub(super) async fn has_groups(&self, tenant: i64, by: GroupedBy) -> Result<bool, Error> {
         let any = format!(
@@ -151,7 +167,7 @@ impl Telemetry {
         Ok((found.into_iter().map(place).collect(), has_more))
     }
 
-    /// What those traces of one session or user say together that the question is about; none when there are none.
+    /// Sums over the traces of one session or user that the question asks for; none when there are none.
     ///
     /// # Errors
     /// When the database fails.

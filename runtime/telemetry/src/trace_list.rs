@@ -261,9 +261,14 @@ impl Telemetry {
         };
         let is_few = !total.is_more && total.n <= FEW;
         let is_sorted = !is_postgres && !shape.has_lead && is_few;
-        let shape = match shape.has_lead || is_few {
-            true => shape,
-            false => Shape::new(project, tenant, query, is_postgres, Way::InTime),
+        let is_by_figure = query.order != TraceOrder::Timestamp;
+        let shape = match (shape.has_lead, is_few) {
+            (_, true) => shape,
+            (true, false) if shape.is_led_by_mark && is_by_figure => {
+                Shape::new(project, tenant, query, is_postgres, Way::InOrder)
+            }
+            (true, false) => shape,
+            (false, false) => Shape::new(project, tenant, query, is_postgres, Way::InTime),
         };
         let list = Ordered::new(&shape, project, query, is_sorted);
         let limit = u64::from(query.limit);

@@ -9,7 +9,7 @@ use perpend_sql::{Arg, Expr, Sql};
 use super::marks::{Marked, push_prefilter};
 use super::read::{OWN_NUMBERS, Rest, trace_column};
 
-/// Columns with an index of their own in the order of time, or with marks, the one that leaves least first, as a rule.
+/// Columns with an index of their own in the order of time, or with marks: the most selective first, as a rule.
 const LEADS: [&str; 13] = [
     "id",
     "sessionId",
@@ -101,6 +101,8 @@ pub(super) enum Way {
     Any,
     /// One in the order of time.
     InTime,
+    /// That of the order of the list: what a mark leaves is too much to be sorted.
+    InOrder,
     /// The same, and the scores of a trace are looked for at each trace: for few of them, of SQLite alone.
     OneByOne,
 }
@@ -122,6 +124,8 @@ pub(super) struct Shape {
     /// Its start.
     pub(super) start: &'static str,
     pub(super) has_lead: bool,
+    /// What leads is a mark.
+    pub(super) is_led_by_mark: bool,
     pub(super) way: Way,
     /// All that have a score of some name are gathered before the first row is there.
     pub(super) gathers: bool,
@@ -138,7 +142,8 @@ impl Shape {
         let filter: &Filter = &query.filter;
         // In the order of a score the scores lead.
         let by_score = matches!(query.order, TraceOrder::Score(_));
-        let lead = lead(filter).filter(|_| !by_score && way != Way::OneByOne);
+        let may_lead = !by_score && !matches!(way, Way::OneByOne | Way::InOrder);
+        let lead = lead(filter).filter(|_| may_lead);
         let lead_at = lead.map(|(_, at)| at);
         let mark = lead_at.and_then(|at| Marked::of(&filter.conditions[at]));
         let lead_mark = mark.as_ref().and_then(Marked::lead);
@@ -212,6 +217,7 @@ impl Shape {
             number,
             start,
             has_lead: lead.is_some(),
+            is_led_by_mark: lead_mark.is_some(),
             way,
             gathers: gathers && !is_postgres,
         }
@@ -280,7 +286,7 @@ fn push_scored(sql: &mut Sql, condition: &Condition, project: &ProjectId, way: W
                 " AND EXISTS (SELECT 1 FROM scores s INDEXED BY scores_by_trace \
                  WHERE s.trace_id = t.trace_id AND {named})"
             ),
-            Way::Any | Way::InTime => {
+            Way::Any | Way::InTime | Way::InOrder => {
                 format!(" AND t.trace_id IN (SELECT s.trace_id FROM scores s WHERE {named})")
             }
         });

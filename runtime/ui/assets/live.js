@@ -19,10 +19,11 @@ async function ask() {
   }
   const html = answer?.ok ? await answer.text().catch(() => null) : null;
   const now = answer?.headers.get("perpend-now");
-  if (now && !received) received = `&received=${encodeURIComponent(now)}`;
+  const isFirst = received === "";
+  if (now && isFirst) received = `&received=${encodeURIComponent(now)}`;
   pause = html === null ? Math.min(2 * pause, AT_MOST) : EVERY;
-  // An answer with the same words is not read out again.
-  if (html !== null && html.trim() !== bar.innerHTML.trim()) bar.innerHTML = html;
+  // Nothing moves while the page is being opened, and an answer with the same words is not read out again.
+  if (html !== null && !isFirst && html.trim() !== bar.innerHTML.trim()) bar.innerHTML = html;
   plan();
 }
 

@@ -1,5 +1,5 @@
 // A search that stopped before it found anything goes on by itself, part by part, and says how far it came. The first part with
-// rows is opened, or the last one. It stays where the reader leaves it: Escape, or the link.
+// rows is opened, or the last one. It stays where it is when the reader looks elsewhere, presses Escape or takes the link.
 
 const notice = document.querySelector("[data-onward]");
 const link = notice.querySelector("a");
@@ -14,10 +14,12 @@ async function part(href) {
 }
 
 async function onward() {
-  while (!isOver) {
+  let isCut = false;
+  while (!isOver && !document.hidden) {
     said.textContent = `${n.toLocaleString("en")} ${notice.dataset.rows} looked at, none found so far; searching on.`;
     const page = await part(link.href);
-    if (page === null || isOver) break;
+    if (page === null) isCut = true;
+    if (isCut || isOver) break;
     const next = page.querySelector("[data-onward]");
     if (next === null) {
       location.replace(link.href);
@@ -26,7 +28,8 @@ async function onward() {
     n += Number(next.dataset.onward);
     link.href = next.querySelector("a").href;
   }
-  said.textContent = `The search stopped: ${n.toLocaleString("en")} ${notice.dataset.rows} looked at, none found.`;
+  const why = isCut ? "The server did not answer" : "The search stopped";
+  said.textContent = `${why}: ${n.toLocaleString("en")} ${notice.dataset.rows} looked at, none found so far.`;
 }
 
 link.addEventListener("click", () => { isOver = true; });

@@ -177,7 +177,10 @@ impl TraceLine {
                 Known::Release => alike("release", &self.release),
                 Known::Version => alike("version", &self.version),
                 Known::Models => own(listed(&self.steps.models).as_ref()),
-                Known::Kinds => own(listed(&self.steps.kinds).as_ref()),
+                Known::Kinds => {
+                    let kinds = self.steps.kinds.iter().map(|kind| kind.to_lowercase());
+                    own(listed(&kinds.collect::<Vec<_>>()).as_ref())
+                }
                 Known::Prompts => own(listed(&self.steps.prompts).as_ref()),
                 Known::User => linked(&self.user, &|raw| href(base, GroupedBy::User, raw)),
                 Known::Session => linked(&self.session, &|raw| href(base, GroupedBy::Session, raw)),

@@ -87,9 +87,10 @@ impl Pick {
 const NEVER: &str = "9999-12-01T00:00:00Z";
 
 impl TracesPage {
-    /// The newest start on the page. Where there is none, only what arrives from now on is new.
+    /// The newest start on the page. Where a filter leaves some out, or nothing is there, only what arrives from now on is
+    /// new: what was left out may have started later.
     fn since(&self) -> String {
-        let newest = self.lines.first();
+        let newest = self.lines.first().filter(|_| self.terms.is_empty());
         newest.map_or_else(|| NEVER.to_owned(), |line| line.at.to_iso_micros())
     }
 

@@ -491,6 +491,18 @@ async fn the_reference_has_a_small_page_for_each_group_and_finds_operations_by_w
     app.stop().await.unwrap();
 }
 
+/// Sends a trace as if it had begun so many seconds later.
+async fn send_later(app: &TestApp, trace: &Trace, seconds: u64) {
+    let mut body = trace.to_json();
+    let span = &mut body["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+    for name in ["startTimeUnixNano", "endTimeUnixNano"] {
+        let sent: u64 = span[name].as_str().unwrap().parse().unwrap();
+        span[name] = json!((sent + seconds * 1_000_000_000).to_string());
+    }
+    let sent = app.client.json(Method::POST, OTLP, &body).await.unwrap();
+    assert_eq!(sent.status, 200, "{}", sent.text());
+}
+
 #[tokio::test]
 async fn what_came_since_is_counted_and_evaluations_do_not_count() {
     let app = TestApp::new().await.unwrap();
@@ -509,14 +521,7 @@ async fn what_came_since_is_counted_and_evaluations_do_not_count() {
     assert_eq!(asked(&visitor, &since, &[]).await.text().trim(), "");
     for (n, environment) in [(2, "production"), (3, "sdk-experiment"), (4, "staging")] {
         let later = Trace::new(n, "later").attribute("deployment.environment", environment);
-        let mut body = later.to_json();
-        let span = &mut body["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
-        for name in ["startTimeUnixNano", "endTimeUnixNano"] {
-            let sent: u64 = span[name].as_str().unwrap().parse().unwrap();
-            span[name] = json!((sent + n * 1_000_000_000).to_string());
-        }
-        let sent = app.client.json(Method::POST, OTLP, &body).await.unwrap();
-        assert_eq!(sent.status, 200, "{}", sent.text());
+        send_later(&app, &later, n).await;
     }
     let news = asked(&visitor, &since, &[]).await.text();
     assert!(
@@ -572,7 +577,9 @@ async fn a_filtered_list_says_what_arrives_though_it_began_before_all_that_is_sh
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     app.ingest(&Trace::new(1, "ticket")).await.unwrap();
-    let page = visitor.page("/traces?q=level%3AERROR").await;
+    // It began later than what the filter shows, and was there before the page.
+    send_later(&app, &Trace::new(3, "other"), 9).await;
+    let page = visitor.page("/traces?q=name%3Aticket").await;
     let (_, rest) = page.split_once("id=\"news\"").unwrap();
     let (_, rest) = rest.split_once("data-from=\"").unwrap();
     let address = rest.split('"').next().unwrap().replace("&#38;", "&");
@@ -584,7 +591,7 @@ async fn a_filtered_list_says_what_arrives_though_it_began_before_all_that_is_sh
     let news = asked(&visitor, &format!("{address}&received={now}"), &[]).await;
     let news = news.text();
     assert!(
-        news.contains("1 new trace, which the filter may leave out") && news.contains("q=level"),
+        news.contains("1 new trace, which the filter may leave out") && news.contains("q=name"),
         "{news}"
     );
     app.stop().await.unwrap();

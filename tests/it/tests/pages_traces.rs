@@ -230,7 +230,7 @@ async fn traces_are_found_by_what_their_steps_are_and_use_and_the_list_has_colum
     let list = visitor
         .page("/traces?cols=trace,models,kinds,prompts")
         .await;
-    for text in ["large", "GENERATION", "greet &#60;b&#62;"] {
+    for text in ["large", "<bdi>generation</bdi>", "greet &#60;b&#62;"] {
         assert!(list.contains(text), "{text}: {list}");
     }
     let filter =

@@ -3,7 +3,7 @@
 DROP TRIGGER trace_marks_added ON traces;
 DROP TRIGGER trace_marks_changed ON traces;
 
--- What tells a trace of itself is no step of it.
+-- The observation that holds the record of a trace is no step of it.
 UPDATE traces
    SET detail = CASE detail WHEN '{}' THEN '{' ELSE left(detail, -1) || ',' END || '"steps":' || s.steps || '}'
   FROM (SELECT trace, json_agg(mark ORDER BY mark COLLATE "C")::text AS steps

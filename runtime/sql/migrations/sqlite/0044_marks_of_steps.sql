@@ -4,7 +4,7 @@ DROP TRIGGER trace_marks_added;
 DROP TRIGGER trace_marks_changed;
 DROP TRIGGER trace_marks_removed;
 
--- What tells a trace of itself is no step of it.
+-- The observation that holds the record of a trace is no step of it.
 UPDATE traces
    SET detail = CASE detail WHEN '{}' THEN '{' ELSE substr(detail, 1, length(detail) - 1) || ',' END
                 || '"steps":' || s.steps || '}'

@@ -111,6 +111,14 @@ async fn groups_come_by_their_last_trace_and_pages_repeat_and_lose_none_in_eithe
             }
         }
         let one = store.telemetry;
+        let of = GroupQuery {
+            of: Some("session/1 ü".to_owned()),
+            ..GroupQuery::new(GroupedBy::User, 10)
+        };
+        let page = one.trace_groups(&project, &of).await.unwrap();
+        let ids: Vec<String> = page.items.into_iter().map(|group| group.id).collect();
+        assert_eq!(one.group_ids(&project, &of).await.unwrap(), ids);
+        assert!(!ids.is_empty());
         let any = GroupQuery::new(GroupedBy::Session, 1);
         let group = one.trace_group(&project, &any, "session/1 ü");
         let group = group.await.unwrap().unwrap();
@@ -494,7 +502,7 @@ async fn what_a_user_did_in_a_time_adds_up_over_its_parts_to_the_sums_of_that_ti
 }
 
 #[tokio::test]
-async fn costs_that_are_not_known_are_no_zero_to_a_filter() {
+async fn a_filter_does_not_take_unknown_costs_for_zero() {
     on_each_database(|store| async move {
         let p = project("p");
         let telemetry = &store.telemetry;

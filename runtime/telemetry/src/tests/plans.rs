@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::testing::Store;
+use crate::trace_order::Ordered;
+use crate::trace_shape::{Shape, Way};
 use crate::{observation_list, reading, refresh};
+use perpend_domain::trace_list::TraceOrder;
 use perpend_sql::query;
 
 /// How SQLite would run a statement: one line per step.
@@ -88,5 +91,24 @@ async fn traces_of_a_model_are_found_by_its_mark_unless_something_leaves_fewer()
         let sorts = |step: &String| step.contains("TEMP B-TREE") && !step.contains("LAST");
         assert!(!steps.iter().any(sorts), "{steps:?}");
     }
+    store.close().await;
+}
+
+#[tokio::test]
+async fn traces_of_a_common_kind_are_read_in_the_order_of_a_figure_and_not_sorted() {
+    let database = TempDatabase::sqlite();
+    let store = database.open().await;
+    let kind = json!({"type": "arrayOptions", "column": "kinds", "operator": "any of", "value": ["GENERATION"]});
+    let query = TraceQuery {
+        filter: Filter::parse(&[kind], TRACES).unwrap(),
+        order: TraceOrder::Latency,
+        ..TraceQuery::default()
+    };
+    let shape = Shape::new(&project("p"), 1, &query, false, Way::InOrder);
+    let list = Ordered::new(&shape, &project("p"), &query, false);
+    let steps = plan(&store, &list.first_rows(None)[0]).await;
+    assert!(steps[0].contains("traces_by_latency"), "{steps:?}");
+    let sorts = |step: &String| step.contains("TEMP B-TREE") && !step.contains("LAST");
+    assert!(!steps.iter().any(sorts), "{steps:?}");
     store.close().await;
 }

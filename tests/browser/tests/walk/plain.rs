@@ -181,7 +181,7 @@ async fn finds_and_walks(visitor: &Visitor) -> Result<()> {
     browser.click("a[rel=next]").await?;
     browser
         .wait_for(&format!(
-            "{turns}.length === 20 && {turns}.at(-1) === 'turn-30'"
+            "{turns}.length === 10 && {turns}.at(-1) === 'turn-30'"
         ))
         .await?;
     browser.fill("[name=turn]", "5").await?;

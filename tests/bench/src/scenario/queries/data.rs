@@ -12,7 +12,7 @@ use crate::server::{Folder, Server};
 use crate::spans::{SPANS_PER_TRACE, attribute, delimited, filler, mix, varint};
 
 /// Raised when the data change, so that a kept database of other data is not taken for this one.
-const EDITION: u64 = 4;
+const EDITION: u64 = 5;
 /// Time that the data cover.
 pub(crate) const DAYS: u64 = 30;
 /// Observations of the large trace.
