@@ -109,7 +109,7 @@ fn part_bits(part: &str, kind: &Kind) -> Result<u64, String> {
 fn read_step(text: &str) -> Result<usize, String> {
     match digits(text) {
         Some(step) if 0 < step => Ok(usize::from(step)),
-        _ => Err(format!("`{}` is no step from 1 to 255", shown(text))),
+        _ => Err(format!("`{}` must be a step from 1 to 255", shown(text))),
     }
 }
 
@@ -124,9 +124,9 @@ fn number(text: &str, kind: &Kind) -> Result<u8, String> {
     allowed.ok_or_else(|| {
         let (text, min, max) = (shown(text), kind.min, kind.max);
         match kind.names {
-            [] => format!("`{text}` is no number from {min} to {max}"),
+            [] => format!("`{text}` must be a number from {min} to {max}"),
             names => format!(
-                "`{text}` is no number from {min} to {max} and none of {}",
+                "`{text}` must be a number from {min} to {max} or one of {}",
                 names.join(", ")
             ),
         }

@@ -45,7 +45,9 @@ pub enum InvalidSchedule {
     #[error("cron: none of these months has such a day, so it would never fire")]
     Never,
     /// The time zone is unknown.
-    #[error("timezone: `{0}` is no name of the IANA database, such as `Europe/Berlin` or `UTC`")]
+    #[error(
+        "timezone: unknown time zone `{0}`; use a name of the IANA database, such as `Europe/Berlin` or `UTC`"
+    )]
     TimeZone(String),
 }
 

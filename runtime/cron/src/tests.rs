@@ -179,22 +179,34 @@ fn what_is_written_wrongly_is_refused_by_name() {
             "@daily",
             "cron: five fields (minute, hour, day of month, month, day of week), not 1",
         ),
-        ("60 * * * *", "cron, minute: `60` is no number from 0 to 59"),
-        ("+5 * * * *", "cron, minute: `+5` is no number from 0 to 59"),
-        ("1, * * * *", "cron, minute: `` is no number from 0 to 59"),
+        (
+            "60 * * * *",
+            "cron, minute: `60` must be a number from 0 to 59",
+        ),
+        (
+            "+5 * * * *",
+            "cron, minute: `+5` must be a number from 0 to 59",
+        ),
+        (
+            "1, * * * *",
+            "cron, minute: `` must be a number from 0 to 59",
+        ),
         ("* 9-5 * * *", "cron, hour: `9-5` ends before it starts"),
-        ("*/0 * * * *", "cron, minute: `0` is no step from 1 to 255"),
+        (
+            "*/0 * * * *",
+            "cron, minute: `0` must be a step from 1 to 255",
+        ),
         (
             "5/10 * * * *",
             "cron, minute: a step needs `*` or a range before it, such as `0-59/2`, not `5/10`",
         ),
         (
             "* * L * *",
-            "cron, day of month: `L` is no number from 1 to 31",
+            "cron, day of month: `L` must be a number from 1 to 31",
         ),
         (
             "* * * * 8",
-            "cron, day of week: `8` is no number from 0 to 7 and none of SUN, MON, TUE, WED, THU, FRI, SAT",
+            "cron, day of week: `8` must be a number from 0 to 7 or one of SUN, MON, TUE, WED, THU, FRI, SAT",
         ),
         (
             "0 0 30 2 *",
@@ -207,8 +219,7 @@ fn what_is_written_wrongly_is_refused_by_name() {
     ] {
         assert_eq!(refused(expression, "UTC"), problem);
     }
-    let problem =
-        "timezone: `Europe/Bonn` is no name of the IANA database, such as `Europe/Berlin` or `UTC`";
+    let problem = "timezone: unknown time zone `Europe/Bonn`; use a name of the IANA database, such as `Europe/Berlin` or `UTC`";
     assert_eq!(refused("* * * * *", "Europe/Bonn"), problem);
     assert!(Schedule::parse("* * * * *", "").is_err());
     assert!(Schedule::parse("* * * * *", "Etc/Unknown").is_err());

@@ -144,7 +144,7 @@ impl Look {
     /// Takes a part of the time axis. Without one of its ends it has that of the trace.
     fn zoom(&mut self) {
         const UNREAD: &str = "Not a time: write 70 s, 1 min 10 s or 300 ms.";
-        const ORDER: &str = "This has to be later than where the part begins.";
+        const ORDER: &str = "The end must be after the start.";
         let read = |text: &str, open: f64| match text.is_empty() {
             true => Some(open),
             false => read_duration(text),

@@ -53,23 +53,6 @@ impl Marked {
             _ => None,
         }
     }
-
-    /// Appends ` AND ...` over a trace given by its start and its number.
-    pub fn push(&self, sql: &mut Sql, tenant: &str, (start, number): (&str, &str)) {
-        let sets: Vec<&[String]> = match self.op {
-            SetOp::AnyOf | SetOp::NoneOf => vec![&self.marks],
-            SetOp::AllOf => self.marks.chunks(1).collect(),
-        };
-        for set in sets {
-            let places: Vec<String> = set.iter().map(|mark| sql.bind_text(mark)).collect();
-            let not = if self.op == SetOp::NoneOf { "NOT " } else { "" };
-            sql.push(&format!(
-                " AND {not}EXISTS (SELECT 1 FROM trace_marks m WHERE m.tenant = {tenant} \
-                 AND m.mark IN ({}) AND m.started_at = {start} AND m.trace = {number})",
-                places.join(", ")
-            ));
-        }
-    }
 }
 
 fn is_short(text: &str) -> bool {

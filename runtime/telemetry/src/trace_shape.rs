@@ -1,6 +1,6 @@
 //! How the rows of a list of traces are found: which index leads, and what is left to be tested in memory.
 
-use perpend_domain::filter::{Condition, Filter, Order, SCORE_COLUMNS, Test, TextOp};
+use perpend_domain::filter::{Condition, Filter, Order, SCORE_COLUMNS, SetOp, Test, TextOp};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::Level;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
@@ -160,7 +160,7 @@ impl Shape {
             let is_lead = Some(at) == lead_at;
             if let Some(marked) = Marked::of(condition) {
                 if !is_lead || marked.marks.len() > 1 {
-                    marked.push(&mut sql, &of_tenant, (start, number));
+                    push_marks(&marked, &mut sql, &of_tenant, (start, number));
                 }
                 continue;
             }
@@ -245,6 +245,27 @@ impl Shape {
     /// Whether nothing is left to be tested in memory.
     pub(super) fn is_told_by_columns(&self) -> bool {
         self.rest.is_empty()
+    }
+}
+
+/// Appends ` AND ...` over a trace given by its start and its number.
+pub(crate) fn push_marks(marked: &Marked, sql: &mut Sql, tenant: &str, (start, number): (&str, &str)) {
+    let sets: Vec<&[String]> = match marked.op {
+        SetOp::AnyOf | SetOp::NoneOf => vec![&marked.marks],
+        SetOp::AllOf => marked.marks.chunks(1).collect(),
+    };
+    for set in sets {
+        let places: Vec<String> = set.iter().map(|mark| sql.bind_text(mark)).collect();
+        let not = if marked.op == SetOp::NoneOf {
+            "NOT "
+        } else {
+            ""
+        };
+        sql.push(&format!(
+            " AND {not}EXISTS (SELECT 1 FROM trace_marks m WHERE m.tenant = {tenant} \
+             AND m.mark IN ({}) AND m.started_at = {start} AND m.trace = {number})",
+            places.join(", ")
+        ));
     }
 }
 

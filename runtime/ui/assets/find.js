@@ -89,6 +89,9 @@ async function read() {
   next = page.querySelector("main a[rel=next]")?.getAttribute("href") ?? null;
   searched = page.querySelector(".searched")?.textContent ?? "";
   tell();
+  // A view without rows is opened anew at each hit: one of a later part is not known before that part was read.
+  const query = new URLSearchParams(location.search);
+  if (!grid && next && shownStep() === undefined && (query.has("observation") || query.has("trace"))) await read();
 }
 
 /** Reads the next part of the search, once at a time. */
@@ -147,8 +150,11 @@ function showEntry(id) {
     return;
   }
   pane = entry;
-  entry.scrollIntoView({ block: "start" });
-  entry.querySelector(".name").focus({ preventScroll: true });
+  // Who has begun to type or to read is not led away.
+  if (document.activeElement === document.body) {
+    entry.scrollIntoView({ block: "start" });
+    entry.querySelector(".name").focus({ preventScroll: true });
+  }
   mark(true);
   const fold = entry.querySelector("details.in-place");
   if (!fold) return;
@@ -191,6 +197,7 @@ if (grid) {
 }
 addEventListener("perpend:hidden", ({ detail }) => {
   const text = "The step of this hit is left out by its level or kind.";
+  goal = null;
   say(text);
   note(text, addressOf(detail, ["min", "kinds"]), "Show it with all steps");
 });

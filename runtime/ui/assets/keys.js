@@ -43,7 +43,7 @@ function press(key, row) {
 
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-  if (event.target.closest("input, textarea, select, [contenteditable]")) return;
+  if (event.target.closest("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
   // With the keyboard nowhere, keys that say a direction start from the row that is selected.
   const isNowhere = event.target === document.body && /^(Arrow(Up|Down|Left|Right)|Home|End)$/.test(event.key);
   if (isNowhere || grid.contains(event.target)) {

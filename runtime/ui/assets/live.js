@@ -9,6 +9,7 @@ let pause = EVERY;
 let next = 0;
 let isOver = false;
 let received = "";
+let told = "";
 
 async function ask() {
   const answer = await fetch(bar.dataset.from + received, { headers: { accept: "text/html" } }).catch(() => null);
@@ -23,7 +24,7 @@ async function ask() {
   if (now && isFirst) received = `&received=${encodeURIComponent(now)}`;
   pause = html === null ? Math.min(2 * pause, AT_MOST) : EVERY;
   // Nothing moves while the page is being opened, and an answer with the same words is not read out again.
-  if (html !== null && !isFirst && html.trim() !== bar.innerHTML.trim()) bar.innerHTML = html;
+  if (html !== null && !isFirst && html !== told) bar.innerHTML = told = html;
   plan();
 }
 

@@ -83,6 +83,9 @@ function fit() {
 
 fit();
 addEventListener("resize", fit);
+// What stands above the rows changes with a trace that goes on, and with what is unfolded.
+grid.addEventListener("followed", fit);
+document.addEventListener("toggle", fit, true);
 
 let kept = NaN;
 try {

@@ -31,7 +31,7 @@ function onUp(event) {
   const shown = fields.map((field) => field.value);
   fields.forEach((field, nth) => { field.value = String(Math.round((start + ends[nth] * length) * 1000) / 1000); });
   form.requestSubmit();
-  // Who comes back finds what the page wrote, with its unit.
+  // The Back button finds the values that the page was sent with.
   fields.forEach((field, nth) => { field.value = shown[nth]; });
 }
 

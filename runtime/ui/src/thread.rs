@@ -141,11 +141,16 @@ impl ThreadPage {
                 ..
             } = told;
             let other = same.and_then(|same| steps.get(same.call).copied());
+            // Runs of messages may be of several calls; one alone is of the call that is known.
+            let is_one_run = asked.iter().filter(|(which, _)| which.is_some()).count() == 1;
             let as_other = |which: &Picked| {
                 let other = other?;
-                let name = Text::from(other.name.as_str());
                 let (n, those) = same_messages(which, &call.step, base);
-                Some((n, name, [those, address(other)]))
+                let (name, href) = match is_one_run {
+                    true => (Text::from(other.name.as_str()), address(other)),
+                    false => (Text::from("in earlier calls"), those.clone()),
+                };
+                Some((n, name, [those, href]))
             };
             let asked = asked.into_iter();
             let asked = asked.map(|(which, new)| (which.as_ref().and_then(as_other), new));

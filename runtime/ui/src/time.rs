@@ -51,7 +51,7 @@ impl End {
     fn new(looking: &Looking, nth: usize, (ms, length): (f64, f64)) -> Self {
         let shown = match LONG_MS <= length {
             true => exact_duration((ms * 1e3).round() as i64),
-            false => format!("{ms} ms"),
+            false => format!("{} ms", (ms * 1e3).round() / 1e3),
         };
         let typed = looking.typed.as_ref();
         Self {

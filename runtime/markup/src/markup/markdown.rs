@@ -3,7 +3,7 @@
 //!
 //! No word is lost: a text of which the markup would not show all is left as it is.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag};
 
@@ -13,6 +13,8 @@ use super::{Html, push_text};
 const MAX_BYTES: usize = 64 * 1024;
 /// Elements inside elements; what is nested deeper stands in the innermost of these.
 const MAX_DEPTH: usize = 24;
+/// Quotes and lists that one line opens: the parser walks through all that are open for each further line.
+const MAX_OPENED: usize = 32;
 /// Elements that a table takes.
 const TABLE_DEPTH: usize = 3;
 /// Markup that a text may become, to its length: the cells that a short row of a table lacks are made up.
@@ -23,7 +25,7 @@ impl Html {
     /// too long, that would become much longer, or that would lose a word.
     #[must_use]
     pub fn markdown(raw: &str) -> Option<Self> {
-        if MAX_BYTES < raw.len() {
+        if MAX_BYTES < raw.len() || raw.lines().any(opens_too_much) {
             return None;
         }
         let max = raw.len() * MAX_GROWTH + 4096;
@@ -41,21 +43,59 @@ impl Html {
     }
 }
 
-/// Whether each word of a text is among those that are shown.
-fn is_all_shown(raw: &str, shown: &str) -> bool {
-    let is_apart = |c: char| !c.is_alphanumeric();
-    let shown: HashSet<&str> = shown.split(is_apart).collect();
+/// Whether a line begins with more marks of quotes and lists than anybody writes.
+fn opens_too_much(line: &str) -> bool {
+    let is_mark = |c: &char| c.is_ascii_digit() || c.is_ascii_whitespace() || ">-*+.)".contains(*c);
+    let start = line.chars().take_while(is_mark);
     let mut before = ' ';
-    raw.split_inclusive(is_apart).all(|piece| {
-        let word = piece.trim_end_matches(is_apart);
-        // The name of a character, in whose place the character is.
-        let is_entity = matches!(before, '&' | '#') && piece.ends_with(';');
-        before = piece.chars().next_back().unwrap_or(' ');
-        is_entity || shown.contains(word) || word.is_empty()
-    })
+    let opened = start.filter(|c| {
+        let is_list = c.is_ascii_whitespace() && "-*+.)".contains(before);
+        before = *c;
+        *c == '>' || is_list
+    });
+    MAX_OPENED < opened.count()
 }
 
-/// What ends an open element.
+/// Whether each word of a text is shown, and each sign beyond ASCII, as often as it is there. Numbers may be counted anew
+/// and are shown once at least.
+fn is_all_shown(raw: &str, shown: &str) -> bool {
+    let is_apart = |c: char| !c.is_alphanumeric();
+    let is_sign = |c: &char| !c.is_ascii() && !c.is_alphanumeric() && !c.is_whitespace();
+    let mut words: HashMap<&str, usize> = HashMap::new();
+    for word in shown.split(is_apart) {
+        *words.entry(word).or_default() += 1;
+    }
+    let mut signs: HashMap<char, usize> = HashMap::new();
+    for sign in shown.chars().filter(is_sign) {
+        *signs.entry(sign).or_default() += 1;
+    }
+    let has_signs = raw
+        .chars()
+        .filter(is_sign)
+        .all(|sign| taken(&mut signs, sign));
+    let mut before = ' ';
+    has_signs
+        && raw.split_inclusive(is_apart).all(|piece| {
+            let word = piece.trim_end_matches(is_apart);
+            // The name of a character, in whose place the character is.
+            let is_entity = matches!(before, '&' | '#') && piece.ends_with(';');
+            before = piece.chars().next_back().unwrap_or(' ');
+            let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+            match is_number {
+                _ if is_entity || word.is_empty() => true,
+                true => words.contains_key(word),
+                false => taken(&mut words, word),
+            }
+        })
+}
+
+/// Takes one of these away; whether there was one.
+fn taken<T: std::hash::Hash + Eq>(all: &mut HashMap<T, usize>, one: T) -> bool {
+    let left = all.get_mut(&one).filter(|n| 0 < **n);
+    left.map(|n| *n -= 1).is_some()
+}
+
+/// The closing markup of an open element.
 enum End {
     Markup(&'static str),
     /// A numbered list, with the next number.
@@ -151,7 +191,7 @@ impl Writer {
         }
     }
 
-    /// Opens an element; what ends it.
+    /// Opens an element and returns its closing markup.
     fn start(&mut self, tag: &Tag<'_>) -> End {
         let (start, end): (&str, &'static str) = match tag {
             Tag::Paragraph => ("<p>", "</p>"),
@@ -254,7 +294,7 @@ impl Writer {
         })
     }
 
-    /// Behind the words of a link stands where it leads, unless they say it.
+    /// Appends the host of a link, unless its words say it.
     fn end_target(&mut self, target: &Target) {
         let said: String = self.shown[target.from..].split_whitespace().collect();
         let mut note = match host(&target.to) {
@@ -298,7 +338,11 @@ fn host(address: &str) -> Option<&str> {
         return mailbox.split('?').next();
     }
     let rest = behind(address, "https://").or_else(|| behind(address, "http://"))?;
-    server(rest)
+    // Browsers pass over what stands before the server here, and would lead to one that is not named.
+    let is_named = |server: &&str| {
+        !server.is_empty() && !server.contains(|c: char| c.is_whitespace() || c.is_control())
+    };
+    server(rest).filter(is_named)
 }
 
 /// The server at the beginning of an address without its scheme.
@@ -453,9 +497,8 @@ mod tests {
             "|x\n".repeat(10_000)
         );
         assert!(Html::markdown(&wide).is_none());
-        let deep = html(&">".repeat(60_000));
-        assert!(deep.matches("<blockquote>").count() <= MAX_DEPTH);
-        assert!(Html::markdown(&"*a* ".repeat(20_000)).is_none());
+        let deep = html(&format!("{}a", ">".repeat(MAX_OPENED)));
+        assert_eq!(deep.matches("<blockquote>").count(), MAX_DEPTH);
         let table = format!("{}| a |\n", "> ".repeat(MAX_DEPTH - 2));
         let table = format!("{table}{}|---|\n", "> ".repeat(MAX_DEPTH - 2));
         let html = html(&table);
@@ -508,6 +551,39 @@ mod tests {
                     proptest::prop_assert!(!raw.contains(word) || html.as_str().contains(word), "{word}: {html}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_text_that_would_lose_a_cell_or_a_sign_or_take_long_to_read_is_left_as_it_is() {
+        let nested = format!("{}a\n{}", "- ".repeat(16_384), "b\n".repeat(16_384));
+        let quoted = format!("{}a\n{}", ">".repeat(33), "b\n".repeat(9));
+        for raw in [
+            "| Tool | Ok |\n|---|---|\n| a | b | \u{274c} |",
+            "| n | m |\n|---|---|\n| one | two | one |",
+            &nested,
+            &quoted,
+        ] {
+            assert!(
+                Html::markdown(raw).is_none(),
+                "{}",
+                &raw[..40.min(raw.len())]
+            );
+        }
+        assert!(html("> > - quoted").contains("<blockquote>"));
+        assert!(html("1. one\n1. two").contains("<ol"));
+        assert!(html("a\n\n----------------------------------------\n\nb").contains("<hr>"));
+    }
+
+    #[test]
+    fn an_address_without_a_server_is_no_link() {
+        for raw in [
+            "[good.example](http:///evil.example/x)",
+            "[good.example](https://\\evil.example)",
+            "[good.example](<http://&#9;/evil.example>)",
+        ] {
+            let html = Html::markdown(raw).map(|html| html.to_string());
+            assert!(!html.unwrap_or_default().contains("href"), "{raw}");
         }
     }
 }

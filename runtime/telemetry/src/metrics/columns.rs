@@ -9,6 +9,7 @@ use perpend_domain::time::Timestamp;
 
 use super::Groups;
 use crate::Marked;
+use crate::trace_shape::push_marks;
 use crate::read::{observation_column, trace_column, where_of};
 use crate::rollup::IS_STEP;
 use crate::{Error, Telemetry};
@@ -227,7 +228,7 @@ fn score_condition(sql: &mut Sql, condition: &Condition, tenant: &str, is_postgr
     } else if let (true, Some(marked)) = (is_on("tags"), Marked::of(condition)) {
         // A score without a trace has no list of tags, which is not an empty one.
         sql.push(" AND t.number IS NOT NULL");
-        marked.push(sql, tenant, ("t.started_at", "t.number"));
+        push_marks(&marked, sql, tenant, ("t.started_at", "t.number"));
     } else if is_on("metadata") {
         return sql.member("s.metadata", &condition.test, is_postgres);
     } else {

@@ -83,8 +83,8 @@ impl Fold {
         let shown = beginning(&raw[from..], window.n);
         let to = from + shown.len();
         let rich = match style {
-            // The middle of a longer text may begin inside of something.
-            Style::Rich if raw.len() <= SHOWN_BYTES && from == 0 => Html::markdown(shown),
+            // A part of a longer text may begin or end inside of something.
+            Style::Rich if from == 0 && to == raw.len() => Html::markdown(shown),
             _ => None,
         };
         let is_rich = rich.is_some();

@@ -111,7 +111,7 @@ impl Kind {
     }
 }
 
-/// Whether it is the type of a call in a message of Vercel's UI: `tool-` and the name of the tool, or of any tool.
+/// Whether it is a type of part of Vercel's AI SDK that holds a call: `tool-NAME` or `dynamic-tool`.
 fn is_ui_call(kind: &str) -> bool {
     kind == "dynamic-tool" || kind.starts_with("tool-")
 }

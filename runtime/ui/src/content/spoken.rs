@@ -184,7 +184,7 @@ pub(crate) fn repeated<'s>(calls: impl Iterator<Item = &'s Spoken>) -> Vec<Optio
 pub(crate) fn told(history: &[Spoken], mut calls: Vec<Spoken>, n_before: usize) -> Vec<Told> {
     let keys = history.iter().chain(&calls).map(|call| &call.keys);
     let mut same = repeats::repeated_with_retries(keys).split_off(history.len());
-    // A retry goes on from an earlier call too, and says nothing that a step could have been called by.
+    // A full retry adds no message, so that no call of a tool can come from it.
     let goes_on = same.iter().zip(&calls).map(|(same, call)| {
         let n_same = same.as_ref().map(|same| same.which.n());
         n_same.is_some_and(|n| n < call.asked.len())
