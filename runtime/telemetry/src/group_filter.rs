@@ -107,9 +107,9 @@ impl Row for Summed<'_> {
     }
 }
 
-/// The texts of which a row must have one, by a condition on one of these columns.
-fn one_of(filter: &Filter, of: &[&str]) -> Option<Vec<String>> {
-    let values = |condition: &Condition| {
+/// The texts of which a row must have one, by a condition on one of these columns, with its place.
+fn one_of(filter: &Filter, of: &[&str]) -> Option<(usize, Vec<String>)> {
+    let values = |(at, condition): (usize, &Condition)| {
         let column = condition.column?;
         let values = match &condition.test {
             Test::Text(TextOp::Equal, value) => std::slice::from_ref(value),
@@ -118,9 +118,26 @@ fn one_of(filter: &Filter, of: &[&str]) -> Option<Vec<String>> {
         };
         // What is empty fits groups of which no trace names one.
         let is_telling = of.contains(&column.id) && !values.iter().any(String::is_empty);
-        is_telling.then(|| values.to_vec())
+        is_telling.then(|| (at, values.to_vec()))
     };
-    filter.conditions.iter().find_map(values)
+    filter.conditions.iter().enumerate().find_map(values)
+}
+
+/// What is left to be tested of groups that were found by the texts of their traces: where all of their traces are asked for,
+/// nothing of the condition that led to them.
+fn left_to_test(filter: &Filter, query: &GroupQuery, is_found: bool) -> Filter {
+    let [own, other] = names(query.by);
+    let is_of_all = query.environments.is_empty() && query.started == (None, None);
+    let mut left = filter.clone();
+    if let (true, true, None, Some((at, _))) = (
+        is_found,
+        is_of_all && query.of.is_none(),
+        one_of(filter, &["id", own]),
+        one_of(filter, &[other]),
+    ) {
+        left.conditions.remove(at);
+    }
+    left
 }
 
 /// The groups of traces that name one of these texts as the other. An index on the column that groups would lead to far more
@@ -158,6 +175,7 @@ impl Telemetry {
             return Ok(tested);
         }
         let among = self.candidates(tenant, query.by, filter).await?;
+        let filter = &left_to_test(filter, query, among.is_some());
         let wanted = query.limit as usize;
         let mut walk = query.clone();
         if among.is_some() {
@@ -211,9 +229,9 @@ impl Telemetry {
     ) -> Result<Option<Vec<String>>, Error> {
         let [own, other] = names(by);
         let mut ids = match one_of(filter, &["id", own]) {
-            Some(ids) => ids,
+            Some((_, ids)) => ids,
             None => {
-                let Some(others) = one_of(filter, &[other]) else {
+                let Some((_, others)) = one_of(filter, &[other]) else {
                     return Ok(None);
                 };
                 let sql = named_with(tenant, by, &others);

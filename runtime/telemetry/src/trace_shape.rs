@@ -249,7 +249,12 @@ impl Shape {
 }
 
 /// Appends ` AND ...` over a trace given by its start and its number.
-pub(crate) fn push_marks(marked: &Marked, sql: &mut Sql, tenant: &str, (start, number): (&str, &str)) {
+pub(crate) fn push_marks(
+    marked: &Marked,
+    sql: &mut Sql,
+    tenant: &str,
+    (start, number): (&str, &str),
+) {
     let sets: Vec<&[String]> = match marked.op {
         SetOp::AnyOf | SetOp::NoneOf => vec![&marked.marks],
         SetOp::AllOf => marked.marks.chunks(1).collect(),

@@ -110,8 +110,9 @@ function ofTable(table) {
   const observer = new ResizeObserver(() => {
     const fits = table.offsetWidth <= box.clientWidth;
     box.classList.toggle("fits", fits);
-    // What gets the focus is not below the heads.
-    document.documentElement.classList.toggle("under-heads", document.querySelector(".fits") !== null);
+    // What gets the focus is not below the heads, whatever their height.
+    const heads = Array.from(document.querySelectorAll(".fits > table > thead"), (head) => head.offsetHeight);
+    document.documentElement.style.scrollPaddingTop = heads.length > 0 ? `${Math.max(...heads) + 8}px` : "";
   });
   observer.observe(box);
   observer.observe(table);

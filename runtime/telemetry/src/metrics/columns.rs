@@ -9,9 +9,9 @@ use perpend_domain::time::Timestamp;
 
 use super::Groups;
 use crate::Marked;
-use crate::trace_shape::push_marks;
 use crate::read::{observation_column, trace_column, where_of};
 use crate::rollup::IS_STEP;
+use crate::trace_shape::push_marks;
 use crate::{Error, Telemetry};
 use perpend_sql::{Arg, As, Cell, Row, query};
 use perpend_sql::{Expr, Sql};

@@ -191,8 +191,8 @@ async fn takes_suggestions(visitor: &Visitor) -> Result<()> {
     // The rest of a word that the caret is in is replaced with its beginning.
     browser
         .eval(&format!(
-            "{field}.value = 'name:x level:ERRROR tags:a'; {field}.setSelectionRange(15, 15); \
-             {field}.dispatchEvent(new Event('input', {{ bubbles: true }}))"
+            "(() => {{ {field}.value = 'name:x level:ERRROR tags:a'; {field}.setSelectionRange(15, 15); \
+             {field}.dispatchEvent(new Event('input', {{ bubbles: true }})); }})()"
         ))
         .await?;
     browser
