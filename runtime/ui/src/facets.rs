@@ -7,8 +7,10 @@ use perpend_found::{Facet, FacetColumn, Facets};
 use perpend_query::{parse, print_condition};
 
 use crate::Text;
-use crate::menu::MAX_FILTER;
 use perpend_words::count;
+
+/// Each link repeats the filter: a longer one would make the page many times as long.
+pub(crate) const MAX_FILTER: usize = 500;
 
 /// The values of some columns, counted.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use perpend_addresses::TracesQuery;
 use perpend_domain::filter::{Condition, TRACES, Test, find};
 
 use crate::Text;
-use crate::facets::joined;
+use crate::facets::{MAX_FILTER, joined};
 use crate::line::TraceLine;
 use crate::table::MenuItem;
 
@@ -12,9 +12,6 @@ use crate::table::MenuItem;
 const TAGS: usize = 3;
 /// A longer value would make the addresses of one line longer than the line.
 const MAX_VALUE: usize = 256;
-
-/// Each link repeats the filter: a longer one would make the page many times as long.
-pub(crate) const MAX_FILTER: usize = 500;
 
 /// The values of a line, with links that change what is asked of the list.
 pub(crate) fn of(line: &TraceLine, query: &TracesQuery, base: &str) -> Vec<MenuItem> {
