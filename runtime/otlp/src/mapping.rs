@@ -218,8 +218,8 @@ fn limit_facts(observation: &mut Observation) {
     }
 }
 
-/// Cuts an over-long payload and notes its size; what is cut is stored as text. Of deep JSON it is noted that levels are
-/// missing.
+/// Truncates an over-long payload, which is stored as text, and records its full size in the metadata. For JSON that is too
+/// deep, records that levels are missing.
 pub(crate) fn limit_payload(
     payload: &mut Option<Payload>,
     name: &str,

@@ -68,7 +68,7 @@ async fn wanted(
         number => match number.replace(',', "").parse::<u64>() {
             Ok(0) => Ok((
                 None,
-                Some("There is no turn 0: the first one has the number 1."),
+                Some("There is no turn 0: turns count from 1."),
             )),
             Ok(number) => Ok((Some(number), None)),
             Err(_) => Ok((None, Some("The turn is not understood: it is a number."))),

@@ -116,7 +116,7 @@ pub fn printed(text: &str) -> String {
     quoted_if(false, text)
 }
 
-/// A text to look for as it stands in a filter: in quotes where it would be read as something else than a word.
+/// The term of a filter that searches for a text: quoted unless the text reads as one plain word.
 #[must_use]
 pub fn word(text: &str) -> String {
     quoted_if(text.contains(':') || text.starts_with('-'), text)

@@ -43,7 +43,7 @@ pub struct Fault {
 pub struct Operation {
     /// Its id in the document.
     pub id: Text,
-    /// Where it stands on its page.
+    /// The id of its element on the page.
     pub anchor: String,
     /// In capitals.
     pub method: Text,

@@ -217,7 +217,7 @@ async fn traces_are_found_by_what_their_steps_are_and_use_and_the_list_has_colum
     let wrong = visitor.page(&wrong).await;
     assert!(
         wrong.contains("GENERATION"),
-        "what may stand there is named: {wrong}"
+        "the allowed values are named: {wrong}"
     );
     let part = visitor.page("/_/traces/facets?").await;
     for group in ["Model", "Kind of step", "Prompt"] {

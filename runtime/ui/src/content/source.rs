@@ -76,7 +76,7 @@ impl<'a> Source<'a> {
         self.fold(text, Style::Plain)
     }
 
-    /// What somebody says, in words or as a value.
+    /// A value in a message of a person or a model: its text has markdown.
     pub(super) fn said(&self, value: &Value) -> Fold {
         match value {
             Value::String(text) => self.said_text(text),
