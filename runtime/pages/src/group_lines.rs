@@ -162,6 +162,15 @@ fn chip((base, focus): (&str, &Focus), of: (GroupedBy, &str), sum: &ScoreSum) ->
     }
 }
 
+/// So many sessions or users of the chosen time and environments.
+pub(super) fn within((app, viewer): (&App, &Viewer), by: GroupedBy, limit: u32) -> GroupQuery {
+    GroupQuery {
+        started: viewer.focus.range(app.web.clock.now()),
+        environments: viewer.focus.environments.clone(),
+        ..GroupQuery::new(by, limit)
+    }
+}
+
 /// Traces of a session or a user.
 pub(super) fn only((by, id): (GroupedBy, &str)) -> Condition {
     let column = match by {

@@ -94,9 +94,7 @@ async fn list(
     let mut notices = viewer.faults.clone();
     let order = "those active last come";
     let (n, rows) = cursor::rows((&asked.n, &asked.sort), order, &mut notices);
-    let mut query = GroupQuery::new(by, n);
-    query.started = viewer.focus.range(app.web.clock.now());
-    query.environments.clone_from(&viewer.focus.environments);
+    let mut query = group_lines::within((app, viewer), by, n);
     (query.after, query.is_backwards) = cursor::place(&asked.after, &asked.before, &mut notices);
     let mut tested = fitting(app, viewer, &query, &parsed.filter).await?;
     let own: Vec<_> = (!q.is_empty())

@@ -66,10 +66,7 @@ async fn wanted(
     match asked.turn.trim() {
         "" => Ok((None, None)),
         number => match number.replace(',', "").parse::<u64>() {
-            Ok(0) => Ok((
-                None,
-                Some("There is no turn 0: turns count from 1."),
-            )),
+            Ok(0) => Ok((None, Some("There is no turn 0: turns count from 1."))),
             Ok(number) => Ok((Some(number), None)),
             Err(_) => Ok((None, Some("The turn is not understood: it is a number."))),
         },

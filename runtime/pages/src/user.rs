@@ -43,15 +43,6 @@ pub(super) struct Asked {
     trends: String,
 }
 
-/// About what traces, as the page asks for sessions and users.
-fn within(app: &App, viewer: &Viewer, by: GroupedBy) -> GroupQuery {
-    GroupQuery {
-        started: viewer.focus.range(app.web.clock.now()),
-        environments: viewer.focus.environments.clone(),
-        ..GroupQuery::new(by, SHOWN)
-    }
-}
-
 fn only(user: &str) -> Filter {
     Filter {
         conditions: vec![group_lines::only((GroupedBy::User, user))],
@@ -74,7 +65,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let user = of_segment(&of.user).to_owned();
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
-    let query = within(&app, &viewer, GroupedBy::User);
+    let query = group_lines::within((&app, &viewer), GroupedBy::User, SHOWN);
     let chosen = telemetry.trace_group(project, &query, &user).await?;
     let is_outside = chosen.is_none();
     let group = match chosen {
@@ -107,7 +98,7 @@ pub(super) async fn show(
         return page(StatusCode::OK, &view);
     }
     view.charts = Some(later(&app, &viewer, &user, asked.trends == "1").await?);
-    let mut of_sessions = within(&app, &viewer, GroupedBy::Session);
+    let mut of_sessions = group_lines::within((&app, &viewer), GroupedBy::Session, SHOWN);
     of_sessions.of = Some(user.clone());
     let sessions = telemetry.trace_groups(project, &of_sessions).await?;
     view.has_more_sessions = sessions.has_more;
@@ -224,7 +215,7 @@ async fn by_time(
     } = asked;
     let query = GroupQuery {
         started: (Some(from), Some(to)),
-        ..within(app, viewer, GroupedBy::User)
+        ..group_lines::within((app, viewer), GroupedBy::User, SHOWN)
     };
     // Weeks and months are made of days.
     let unit = match granularity {
