@@ -1,4 +1,4 @@
-//! Outlines of traces that were looked at lately.
+//! What was made of traces that were looked at lately.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,43 +9,40 @@ use perpend_domain::telemetry::{Bone, TraceVersion};
 use crate::Outline;
 
 /// Memory of all outlines together.
-const MAX_BYTES: usize = 64 << 20;
+const OUTLINES: usize = 64 << 20;
 
-/// Which trace an outline is of.
+/// Which trace something is of.
 type Key = (ProjectId, TraceId);
 
-/// One outline for each trace, that of its newest version; the one used longest ago goes first.
-#[derive(Debug)]
-pub struct Outlines(Mutex<Held>);
-
-impl Default for Outlines {
-    fn default() -> Self {
-        Self::of_at_most(MAX_BYTES)
-    }
+/// Something whose memory is bounded.
+pub trait Weighed {
+    /// How much memory it takes, about.
+    fn n_bytes(&self) -> usize;
 }
 
+/// What is made of a trace, one for each, that of its newest version; the one used longest ago goes first.
 #[derive(Debug)]
-struct Held {
-    by_trace: LruCache<Key, Made>,
+pub struct Held<T>(Mutex<Room<T>>);
+
+/// Outlines of the traces that were looked at lately.
+pub type Outlines = Held<Outline>;
+
+#[derive(Debug)]
+struct Room<T> {
+    by_trace: LruCache<Key, Made<T>>,
     n_bytes: usize,
     max_bytes: usize,
 }
 
 #[derive(Debug)]
-struct Made {
+struct Made<T> {
     version: TraceVersion,
-    outline: Arc<Outline>,
+    made: Arc<T>,
     n_bytes: usize,
 }
 
-impl Held {
-    fn get(&mut self, key: &Key, version: TraceVersion) -> Option<Arc<Outline>> {
-        let made = self.by_trace.get(key)?;
-        (made.version == version).then(|| Arc::clone(&made.outline))
-    }
-
-    fn keep(&mut self, key: Key, version: TraceVersion, outline: Arc<Outline>) {
-        let n_bytes = outline.n_bytes();
+impl<T> Room<T> {
+    fn keep(&mut self, key: Key, version: TraceVersion, made: Arc<T>, n_bytes: usize) {
         if let Some(old) = self.by_trace.remove(&key) {
             self.n_bytes -= old.n_bytes;
         }
@@ -56,7 +53,7 @@ impl Held {
         self.n_bytes += n_bytes;
         let made = Made {
             version,
-            outline,
+            made,
             n_bytes,
         };
         self.by_trace.insert(key, made);
@@ -69,32 +66,52 @@ impl Held {
     }
 }
 
-impl Outlines {
-    fn of_at_most(max_bytes: usize) -> Self {
-        Self(Mutex::new(Held {
+impl<T: Weighed> Held<T> {
+    /// Room for this much memory.
+    #[must_use]
+    pub fn of_at_most(max_bytes: usize) -> Self {
+        Self(Mutex::new(Room {
             by_trace: LruCache::new_unbounded(),
             n_bytes: 0,
             max_bytes,
         }))
     }
 
-    /// The outline of this version of a trace, where it is still held.
+    /// What was made of this version of a trace, where it is still held.
     #[must_use]
-    pub fn get(&self, key: &Key, version: TraceVersion) -> Option<Arc<Outline>> {
-        self.with(|held| held.get(key, version))
+    pub fn get(&self, key: &Key, version: TraceVersion) -> Option<Arc<T>> {
+        self.with(|room| {
+            let held = room.by_trace.get(key)?;
+            (held.version == version).then(|| Arc::clone(&held.made))
+        })
     }
 
-    /// Makes the outline of these steps, and holds it in the place of an older one. The version is one from before the steps
-    /// were read: what changed in between makes the outline newer than its version, and it is made anew when next asked for.
+    /// Holds it in the place of what was made of an older version. The version is one from before the trace was read: what changed in
+    /// between makes this newer than its version, and it is made anew when next asked for.
+    #[must_use]
+    pub fn keep(&self, key: Key, version: TraceVersion, made: T) -> Arc<T> {
+        let made = Arc::new(made);
+        let n_bytes = made.n_bytes();
+        self.with(|room| room.keep(key, version, Arc::clone(&made), n_bytes));
+        made
+    }
+
+    fn with<R>(&self, work: impl FnOnce(&mut Room<T>) -> R) -> R {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Default for Outlines {
+    fn default() -> Self {
+        Self::of_at_most(OUTLINES)
+    }
+}
+
+impl Outlines {
+    /// Makes the outline of these steps, and holds it.
     #[must_use]
     pub fn make(&self, key: Key, version: TraceVersion, steps: Vec<Bone>) -> Arc<Outline> {
-        let outline = Arc::new(Outline::new(steps));
-        self.with(|held| held.keep(key, version, Arc::clone(&outline)));
-        outline
-    }
-
-    fn with<T>(&self, work: impl FnOnce(&mut Held) -> T) -> T {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        self.keep(key, version, Outline::new(steps))
     }
 }
 
@@ -105,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    fn outline(n: usize) -> Arc<Outline> {
+    fn outline(n: usize) -> Outline {
         let bone = |at: usize| Bone {
             id: format!("{at:016}"),
             parent_id: None,
@@ -119,7 +136,7 @@ mod tests {
             tokens: None,
             cost: None,
         };
-        Arc::new(Outline::new((0..n).map(bone).collect()))
+        Outline::new((0..n).map(bone).collect())
     }
 
     fn key(trace: &str) -> Key {
@@ -138,22 +155,23 @@ mod tests {
     fn outlines_are_held_by_version_and_within_their_memory() {
         let each = outline(100).n_bytes();
         let outlines = Outlines::of_at_most(2 * each + each / 2);
-        outlines.with(|held| {
-            held.keep(key("a"), version(1), outline(100));
-            assert!(held.get(&key("a"), version(1)).is_some());
-            assert!(held.get(&key("a"), version(2)).is_none());
-            held.keep(key("a"), version(2), outline(100));
-            assert_eq!(held.n_bytes, each);
-            held.keep(key("b"), version(1), outline(100));
-            held.get(&key("a"), version(2));
-            held.keep(key("c"), version(1), outline(100));
-            // The one that was not used since.
-            assert!(held.get(&key("b"), version(1)).is_none());
-            assert!(held.get(&key("a"), version(2)).is_some());
-            held.keep(key("d"), version(1), outline(1_000));
-            assert!(held.get(&key("d"), version(1)).is_none());
-            assert_eq!((held.by_trace.len(), held.n_bytes), (2, 2 * each));
-        });
+        let keep = |trace, at, n| {
+            let _made = outlines.keep(key(trace), version(at), outline(n));
+        };
+        let has = |trace, at| outlines.get(&key(trace), version(at)).is_some();
+        keep("a", 1, 100);
+        assert!(has("a", 1) && !has("a", 2));
+        keep("a", 2, 100);
+        assert_eq!(outlines.with(|room| room.n_bytes), each);
+        keep("b", 1, 100);
+        assert!(has("a", 2));
+        keep("c", 1, 100);
+        // The one that was not used since.
+        assert!(!has("b", 1) && has("a", 2));
+        keep("d", 1, 1_000);
+        assert!(!has("d", 1));
+        let left = outlines.with(|room| (room.by_trace.len(), room.n_bytes));
+        assert_eq!(left, (2, 2 * each));
     }
 
     #[test]

@@ -29,7 +29,7 @@ use perpend_domain::time::Timestamp;
 pub use align::{Pair, align};
 pub use axis::{Axis, Bar, Tick};
 pub use critical::{CriticalPath, critical_path};
-pub use held::Outlines;
+pub use held::{Held, Outlines, Weighed};
 pub use map::Map;
 pub use peaks::highest;
 pub use place::Oddity;
@@ -322,10 +322,10 @@ impl Outline {
             true => (0..from.unwrap_or(self.rows.len())).rev().find(is_error),
         }
     }
+}
 
-    /// About how many bytes of memory it takes, for caches.
-    #[must_use]
-    pub fn n_bytes(&self) -> usize {
+impl Weighed for Outline {
+    fn n_bytes(&self) -> usize {
         /// What an allocator adds to a small text.
         const OVERHEAD: usize = 16;
         let texts = self.rows.iter().map(|row| row.id.len());

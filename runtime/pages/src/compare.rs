@@ -127,10 +127,9 @@ async fn compared(
     mut query: CompareQuery,
     mut notices: Vec<Text>,
 ) -> Result<Response, Problem> {
-    let mut sides = [
-        side(app, viewer, &query.a).await?,
-        side(app, viewer, &query.b).await?,
-    ];
+    // Reading the contents of a large trace keeps one processor busy.
+    let sides = tokio::try_join!(side(app, viewer, &query.a), side(app, viewer, &query.b))?;
+    let mut sides = <[_; 2]>::from(sides);
     let outlines = sides
         .each_ref()
         .map(|side| side.as_ref().map(|side| &*side.outline));
@@ -197,7 +196,7 @@ async fn side(app: &App, viewer: &Viewer, raw: &str) -> Result<Option<CompareSid
         return Ok(None);
     };
     Ok(Some(CompareSide {
-        prints: prints::of(app, &viewer.project, &id, &outline).await?,
+        prints: prints::of(app, &viewer.project, &id).await?,
         scores: HashMap::new(),
         trace,
         outline,

@@ -183,7 +183,7 @@ impl Names {
     /// Of these those that are still there.
     fn of(&self, evaluators: &[&EvaluatorId]) -> Vec<Named> {
         let named = evaluators.iter().filter_map(|id| {
-            let name = self.0.get(id)?.as_ref()?;
+            let name = self.0.get::<EvaluatorId>(id)?.as_ref()?;
             Some(Named::new(name, id.as_str()))
         });
         named.collect()

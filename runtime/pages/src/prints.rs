@@ -1,12 +1,12 @@
 //! What the contents of a trace are told apart by, without holding them.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
-use perpend_outline::Outline;
-use perpend_ui::Prints;
+use perpend_ui::{Prints, StepPrints};
 use perpend_web::problem::Problem;
 
 use crate::state::App;
@@ -16,20 +16,33 @@ const MAX_BYTES: usize = 64 << 20;
 /// Steps of one trace that are read.
 const MAX_STEPS: usize = 10_000;
 
-/// Of each row of an outline; none for those behind the limits. Contents are read part by part.
+/// Of the steps of a trace, without those behind the limits. Contents are read part by part, once for each version of the trace.
 pub(super) async fn of(
     app: &App,
     project: &ProjectId,
     trace: &TraceId,
-    outline: &Outline,
-) -> Result<Vec<Option<Prints>>, Problem> {
+) -> Result<Arc<StepPrints>, Problem> {
     let telemetry = &app.store.telemetry;
-    let mut prints = vec![None; outline.rows().len()];
-    let (mut n_bytes, mut n_steps) = (0, 0);
+    // Read before the contents.
+    let Some(version) = telemetry.trace_version(project, trace).await? else {
+        return Ok(Arc::default());
+    };
+    let key = (project.clone(), trace.clone());
+    if let Some(prints) = app.prints().get(&key, version) {
+        return Ok(prints);
+    }
+    let prints = read(app, project, trace).await?;
+    Ok(app.prints().keep(key, version, prints))
+}
+
+async fn read(app: &App, project: &ProjectId, trace: &TraceId) -> Result<StepPrints, Problem> {
+    let telemetry = &app.store.telemetry;
+    let mut prints = StepPrints::default();
+    let mut n_bytes = 0;
     let Some(mut reader) = telemetry.read_trace(project, trace).await? else {
         return Ok(prints);
     };
-    while n_bytes < MAX_BYTES && n_steps < MAX_STEPS {
+    while n_bytes < MAX_BYTES && prints.0.len() < MAX_STEPS {
         let some = telemetry.next_observations(&mut reader).await?;
         if some.is_empty() {
             break;
@@ -42,10 +55,7 @@ pub(super) async fn of(
                 .flatten()
                 .map(|value| value.as_str().len());
             n_bytes += lengths.sum::<usize>();
-            n_steps += 1;
-            if let Some(row) = outline.find(step.id.as_str()) {
-                prints[row] = Some(of_step(step));
-            }
+            prints.0.insert(step.id.clone(), of_step(step));
         }
     }
     Ok(prints)

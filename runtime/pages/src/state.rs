@@ -6,11 +6,11 @@ use std::sync::{Arc, OnceLock};
 use axum::Router;
 use perpend_domain::ids::ProjectId;
 use perpend_found::Facets;
-use perpend_outline::Outlines;
+use perpend_outline::{Held, Outlines};
 use perpend_reference::{Fault, Reference};
 use perpend_scheduler::Scheduler;
 use perpend_store::Store;
-use perpend_ui::Waits;
+use perpend_ui::{StepPrints, Waits};
 use perpend_web::{Room, Web};
 use serde_json::Value;
 
@@ -20,6 +20,8 @@ use crate::lately::Lately;
 /// How long values to filter by, and what waits for people, are taken for the present ones, in milliseconds.
 const FRESH_VALUES: i64 = 60_000;
 const FRESH_WAITS: i64 = 5_000;
+/// Memory of what the contents of compared traces are told apart by.
+const PRINTS: usize = 16 << 20;
 
 /// The parts of this room, cheap to clone.
 #[derive(Clone, Debug)]
@@ -33,6 +35,7 @@ struct Parts {
     acted: Acted,
     values: Lately<Arc<Facets>>,
     waits: Lately<Waits>,
+    prints: Held<StepPrints>,
 }
 
 /// What an [`App`] is made of.
@@ -64,6 +67,7 @@ impl App {
             acted: Acted::default(),
             values: Lately::new(FRESH_VALUES),
             waits: Lately::new(FRESH_WAITS),
+            prints: Held::of_at_most(PRINTS),
         }))
     }
 
@@ -85,6 +89,11 @@ impl App {
     /// Values that traces had a moment ago.
     pub(crate) fn values(&self) -> &Lately<Arc<Facets>> {
         &self.0.values
+    }
+
+    /// What the contents of traces that were compared lately are told apart by.
+    pub(crate) fn prints(&self) -> &Held<StepPrints> {
+        &self.0.prints
     }
 
     /// How many rules were paused and executions had failed a moment ago.

@@ -83,7 +83,7 @@ pub use charts::{Bar, Chart, Part};
 pub use chips::{Chip, chips};
 pub use compare::{
     COMPARED_ROWS, CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, PickPage, Prints,
-    Scored,
+    Scored, StepPrints,
 };
 pub use content::{
     Addresses, Asked, Block, Form, Forms, InlineMedium, MAX_PATH, Picked, inline_type, node,

@@ -339,3 +339,32 @@ async fn values_of_a_row_filter_the_list_and_exclude_others() {
     assert!(page.contains("data-text=\"ada\""), "{page}");
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn what_changes_after_a_comparison_differs_in_the_next_one() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let [one, same] = [1, 2].map(|number| {
+        Trace::new(number, "ticket")
+            .generation("answer", "On Monday.")
+            .generation("check", "fine")
+    });
+    for trace in [&one, &same] {
+        app.ingest(trace).await.unwrap();
+    }
+    for _ in 0..2 {
+        let page = compared(&visitor, &one.id, &same.id, "").await;
+        assert!(page.contains("No difference</p>"), "{page}");
+    }
+    let change = json!({ "batch": [{
+        "id": "change", "type": "generation-update", "timestamp": "2026-01-01T00:00:00Z",
+        "body": { "id": Trace::span_id(2), "traceId": same.id, "output": "On Friday." },
+    }] });
+    let sent = app
+        .client
+        .json(Method::POST, "/api/public/ingestion", &change);
+    assert!(sent.await.unwrap().status.is_success());
+    let page = compared(&visitor, &one.id, &same.id, "").await;
+    assert!(page.contains("1 changed"), "{page}");
+    app.stop().await.unwrap();
+}

@@ -26,7 +26,7 @@ pub use self::pick::PickPage;
 pub use self::query::{CompareQuery, OfSide};
 pub use self::rows::COMPARED_ROWS;
 use self::rows::{Compared, Shown, Window};
-pub use self::side::{CompareSide, Prints, Scored};
+pub use self::side::{CompareSide, Prints, Scored, StepPrints};
 use crate::{Shell, Text};
 use perpend_words::{count, many};
 

@@ -135,11 +135,12 @@ impl<'a> Compared<'a> {
     }
 
     fn prints(&self, pair: &Pair) -> [Option<&'a Prints>; 2] {
-        let print = |side: usize, row: Option<u32>| {
-            let prints = &self.sides[side]?.prints;
-            prints.get(row? as usize)?.as_ref()
+        let entries = self.entries(pair);
+        let print = |side: usize| {
+            let (_, entry) = entries[side]?;
+            self.sides[side]?.prints.0.get(entry.id())
         };
-        [print(0, pair.a), print(1, pair.b)]
+        [print(0), print(1)]
     }
 
     fn scores(&self, pair: &Pair) -> Vec<(Text, Figure)> {

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use perpend_domain::ids::ObservationId;
 use perpend_domain::score::ScoreValue;
 use perpend_domain::trace::Trace;
-use perpend_outline::Outline;
+use perpend_outline::{Outline, Weighed};
 
 use super::figures::Figure;
 use crate::Text;
@@ -26,6 +27,17 @@ pub struct Prints {
     pub status: u64,
 }
 
+/// Of the steps of a trace whose contents were read.
+#[derive(Clone, Debug, Default)]
+pub struct StepPrints(pub HashMap<ObservationId, Prints>);
+
+impl Weighed for StepPrints {
+    fn n_bytes(&self) -> usize {
+        let ids = self.0.keys().map(|id| id.as_str().len());
+        ids.map(|n| n + size_of::<(ObservationId, Prints)>()).sum()
+    }
+}
+
 /// One of the two traces.
 #[derive(Clone, Debug)]
 pub struct CompareSide {
@@ -33,8 +45,8 @@ pub struct CompareSide {
     pub trace: Trace,
     /// Its steps.
     pub outline: Arc<Outline>,
-    /// By the rows of the outline; none for those that were not read.
-    pub prints: Vec<Option<Prints>>,
+    /// What the contents of its steps are told apart by.
+    pub prints: Arc<StepPrints>,
     /// By the id of the step they are about; by none those about the trace itself.
     pub scores: HashMap<Option<String>, Scored>,
 }
