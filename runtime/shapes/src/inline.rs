@@ -18,6 +18,13 @@ const PARSED_BYTES: usize = 32 << 20;
 /// JSON with more values is read as text too: each takes some 100 bytes once it is taken apart.
 const PARSED_VALUES: usize = 300_000;
 
+/// Members that are lists of media, and what the types of these begin with.
+const LISTS: [(&str, &str); 3] = [
+    ("images", "image/"),
+    ("audios", "audio/"),
+    ("videos", "video/"),
+];
+
 /// A medium that was taken out of a value.
 #[derive(Clone, Debug)]
 pub struct Found {
@@ -138,22 +145,44 @@ impl Taken {
                         (Some((place, content_type)), Value::String(text))
                             if key.as_str() == *place =>
                         {
-                            let data = std::mem::take(text);
-                            let size = decoded_length(&data);
-                            let found = Found {
-                                content_type: content_type.clone(),
-                                size: Some(size),
-                                stored: None,
-                                print: print(&data),
-                            };
-                            *text = self.push(found, || decoded(&data));
+                            self.encoded(text, content_type);
                         }
+                        (_, Value::Array(items)) => self.list(key, items),
                         _ => self.walk(member, of_source.as_deref().filter(|_| key == "source")),
                     }
                 }
             }
             _ => {}
         }
+    }
+
+    /// A list that may be nothing but media, each of them base64.
+    fn list(&mut self, key: &str, items: &mut [Value]) {
+        let family = LISTS.iter().find(|(name, _)| *name == key);
+        for item in items {
+            let data = item
+                .as_str()
+                .filter(|data| is_base64(data) && !data.contains(' '));
+            let told = data.and_then(sniffed);
+            let told =
+                told.filter(|told| family.is_some_and(|(_, family)| told.starts_with(*family)));
+            match (told, &mut *item) {
+                (Some(content_type), Value::String(text)) => self.encoded(text, content_type),
+                _ => self.walk(item, None),
+            }
+        }
+    }
+
+    /// Takes a medium that is all of a text.
+    fn encoded(&mut self, text: &mut String, content_type: &str) {
+        let data = std::mem::take(text);
+        let found = Found {
+            content_type: content_type.to_owned(),
+            size: Some(decoded_length(&data)),
+            stored: None,
+            print: print(&data),
+        };
+        *text = self.push(found, || decoded(&data));
     }
 
     /// Takes media out of the names of members, which are rarely anything else than names.
@@ -295,9 +324,15 @@ fn data_of(members: &Map<String, Value>, hint: Option<&str>) -> Option<(&'static
             "file_data",
             "blob",
             "imageBytes",
+            "base64_image",
+            "base64Data",
+            "bytesBase64Encoded",
         ];
         let key = keys.into_iter().find(|key| is_data(key))?;
-        let is_taken = is_medium || is_file.contains(&kind) || declared == "application/pdf";
+        // A resource of MCP, which may be a file of any type.
+        let is_resource = key == "blob" && members.contains_key("uri");
+        let is_taken =
+            is_medium || is_resource || is_file.contains(&kind) || declared == "application/pdf";
         return is_taken.then_some((key, declared));
     }
     // Audio of OpenAI: as sent with its format, as answered with what is said in it.
@@ -320,7 +355,7 @@ fn untyped(members: &Map<String, Value>, kind: &str) -> Option<(&'static str, St
         "audio" => &["audio", "base64", "data"],
         "input_audio" => &["input_audio", "audio"],
         "image_generation_call" => &["result"],
-        _ => &["b64_json"],
+        _ => &["b64_json", "base64_image", "base64Data"],
     };
     keys.iter().find_map(|key| {
         let data = members.get(*key)?.as_str()?;

@@ -3,9 +3,15 @@
 
 pub mod encoded;
 mod exceptions;
+mod holders;
 pub mod inline;
+#[cfg(test)]
+mod library_tests;
+#[cfg(test)]
+mod media_tests;
 mod members;
 mod messages;
+mod parts;
 mod said;
 pub mod spans;
 mod stream;

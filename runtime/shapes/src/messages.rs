@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::members::{is_empty, merge, parsed, rename, text};
-use crate::stream;
+use crate::parts::of_part;
+use crate::{holders, stream};
 
 /// Members that hold messages, those that are likelier first.
 pub const HOLDERS: [&str; 20] = [
@@ -127,6 +128,7 @@ fn walk(value: &mut Value, depth: usize) {
             stream::join_chunks(items);
             of_pairs(items);
             of_turns(items);
+            holders::of_list(items);
             items.iter_mut().for_each(of_sender);
             items.iter_mut().for_each(|item| walk(item, depth + 1));
         }
@@ -140,11 +142,13 @@ fn walk_object(members: &mut Map<String, Value>, depth: usize) {
         let turns = turns(std::mem::take(members));
         members.insert("messages".to_owned(), Value::Array(turns));
     }
+    holders::of_object(members);
     of_history(members);
     of_tool_config(members);
     of_message(members);
     of_answer(members);
-    if text(members, "type").contains("tool") {
+    let kind = text(members, "type");
+    if kind.contains("tool") || kind.ends_with("_call_output") {
         return;
     }
     give_roles(members);
@@ -386,10 +390,39 @@ fn of_message(members: &mut Map<String, Value>) {
             .iter()
             .for_each(|(list, kind)| of_blocks(members, list, kind));
     }
-    for key in ["content", "parts"] {
-        if let Some(Value::Array(parts)) = members.get_mut(key) {
+    of_more(members);
+    let has_role = members.get("role").is_some_and(Value::is_string);
+    for key in ["content", "parts", "contents"] {
+        let is_held = key != "contents" || has_role;
+        if let Some(Value::Array(parts)) = members.get_mut(key).filter(|_| is_held) {
             parts.iter_mut().for_each(of_reasoning);
+            parts.iter_mut().for_each(of_part);
         }
+    }
+}
+
+/// The calls of a model that stand among what else its message was sent with, as LlamaIndex has them.
+fn of_more(members: &mut Map<String, Value>) {
+    let is_model = matches!(text(members, "role"), "assistant" | "ai" | "model")
+        || matches!(text(members, "type"), "ai" | "AIMessageChunk");
+    let has_calls = ["tool_calls", "function_call"]
+        .iter()
+        .any(|key| members.get(*key).is_some_and(|value| !is_empty(value)));
+    if !is_model || has_calls {
+        return;
+    }
+    let Some(Value::Object(more)) = members.get_mut("additional_kwargs") else {
+        return;
+    };
+    let calls = more.get("tool_calls").and_then(Value::as_array);
+    let is_list = calls.is_some_and(|calls| calls.iter().all(Value::is_object));
+    let key = match is_list {
+        true => "tool_calls",
+        false => "function_call",
+    };
+    let is_held = is_list || more.get(key).is_some_and(Value::is_object);
+    if is_held && let Some(calls) = more.remove(key) {
+        members.insert(key.to_owned(), calls);
     }
 }
 

@@ -54,7 +54,7 @@ fn collect(value: &Value, depth: usize, all: &mut Vec<(bool, String)>) {
                 role.is_some_and(|role| names.iter().any(|name| role.eq_ignore_ascii_case(name)))
             };
             if is(&ASKERS) || is(&OTHERS) {
-                let said = ["content", "parts"].iter().find_map(|key| {
+                let said = ["content", "parts", "contents"].iter().find_map(|key| {
                     let text = text(members.get(*key)?);
                     (!text.trim().is_empty()).then_some(text)
                 });

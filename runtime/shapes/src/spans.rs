@@ -9,6 +9,8 @@ use crate::members::beginning;
 
 /// Longest text that may be base64 and is still shown as text.
 const LONGEST_RUN: usize = 256;
+/// Shortest base64 that is a medium by its first bytes alone.
+const SHORTEST_MEDIUM: usize = 40;
 /// Longest head of a `data:` URI, up to its comma.
 const MAX_HEAD: usize = 256;
 const REFERENCE: &str = "@@@langfuseMedia:";
@@ -16,6 +18,11 @@ const REFERENCE_END: &str = "@@@";
 
 /// Shortest base64 that may stand behind a space.
 const SHORTEST_APART: usize = 40;
+/// Longest element of HTML or SVG that is looked for in an address, and how much of a text is searched for the ends of such.
+const MAX_ELEMENT: usize = 64 << 10;
+const MAX_SEARCHED: usize = 4 << 20;
+/// Elements of HTML that have no end.
+const VOID: [&str; 6] = ["br", "hr", "img", "input", "link", "meta"];
 
 /// A MIME type without parameters, in lower case, when it is nothing but that.
 #[must_use]
@@ -46,6 +53,7 @@ pub struct Span {
 pub fn spans(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut at = 0;
+    let mut n_left = MAX_SEARCHED;
     while at < text.len() {
         let rest = &text[at..];
         if rest.starts_with(REFERENCE)
@@ -63,7 +71,7 @@ pub fn spans(text: &str) -> Vec<Span> {
         let end = at + run;
         let uri = text[end..]
             .starts_with(':')
-            .then(|| data_uri(text, at, end));
+            .then(|| data_uri(text, at, end, &mut n_left));
         if let Some(span) = uri.flatten().or_else(|| long_run(text, at..end)) {
             at = span.whole.end;
             spans.push(span);
@@ -92,8 +100,9 @@ fn reference(text: &str, at: usize) -> Option<Span> {
     })
 }
 
-/// The URI whose scheme ends at `colon`; `run` is where the word before the colon begins.
-fn data_uri(text: &str, run: usize, colon: usize) -> Option<Span> {
+/// The URI whose scheme ends at `colon`; `run` is where the word before the colon begins. Markup in it is searched as long as
+/// `n_left` bytes are left.
+fn data_uri(text: &str, run: usize, colon: usize, n_left: &mut usize) -> Option<Span> {
     let scheme = text.get(colon.checked_sub(4)?..colon)?;
     let start = colon - 4;
     let before = text[run.min(start)..start].bytes().next_back();
@@ -115,6 +124,7 @@ fn data_uri(text: &str, run: usize, colon: usize) -> Option<Span> {
         true => length_in_address(rest),
         // The whole text is the URI, spaces and quotes included.
         false if start == 0 => rest.len(),
+        false if is_markup(&content_type) && rest.starts_with('<') => markup_length(rest, n_left),
         false => {
             let ends = |c: char| c.is_whitespace() || "\"'<>()\\".contains(c);
             rest.find(ends).unwrap_or(rest.len())
@@ -133,6 +143,47 @@ fn data_uri(text: &str, run: usize, colon: usize) -> Option<Span> {
     })
 }
 
+fn is_markup(content_type: &str) -> bool {
+    ["html", "svg", "xml"]
+        .iter()
+        .any(|name| content_type.contains(name))
+}
+
+/// How far markup goes that stands in an address as it is: elements one behind the other.
+fn markup_length(text: &str, n_left: &mut usize) -> usize {
+    let mut at = 0;
+    while let Some(length) = element_length(&text[at..], n_left) {
+        at += length;
+    }
+    at
+}
+
+/// How long the element is that a text begins with; only its start where its end is not near.
+fn element_length(text: &str, n_left: &mut usize) -> Option<usize> {
+    let window = beginning(text, MAX_ELEMENT.min(*n_left));
+    let name = window
+        .strip_prefix('<')
+        .filter(|name| !name.starts_with('/'))?;
+    let n_name = name.bytes().take_while(u8::is_ascii_alphanumeric).count();
+    let name = &name[..n_name];
+    let Some(opened) = window.find('>') else {
+        *n_left -= window.len();
+        return None;
+    };
+    let opened = opened + 1;
+    let is_alone = name.is_empty() || VOID.contains(&name) || window[..opened].ends_with("/>");
+    if is_alone {
+        return Some(opened);
+    }
+    let closed = window[opened..]
+        .find(&format!("</{name}"))
+        .and_then(|at| Some(opened + at + window[opened + at..].find('>')? + 1));
+    if closed.is_none() {
+        *n_left -= window.len();
+    }
+    Some(closed.unwrap_or(opened))
+}
+
 /// Spaces before the data, which are not the words of a sentence.
 fn apart(rest: &str) -> usize {
     let n = rest.bytes().take_while(|byte| *byte == b' ').count();
@@ -143,7 +194,13 @@ fn apart(rest: &str) -> usize {
 }
 
 fn long_run(text: &str, run: Range<usize>) -> Option<Span> {
-    if run.len() <= LONGEST_RUN {
+    if run.len() < SHORTEST_MEDIUM {
+        return None;
+    }
+    let content_type = sniffed(&text[run.clone()]);
+    // Of MPEG audio two bytes tell the type, which addresses may begin with, too.
+    let is_told = content_type.is_some_and(|name| name != "audio/mpeg");
+    if run.len() <= LONGEST_RUN && !is_told {
         return None;
     }
     // Every long text of bytes has all three; a long word, number or digest does not.
@@ -153,7 +210,7 @@ fn long_run(text: &str, run: Range<usize>) -> Option<Span> {
         has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit);
     is_data.then(|| Span {
         whole: run.clone(),
-        content_type: sniffed(&text[run.clone()]).unwrap_or_default().to_owned(),
+        content_type: content_type.unwrap_or_default().to_owned(),
         data: run,
         is_base64: true,
         stored: None,

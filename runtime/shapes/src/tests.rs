@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::unify;
 
-fn unified(mut value: Value) -> Value {
+pub(crate) fn unified(mut value: Value) -> Value {
     unify(&mut value);
     value
 }
@@ -175,7 +175,7 @@ fn what_only_looks_alike_and_what_a_tool_is_called_with_stays() {
     }
 }
 
-const KEYS: [&str; 26] = [
+const KEYS: [&str; 41] = [
     "role",
     "content",
     "parts",
@@ -202,9 +202,24 @@ const KEYS: [&str; 26] = [
     "reasoningContent",
     "reasoningText",
     "arguments",
+    "$type",
+    "text",
+    "isError",
+    "resource",
+    "transcript",
+    "data",
+    "object",
+    "model",
+    "config",
+    "tools",
+    "additional_kwargs",
+    "tool_calls",
+    "item",
+    "generation_id",
+    "server_tool_call",
 ];
 /// Texts that say how an object is to be read.
-const WORDS: [&str; 18] = [
+const WORDS: [&str; 28] = [
     "user",
     "human",
     "system",
@@ -223,6 +238,16 @@ const WORDS: [&str; 18] = [
     "TextMessage",
     "function_result",
     "tool_use",
+    "tool_result",
+    "functionCall",
+    "audio",
+    "resource",
+    "list",
+    "gemini",
+    "AI",
+    "mcp_list_tools",
+    "server_tool_call",
+    "conversation.item.create",
 ];
 
 fn any_value() -> impl Strategy<Value = Value> {

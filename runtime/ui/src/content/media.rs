@@ -178,7 +178,7 @@ pub(crate) enum Place {
     File(String),
     /// On another server, which is never asked: its name, and the address to open.
     Remote(Text, String),
-    /// In a store that no browser reads: its address.
+    /// In a store that no browser reads: its address, or its id.
     Stored(Text),
 }
 
@@ -206,17 +206,16 @@ impl Media {
         }
     }
 
-    /// A medium at an address of `http` or `https`, or of a store.
-    pub(super) fn remote(url: &str, content_type: &str) -> Option<Self> {
+    /// A medium at an address of `http` or `https`, or of a store, or that a provider keeps under an id.
+    pub(super) fn remote(url: &str, content_type: &str) -> Self {
         let place = match host_of(url) {
             Some(host) => Place::Remote(
                 Text::from(host),
                 utf8_percent_encode(url, UNSAFE).to_string(),
             ),
-            None if is_stored(url) => Place::Stored(Text::from(url)),
-            None => return None,
+            None => Place::Stored(Text::from(url)),
         };
-        Some(Self {
+        Self {
             label: label(content_type),
             name: None,
             content_type: Text::from(content_type),
@@ -224,7 +223,7 @@ impl Media {
             // Its address is part of what is read.
             print: 0,
             place,
-        })
+        }
     }
 }
 

@@ -66,6 +66,7 @@ pub(crate) use perpend_diff::repeats::Repeated;
 pub use self::form::{Form, Forms};
 pub(crate) use self::found::Places;
 pub use self::media::{Addresses, MAX_PATH};
+pub(crate) use self::source::{json_without_media, without_media, worded};
 pub use perpend_shapes::inline::{InlineMedium, inline_type};
 
 /// Conversations longer than this fold their middle.

@@ -463,11 +463,7 @@ impl Part {
         let mut found: Vec<(&str, String)> = Vec::new();
         found.extend(id.map(|id| ("id", id.to_owned())));
         found.extend(fields.facts(&["id", "status", "outcome"]));
-        let is_flagged = ["is_error", "isError"].iter().any(|key| {
-            fields
-                .take(&[*key], |value| value.as_bool().filter(|is| *is))
-                .is_some()
-        });
+        let is_flagged = fields.take(&["is_error", "isError"], Value::as_bool) == Some(true);
         let failed = ["error", "failed", "failure", "incomplete"];
         let has_failed = found.iter().any(|(name, value)| match *name {
             "status" => failed.contains(&value.as_str()),

@@ -23,6 +23,10 @@ fn lists_of_messages_of_every_library_are_conversations() {
         json!([{"_role": "user", "_content": [{"text": "hi"}], "_name": null, "_meta": {}}]),
         json!({"messages": [{"role": "user", "items": [{"content_type": "text", "text": "hi"}]}]}),
         json!({"messages": twice}),
+        json!({"object": "list", "data": [{"role": "user", "content": [{"type": "text", "text": {"value": "hi", "annotations": []}}]}]}),
+        json!({"model": "gemini-2.0-flash", "contents": "hi"}),
+        json!([{"role": "user", "contents": [{"$type": "text", "text": "hi"}]}]),
+        json!([{"type": "USER", "contents": [{"type": "TEXT", "text": "hi"}]}]),
         json!(twice),
     ];
     for shape in shapes {
@@ -78,6 +82,66 @@ fn calls_results_and_thoughts_of_every_library_are_parts() {
         outline(haystack),
         ["assistant: tool call f()", "tool: tool result(r +)"]
     );
+    let paired = json!([
+        {"role": "assistant", "content": [{"tool_call": {"tool_name": "f", "arguments": {}, "id": "c"}}]},
+        {"role": "tool", "content": [{"tool_call_result": {"result": "r", "origin": {"tool_name": "f", "arguments": {}, "id": "c"}, "error": false}}]},
+    ]);
+    assert_eq!(
+        outline(paired),
+        ["assistant: tool call f(tool result f(r +))"]
+    );
+}
+
+#[test]
+fn results_of_mcp_are_read_alone_and_in_the_answer_of_a_server() {
+    let contents = json!([
+        {"type": "text", "text": "words"},
+        {"type": "image", "data": PNG, "mimeType": "image/png"},
+        {"type": "resource", "resource": {"uri": "file:///a", "mimeType": "text/plain", "text": "held"}},
+        {"type": "resource", "resource": {"uri": "file:///b", "mimeType": "application/zip", "blob": "UEsDBAo="}},
+    ]);
+    let result = json!({"content": contents, "isError": true, "structuredContent": {"a": 1}});
+    let line = "words image() document file:///a(held) file() +)";
+    assert_eq!(
+        outline(result.clone()),
+        [format!("tool: tool result!({line}")]
+    );
+    assert_eq!(media(&result), ["image/png", "application/zip"]);
+    let rpc = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "words"}], "isError": false}});
+    assert_eq!(outline(rpc), ["tool: tool result(words)"]);
+    let told = json!([{"role": "tool", "tool_call_id": "c", "content": {"content": [{"type": "text", "text": "words"}], "isError": true}}]);
+    assert_eq!(outline(told), ["tool: tool result!(words) +"]);
+}
+
+#[test]
+fn what_providers_run_or_keep_is_a_call_or_a_file() {
+    let semconv = json!([{"role": "assistant", "parts": [
+        {"type": "server_tool_call", "id": "s", "name": "search", "server_tool_call": {"type": "search", "query": "q"}},
+        {"type": "server_tool_call_response", "id": "s", "server_tool_call_response": {"type": "search", "hits": 2}},
+    ]}]);
+    assert_eq!(
+        outline(semconv),
+        ["assistant: tool call search({\"query\":\"q\"} tool result search(JSON({\"hits\":2})))"]
+    );
+    let responses = json!({"output": [
+        {"type": "mcp_list_tools", "id": "l", "server_label": "s", "tools": [{"name": "f", "input_schema": {}}]},
+        {"type": "mcp_approval_request", "id": "a", "name": "f", "arguments": "{\"a\":1}"},
+        {"type": "mcp_approval_response", "approval_request_id": "a", "approve": true},
+    ]});
+    assert_eq!(
+        outline(responses),
+        [
+            "assistant: tool call mcp list tools(tool result(part({\"name\":\"f\",\"input_schema\":{}})) +)",
+            "assistant: tool call f({\"a\":1} tool result(JSON({\"approve\":true})))",
+        ]
+    );
+    for part in [
+        json!({"type": "file", "modality": "image", "mime_type": "image/png", "file_id": "f-1"}),
+        json!({"type": "file", "file": {"file_id": "f-1"}}),
+    ] {
+        let page = html(&block(json!([{"role": "user", "content": [part]}])));
+        assert!(page.contains(" at <bdi>f-1</bdi>"), "{page}");
+    }
 }
 
 #[test]
@@ -155,7 +219,7 @@ fn calls_of_tools_that_providers_run_have_names_and_what_they_ran() {
         lines,
         [
             "assistant: tool call image generation(tool result())",
-            "assistant: tool call code interpreter(print(1) tool result(part logs({\"type\":\"logs\",\"logs\":\"1\"})))",
+            "assistant: tool call code interpreter(print(1) tool result(1))",
         ]
     );
     let generated = json!([{"role": "user", "content": [

@@ -244,7 +244,7 @@ impl<'a> Source<'a> {
     }
 
     /// The medium that an object describes, and what else it says; none when there is no medium in it.
-    /// An address of another server counts only where `is_medium`.
+    /// An address of another server, or the id of a file that a provider keeps, counts only where `is_medium`.
     pub(super) fn described(&self, value: &Value, is_medium: bool) -> Option<Described> {
         let mut leaves = Leaves::default();
         leaves.walk(value, "", 0);
@@ -254,13 +254,14 @@ impl<'a> Source<'a> {
             .position(|(_, leaf)| self.number(leaf).is_some());
         let at = own.or_else(|| {
             let mut list = leaves.list.iter();
-            list.position(|(_, leaf)| is_medium && is_address(leaf))
+            let is_file = |name: &str| matches!(name, "file_id" | "fileId");
+            list.position(|(name, leaf)| is_medium && (is_address(leaf) || is_file(name)))
         })?;
         let (_, leaf) = leaves.list.remove(at);
         let declared = leaves.find(&["media_type", "mime_type", "mediaType", "mimeType"]);
         let mut media = match self.number(&leaf) {
             Some(number) => self.own(number),
-            None => Media::remote(&leaf, declared.as_deref().unwrap_or_default())?,
+            None => Media::remote(&leaf, declared.as_deref().unwrap_or_default()),
         };
         if media.content_type.is_empty() {
             media.label = family(value);
@@ -295,8 +296,22 @@ impl<'a> Source<'a> {
     }
 }
 
+/// Words that are shown outside of values: a status, a comment. Each medium in them is a label.
+pub(crate) fn worded(text: &str) -> Text {
+    Text::lines(without_media(text))
+}
+
+/// An object as indented JSON with a label in place of each medium.
+pub(crate) fn json_without_media(map: &Map<String, Value>) -> Option<String> {
+    let mut value = Value::Object(map.clone());
+    let taken = inline::take(&mut value);
+    let json = serde_json::to_string_pretty(&value).ok()?;
+    let nowhere = Addresses::default();
+    Some(Source::new(taken, &nowhere).labelled(&json).text)
+}
+
 /// A text with a label in place of each medium.
-pub(super) fn without_media(text: &str) -> String {
+pub(crate) fn without_media(text: &str) -> String {
     let mut value = Value::String(text.to_owned());
     let taken = inline::take(&mut value);
     match value {

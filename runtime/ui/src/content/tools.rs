@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use perpend_domain::payload::Payload;
 use perpend_markup::Text;
-use perpend_shapes::{inline, parsed, unify};
-use serde_json::Value;
+use perpend_shapes::{inline, is_empty, parsed, unify};
+use serde_json::{Map, Value};
 
 use super::READ_BYTES;
 use super::fold::{Fold, Window};
@@ -128,7 +128,9 @@ fn add(item: &Value, reading: &mut Reading<'_, '_>) {
     let held = item.as_str().and_then(parsed);
     let item = held.as_ref().unwrap_or(item);
     let declared = ["functionDeclarations", "function_declarations"];
-    let members = item.as_object().filter(|members| members.len() == 1);
+    let said =
+        |members: &&Map<String, Value>| members.values().filter(|said| !is_empty(said)).count();
+    let members = item.as_object().filter(|members| said(members) == 1);
     let declared = members.and_then(|members| {
         let declared = declared.iter().find_map(|key| members.get(*key));
         declared?.as_array()

@@ -34,6 +34,8 @@ pub struct Tree {
     pub(crate) items: Vec<Twig>,
     /// The media in the value.
     pub(crate) media: Option<Box<Fold>>,
+    /// That it was asked for from a place behind its end, and the address of its beginning.
+    pub(crate) behind: Option<(String, String)>,
 }
 
 /// A part of a tree, in reading order.
@@ -123,7 +125,16 @@ impl Tree {
         if to < node.n() {
             items.push(more((from, to), node.n(), &at.at(&own_path)));
         }
-        Self { items, media: None }
+        let behind = (0 < node.n() && node.n() <= from).then(|| {
+            let n = count(node.n() as u64);
+            let said = format!("The address begins behind the end: there are {n} here.");
+            (said, at.at(&own_path).page("&as=tree"))
+        });
+        Self {
+            items,
+            media: None,
+            behind,
+        }
     }
 }
 
@@ -410,6 +421,20 @@ mod tests {
             panic!()
         };
         assert!(line.page.is_none() && line.key.raw().len() < 300);
+    }
+
+    #[test]
+    fn a_place_behind_the_end_is_said_and_leads_to_the_beginning() {
+        let payload = Payload::from_value(json!([1, 2, 3]));
+        let at = Addresses::new("/project/p", "t", None, "input");
+        let of = |from| {
+            let path = NodePath::default();
+            Tree::of(&Node::of(&payload), &path, &at, (from, None), None)
+        };
+        assert!(of(2).behind.is_none());
+        let (said, href) = of(3).behind.unwrap();
+        assert!(said.ends_with("there are 3 here."), "{said}");
+        assert_eq!(href, "/project/p/value?trace=t&part=input&as=tree");
     }
 
     #[test]
