@@ -187,14 +187,17 @@ pub fn only(base: &str, column: &str, value: &str) -> String {
 /// The address of the list of the traces of a session that contain this text.
 #[must_use]
 pub fn containing(base: &str, session: &str, text: &str) -> String {
+    let said = |op, value: &str| Test::Text(op, value.to_owned());
     let conditions = [
-        ("sessionId", TextOp::Equal, session),
-        ("text", TextOp::MatchesAnyCase, text),
+        ("sessionId", said(TextOp::Equal, session)),
+        ("text", said(TextOp::MatchesAnyCase, text)),
+        // Those of evaluations too: the session has them.
+        ("environment", Test::IsNotNull),
     ];
-    let terms = conditions.into_iter().filter_map(|(column, op, value)| {
+    let terms = conditions.into_iter().filter_map(|(column, test)| {
         print_condition(&Condition {
             column: find(TRACES, column),
-            test: Test::Text(op, value.to_owned()),
+            test,
         })
     });
     TracesQuery::of(terms.collect::<Vec<_>>().join(" ")).first(base)

@@ -68,7 +68,7 @@ pub enum Known {
 /// The column, its name in addresses, and its heading.
 static KNOWN: [(Known, &str, &str); 25] = [
     (Known::Trace, "trace", "Trace"),
-    (Known::Started, "timestamp", "Started, UTC"),
+    (Known::Started, "timestamp", "Started"),
     (Known::People, "people", "User and session"),
     (Known::Scores, "scores", "Scores"),
     (Known::Latency, "latency", "Latency"),

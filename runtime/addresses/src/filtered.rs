@@ -64,3 +64,13 @@ pub static OF_USERS: Filtered = Filtered {
         ("With sessions", "sessionId:set"),
     ],
 };
+
+/// How a term that tests a column begins.
+#[must_use]
+pub fn begins(id: &str) -> String {
+    match id {
+        "metadata" => "metadata.".to_owned(),
+        "scores_avg" | "score_categories" | "score_booleans" => "score.".to_owned(),
+        _ => format!("{id}:"),
+    }
+}

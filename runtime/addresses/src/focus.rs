@@ -120,9 +120,12 @@ impl Focus {
             "from" => &mut self.from,
             "to" => &mut self.to,
             "env" => {
-                let all = value.split(',').map(str::trim);
-                let all = all.filter(|name| !name.is_empty()).map(str::to_owned);
-                self.environments = all.collect();
+                // Given several times, it is one list.
+                for name in value.split(',').map(str::trim) {
+                    if !name.is_empty() && !self.environments.iter().any(|own| own == name) {
+                        self.environments.push(name.to_owned());
+                    }
+                }
                 if MAX_ENVIRONMENTS < self.environments.len() {
                     self.environments.truncate(MAX_ENVIRONMENTS);
                     return Some(Err("a list of at most 20 names; the first 20 are taken"));
@@ -312,8 +315,14 @@ mod tests {
         assert_eq!(focus.take("env", " a, b c ,,"), Some(Ok(())));
         assert!(matches!(focus.take("to", "soon"), Some(Err(_))));
         assert_eq!(focus.take("q", "x"), None);
+        let mut twice = Focus::default();
+        for names in ["a,b", "b,c"] {
+            assert_eq!(twice.take("env", names), Some(Ok(())));
+        }
+        assert_eq!(twice.environments, ["a", "b", "c"]);
         let mut many = Focus::default();
-        assert!(matches!(many.take("env", &"a,".repeat(21)), Some(Err(_))));
+        let names: Vec<String> = (0..21).map(|n| n.to_string()).collect();
+        assert!(matches!(many.take("env", &names.join(",")), Some(Err(_))));
         assert_eq!(many.environments.len(), MAX_ENVIRONMENTS);
         assert_eq!(focus.query(), "?from=-7d&env=a%2Cb%20c");
         let now = Timestamp::from_millis(8 * DAY * 60_000);

@@ -10,11 +10,13 @@ mod columns;
 mod filtered;
 mod focus;
 mod request;
+mod row_columns;
 mod sort;
 
 pub use asked::{END, ListPage, MAX_LIST, ROWS, TracesQuery, containing, only, passing, tagged};
 pub use columns::{Column, Columns, Known, MAX_COLUMNS, NamedColumns, Shape};
-pub use filtered::{Filtered, OF_SESSIONS, OF_TRACES, OF_USERS};
+pub use filtered::{Filtered, OF_SESSIONS, OF_TRACES, OF_USERS, begins};
 pub use focus::{Focus, Moment, RANGES};
 pub use request::ApiRequest;
+pub use row_columns::RowColumn;
 pub use sort::Sort;

@@ -5,6 +5,8 @@
 
 mod address;
 mod markup;
+mod passing;
 
 pub use address::{encode, of_segment, segment, with_query};
 pub use markup::{Html, Text, is_hidden};
+pub use passing::without_passing;

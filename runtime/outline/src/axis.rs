@@ -177,7 +177,14 @@ impl Axis {
                 }
             }
         };
-        (std::array::from_fn(number), unit)
+        let mut numbers: [String; 9] = std::array::from_fn(number);
+        // Those that have no sixtieths are written like those that have; nothing is nothing.
+        if numbers.iter().any(|number| number.contains(':')) {
+            let whole = numbers.iter_mut();
+            let whole = whole.filter(|number| *number != "0" && !number.contains(':'));
+            whole.for_each(|number| number.push_str(":00"));
+        }
+        (numbers, unit)
     }
 }
 
@@ -263,10 +270,10 @@ mod tests {
         assert_eq!(labels(1_000_000), second);
         let long = "0 12.5 25 37.5 50 62.5 75 87.5 100 s";
         assert_eq!(labels(100_000_000), long);
-        let minutes = "0 0:23 0:45 1:08 1:30 1:53 2:15 2:38 3 min";
+        let minutes = "0 0:23 0:45 1:08 1:30 1:53 2:15 2:38 3:00 min";
         assert_eq!(labels(180_000_000), minutes);
         assert_eq!(labels(3_840_000_000), "0 8 16 24 32 40 48 56 64 min");
-        let hours = "0 0:23 0:45 1:08 1:30 1:53 2:15 2:38 3 h";
+        let hours = "0 0:23 0:45 1:08 1:30 1:53 2:15 2:38 3:00 h";
         assert_eq!(labels(10_800_000_000), hours);
         assert!(labels(i64::MAX).ends_with(" 292.3 ky"));
         let axis = Axis::default();

@@ -53,6 +53,7 @@ use perpend_domain::filter::{Column, Condition, Filter};
 
 pub use fault::Fault;
 pub use print::{print, print_condition, printed, word};
+pub use resolve::column;
 pub use values::{SCORE, SCORE_OPERATORS, operators, time};
 pub use writing::{Part, Writing, writing};
 

@@ -8,6 +8,16 @@ use super::values::{SCORE, is_number_range, number, truth};
 use perpend_domain::filter::ColumnKind::FullText;
 use perpend_domain::filter::{Column, Condition, SCORE_COLUMNS, Test, TextOp, find};
 
+/// The column that answers to a name, whether its letters are small or capital.
+#[must_use]
+pub fn column(columns: &'static [Column], name: &str) -> Option<&'static Column> {
+    let is_so_called = |column: &&Column| {
+        let mut names = std::iter::once(&column.id).chain(column.aliases);
+        names.any(|own| own.eq_ignore_ascii_case(name))
+    };
+    find(columns, name).or_else(|| columns.iter().find(is_so_called))
+}
+
 /// The conditions of a term.
 pub(super) fn conditions(raw: Raw, columns: &'static [Column]) -> Result<Vec<Condition>, Fault> {
     let named = match raw {
@@ -41,7 +51,7 @@ fn column_of(named: &Named, columns: &'static [Column]) -> Result<&'static Colum
         SCORE if find(columns, SCORE).is_none() => score_column(&named.test),
         other => other,
     };
-    if let Some(column) = find(columns, id) {
+    if let Some(column) = column(columns, id) {
         return Ok(column);
     }
     let near = nearest::columns(name, columns);

@@ -68,6 +68,42 @@ fn the_examples_of_the_documentation_mean_what_they_say() {
     }
 }
 
+#[test]
+fn columns_answer_to_the_headings_of_their_lists_in_any_case() {
+    let of = |text: &str, columns| {
+        let tests = tests_of(text, columns).into_iter();
+        tests.map(|(id, _)| id).collect::<Vec<_>>()
+    };
+    let text = "user:a session:a cost:>1 Errors:>0 steps:>9 STARTED:>2026-03-01 Warnings:0 \"Kinds of steps\":TOOL";
+    let ids = [
+        "userId",
+        "sessionId",
+        "totalCost",
+        "errorCount",
+        "observationCount",
+        "timestamp",
+        "warningCount",
+        "kinds",
+    ];
+    assert_eq!(of(text, TRACES), ids);
+    let text = "traces:>1 lasted:>2 \"last seen\":>2026-03-01 \"First seen\":>2026-03-01";
+    let ids = ["traceCount", "duration", "lastSeen", "firstSeen"];
+    assert_eq!(of(text, GROUPS), ids);
+}
+
+#[test]
+fn no_name_is_that_of_two_columns() {
+    for columns in LISTS {
+        let mut seen = std::collections::HashMap::new();
+        for column in columns {
+            for name in std::iter::once(&column.id).chain(column.aliases) {
+                let other = seen.insert(name.to_lowercase(), column.id);
+                assert!(other.is_none_or(|other| other == column.id), "{name}");
+            }
+        }
+    }
+}
+
 fn assert_meanings(table: Vec<(&str, Vec<Test>)>) {
     for (written, expected) in table {
         let found = tests_of(written, OBSERVATIONS)

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use perpend_domain::filter::{Column, find};
+use perpend_domain::filter::Column;
 
+use super::resolve;
 use super::syntax::OPS;
 use super::values::SCORE;
 
@@ -98,7 +99,8 @@ pub fn writing(text: &str, columns: &'static [Column]) -> Writing {
     };
     let Some(colon) = outside_quotes(term, ':') else {
         let has_members = |name: &str| {
-            name == SCORE || find(columns, name).is_some_and(|column| column.kind.has_members())
+            let column = resolve::column(columns, name);
+            name == SCORE || column.is_some_and(|column| column.kind.has_members())
         };
         return match outside_quotes(term, '.') {
             Some(dot) if has_members(&term[..dot]) => {
@@ -108,7 +110,7 @@ pub fn writing(text: &str, columns: &'static [Column]) -> Writing {
         };
     };
     let (name, test) = (&term[..colon], &term[colon + 1..]);
-    let (column, key) = match find(columns, &unquoted(name)) {
+    let (column, key) = match resolve::column(columns, &unquoted(name)) {
         Some(_) => (unquoted(name), None),
         None => match outside_quotes(name, '.') {
             Some(dot) => (unquoted(&name[..dot]), Some(unquoted(&name[dot + 1..]))),

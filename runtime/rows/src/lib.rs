@@ -6,5 +6,6 @@
 
 pub mod block;
 pub mod cells;
+pub mod leads;
 pub mod marks;
 pub mod row;

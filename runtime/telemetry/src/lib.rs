@@ -59,7 +59,7 @@ use std::sync::Arc;
 
 use perpend_domain::ids::ProjectId;
 
-use perpend_rows::{block, cells, marks, row};
+use perpend_rows::{block, cells, leads, marks, row};
 use perpend_sql::{Error, Pool};
 
 use cells::{ObservationCells, TraceCells, is_about};

@@ -1,9 +1,11 @@
-//! The number of traces newer than the newest one on a page.
+//! The number of traces newer than the newest one on a page, and of what else came since.
 
 use perpend_domain::ids::ProjectId;
+use perpend_domain::telemetry::{GroupQuery, ScoreQuery};
 use perpend_domain::time::Timestamp;
 use perpend_sql::Sql;
 
+use crate::trace_groups::columns;
 use crate::{Error, Telemetry};
 
 /// The environments of the traces that are counted.
@@ -62,6 +64,31 @@ pub(super) fn news(tenant: i64, since: Since<'_>, limit: u32, is_postgres: bool)
     sql
 }
 
+/// Whether a row `n` is in a time and in one of some environments; in any where there are none.
+fn fitting(
+    sql: &mut Sql,
+    (column, (from, to)): (&str, (Option<Timestamp>, Option<Timestamp>)),
+    environments: &[String],
+) -> String {
+    let mut all = vec!["1 = 1".to_owned()];
+    for (sign, at) in [(">=", from), ("<", to)] {
+        if let Some(at) = at {
+            all.push(format!(
+                "{column} {sign} {}",
+                sql.bind(at.as_micros().into())
+            ));
+        }
+    }
+    if !environments.is_empty() {
+        let names: Vec<String> = environments
+            .iter()
+            .map(|name| sql.bind_text(name))
+            .collect();
+        all.push(format!("n.environment IN ({})", names.join(", ")));
+    }
+    all.join(" AND ")
+}
+
 impl Telemetry {
     /// How many traces are news, and whether that may not be all: `limit` of any environment are looked at.
     ///
@@ -95,6 +122,88 @@ impl Telemetry {
         };
         sql.push(&format!(
             "SELECT COUNT(*), COALESCE(SUM({counted}), 0) FROM ({text}) n"
+        ));
+        let rows: Vec<(i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
+        let (n_all, n) = rows.into_iter().next().unwrap_or_default();
+        Ok((n.unsigned_abs(), i64::from(limit) <= n_all))
+    }
+
+    /// How many sessions or users, or with `only` how many traces of that one, were given traces that were first received
+    /// after an instant, in the time and the environments of the question; and whether that may not be all: `limit` traces are
+    /// looked at.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn groups_since(
+        &self,
+        project: &ProjectId,
+        query: &GroupQuery,
+        only: Option<&str>,
+        (received, limit): (Timestamp, u32),
+    ) -> Result<(u64, bool), Error> {
+        let Some(tenant) = self.fresh_tenant(project).await? else {
+            return Ok((0, false));
+        };
+        let mut sql = Sql::default();
+        let tenant = sql.bind(tenant.into());
+        let received = sql.bind(received.as_micros().into());
+        let column = columns(query.by).0;
+        let index = match self.pool.is_postgres() {
+            true => "",
+            false => " INDEXED BY traces_changed",
+        };
+        let news = format!(
+            "SELECT t.{column} AS named, t.environment AS environment, t.started_at AS started_at FROM traces t{index} \
+              WHERE t.last_seen > {received} AND t.tenant = {tenant} AND t.first_seen > {received} \
+              ORDER BY t.last_seen DESC LIMIT {limit}"
+        );
+        let fits = fitting(
+            &mut sql,
+            ("n.started_at", query.started),
+            &query.environments,
+        );
+        let n = match only {
+            Some(id) => {
+                let id = sql.bind_text(id);
+                format!("COUNT(CASE WHEN {fits} AND n.named = {id} THEN 1 END)")
+            }
+            None => format!("COUNT(DISTINCT CASE WHEN {fits} THEN NULLIF(n.named, '') END)"),
+        };
+        sql.push(&format!("SELECT COUNT(*), {n} FROM ({news}) n"));
+        let rows: Vec<(i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
+        let (n_all, n) = rows.into_iter().next().unwrap_or_default();
+        Ok((n.unsigned_abs(), i64::from(limit) <= n_all))
+    }
+
+    /// How many scores of this time and these environments were written after an instant, and whether that may not be all:
+    /// `limit` are looked at.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn scores_since(
+        &self,
+        project: &ProjectId,
+        query: &ScoreQuery,
+        (received, limit): (Timestamp, u32),
+    ) -> Result<(u64, bool), Error> {
+        let mut sql = Sql::default();
+        let project = sql.bind_text(project.as_str());
+        let received = sql.bind(received.as_micros().into());
+        let index = match self.pool.is_postgres() {
+            true => "",
+            false => " INDEXED BY scores_changed",
+        };
+        let news = format!(
+            "SELECT s.environment AS environment, s.timestamp AS at FROM scores s{index} \
+              WHERE s.project_id = {project} AND s.updated_at > {received} ORDER BY s.updated_at DESC LIMIT {limit}"
+        );
+        let fits = fitting(
+            &mut sql,
+            ("n.at", (query.from, query.to)),
+            &query.environments,
+        );
+        sql.push(&format!(
+            "SELECT COUNT(*), COUNT(CASE WHEN {fits} THEN 1 END) FROM ({news}) n"
         ));
         let rows: Vec<(i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
         let (n_all, n) = rows.into_iter().next().unwrap_or_default();

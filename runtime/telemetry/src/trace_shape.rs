@@ -1,89 +1,13 @@
 //! How the rows of a list of traces are found: which index leads, and what is left to be tested in memory.
 
-use perpend_domain::filter::{Condition, Filter, Order, SCORE_COLUMNS, SetOp, Test, TextOp};
+use perpend_domain::filter::{Condition, Filter, SCORE_COLUMNS, SetOp, Test};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::observation::Level;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 use perpend_sql::{Arg, Expr, Sql};
 
+use super::leads::{bound, is_about, is_error, lead, unled};
 use super::marks::{Marked, push_prefilter};
 use super::read::{OWN_NUMBERS, Rest, trace_column};
-
-/// Columns with an index of their own in the order of time, or with marks: the most selective first, as a rule.
-const LEADS: [&str; 13] = [
-    "id",
-    "sessionId",
-    "userId",
-    "tags",
-    "metadata",
-    "name",
-    "release",
-    "version",
-    "level",
-    "prompts",
-    "models",
-    "kinds",
-    "environment",
-];
-/// A column out of the reach of its index: SQLite has no statistics and might choose it.
-fn unled(id: &str) -> Option<Expr> {
-    Some(match id {
-        "name" => Expr::NullableText("+t.name"),
-        "environment" => Expr::Text("+t.environment"),
-        "userId" => Expr::NullableText("+t.user_id"),
-        "sessionId" => Expr::NullableText("+t.session_id"),
-        "version" => Expr::NullableText("+t.version"),
-        "release" => Expr::NullableText("+t.release"),
-        "latency" => Expr::Seconds("+t.latency_us"),
-        other => return trace_column(other),
-    })
-}
-
-/// Whether the test leaves the rows of one value.
-fn is_one_value(test: &Test) -> bool {
-    match test {
-        Test::Text(TextOp::Equal, value) => !value.is_empty(),
-        Test::AnyOf(values) => matches!(values.as_slice(), [one] if !one.is_empty()),
-        _ => false,
-    }
-}
-
-/// Whether the condition is about one of these columns.
-fn is_about(condition: &Condition, ids: &[&str]) -> bool {
-    condition
-        .column
-        .is_some_and(|column| ids.contains(&column.id))
-}
-
-/// Whether the condition leaves the traces with errors.
-fn is_error(condition: &Condition) -> bool {
-    let is_error = |level: &str| level == Level::Error.as_str();
-    is_about(condition, &["level"])
-        && match &condition.test {
-            Test::Text(TextOp::Equal, level) => is_error(level),
-            Test::AnyOf(levels) => matches!(levels.as_slice(), [level] if is_error(level)),
-            _ => false,
-        }
-}
-
-/// The condition that leaves least, as far as one can tell without looking: its rank and its place.
-fn lead(filter: &Filter) -> Option<(usize, usize)> {
-    let rank = |condition: &Condition| {
-        let column = condition.column?;
-        let leads = match (Marked::of(condition), column.id) {
-            (Some(marked), _) => marked.lead().is_some(),
-            (None, "tags" | "metadata" | "prompts" | "models" | "kinds") => false,
-            (None, "level") => is_error(condition),
-            (None, _) => is_one_value(&condition.test),
-        };
-        let place = LEADS.iter().position(|id| column.id == *id);
-        place.filter(|_| leads)
-    };
-    let conditions = filter.conditions.iter().enumerate();
-    conditions
-        .filter_map(|(at, condition)| Some((rank(condition)?, at)))
-        .min()
-}
 
 /// SQLite has no statistics that would tell that few traces have errors: `has_errors` says it.
 fn from_traces(tenant: &str, has_errors: bool) -> String {
@@ -169,7 +93,7 @@ impl Shape {
             let column = |id: &str| match id {
                 "timestamp" => Some(Expr::Time(start)),
                 "environment" if lead_mark.is_some() => Some(Expr::Text("d.environment")),
-                id if hides && !is_lead => unled(id),
+                id if hides && !is_lead => unled(id).or_else(|| trace_column(id)),
                 id => trace_column(id),
             };
             if is_error(condition) {
@@ -274,9 +198,6 @@ pub(crate) fn push_marks(
     }
 }
 
-/// More than the mean of a few thousand numbers is off by, as a part of it.
-const ROUNDED: f64 = 1e-9;
-
 /// Appends what every trace meets that has the score a condition asks for; whether there is such a thing.
 fn push_scored(sql: &mut Sql, condition: &Condition, project: &ProjectId, way: Way) -> bool {
     let needs_score = match &condition.test {
@@ -289,17 +210,7 @@ fn push_scored(sql: &mut Sql, condition: &Condition, project: &ProjectId, way: W
         .is_some_and(|column| SCORE_COLUMNS.contains(&column.id));
     if let (true, true, Some(name)) = (needs_score, is_score, condition.test.key()) {
         let (project, name) = (sql.bind_text(project.as_str()), sql.bind_text(name));
-        // The mean of some numbers is below another only where one of them is, but for what adding them up rounds.
-        let bound = match &condition.test {
-            Test::MemberNumber(_, Order::Less | Order::AtMost, most) => {
-                Some(("<=", most + most.abs() * ROUNDED))
-            }
-            Test::MemberNumber(_, Order::Greater | Order::AtLeast, least) => {
-                Some((">=", least - least.abs() * ROUNDED))
-            }
-            _ => None,
-        };
-        let number = match bound {
+        let number = match bound(&condition.test) {
             Some((sign, bound)) => {
                 let bound = sql.bind(bound.into());
                 format!(" AND {OWN_NUMBERS} AND s.number {sign} {bound}")

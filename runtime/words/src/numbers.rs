@@ -200,7 +200,46 @@ pub fn clock(at: Timestamp) -> String {
     }
 }
 
-/// A number without needless digits.
+/// `10:00:00`, in UTC, with the date before it where that is another one than now.
+#[must_use]
+pub fn near(at: Timestamp, now: Timestamp) -> String {
+    let whole = clock(at);
+    let time = whole.split_once(' ').filter(|_| date(at) == date(now));
+    match time {
+        Some((_, time)) => time.to_owned(),
+        None => whole,
+    }
+}
+
+/// `3 min ago`; nothing where that is still to come.
+#[must_use]
+pub fn ago(at: Timestamp, now: Timestamp) -> Option<String> {
+    const MIN: i64 = 60;
+    const HOUR: i64 = 60 * MIN;
+    const DAY: i64 = 24 * HOUR;
+    let seconds = now.micros_since(at).div_euclid(1_000_000);
+    let (unit, name) = match seconds {
+        ..0 => return None,
+        0..MIN => (1, "s"),
+        MIN..HOUR => (MIN, "min"),
+        HOUR..172_800 => (HOUR, "h"),
+        172_800..5_184_000 => (DAY, "days"),
+        5_184_000..63_072_000 => (30 * DAY, "months"),
+        _ => (365 * DAY, "years"),
+    };
+    Some(format!("{} {name} ago", seconds / unit))
+}
+
+/// A number with all of its digits.
+#[must_use]
+pub fn exact_number(value: f64) -> String {
+    match value == 0.0 || (0.001..1e15).contains(&value.abs()) {
+        true => value.to_string(),
+        false => format!("{value:e}"),
+    }
+}
+
+/// A number without needless digits: four decimals, and more where it would read as a rounder one that it is not.
 #[must_use]
 pub fn number(value: f64) -> String {
     if value == value.trunc() && value.abs() < 1e15 {
@@ -209,7 +248,11 @@ pub fn number(value: f64) -> String {
     let text = if value.abs() < 0.001 || value.abs() >= 1e15 {
         format!("{value:e}")
     } else {
-        format!("{value:.4}")
+        // Further digits may be those of the sum that it came from.
+        let most = (14.0 - value.abs().log10().floor()).clamp(4.0, 12.0) as usize;
+        let mut texts = (4..=most).map(|decimals| format!("{value:.decimals$}"));
+        let told = texts.find(|text| !text.ends_with('0'));
+        told.unwrap_or_else(|| format!("{value:.4}"))
     };
     if text.contains('.') && !text.contains('e') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -316,6 +359,31 @@ mod tests {
             [like(5_000.5, 5_000.5), like(2e-5, 1e-5)],
             ["5000.5", "2e-5"]
         );
+    }
+
+    #[test]
+    fn a_number_does_not_read_as_a_rounder_one_that_it_is_not() {
+        let shown = [
+            0.999_999_99,
+            0.499_999_999,
+            99.999_999_9,
+            0.199_99,
+            -0.999_99,
+        ]
+        .map(number);
+        let wanted = [
+            "0.99999999",
+            "0.499999999",
+            "99.9999999",
+            "0.19999",
+            "-0.99999",
+        ];
+        assert_eq!(shown, wanted);
+        // Digits that only the sum of floats has are none of it.
+        let sums = [0.1 + 0.2, 2.0 / 3.0, 0.85, 12_345.678, 100.0 * 0.1].map(number);
+        assert_eq!(sums, ["0.3", "0.6667", "0.85", "12345.678", "10"]);
+        let exact = [0.666_666_66, 0.0, -3.5, 1e15, 0.000_012].map(exact_number);
+        assert_eq!(exact, ["0.66666666", "0", "-3.5", "1e15", "1.2e-5"]);
     }
 
     #[test]
@@ -444,6 +512,41 @@ mod tests {
             ["1", "0.5", "0.3333", "-2.25"]
         );
         assert_eq!(number(0.000_01), "1e-5");
+    }
+
+    #[test]
+    fn an_instant_of_today_has_no_date_and_what_is_to_come_is_not_ago() {
+        let at = |text: &str| Timestamp::parse(text).unwrap();
+        let now = at("2026-03-01T10:00:00Z");
+        for (then, shown, how_long) in [
+            ("2026-03-01T09:59:18Z", "09:59:18", Some("42 s ago")),
+            ("2026-03-01T09:57:00.5Z", "09:57:00", Some("2 min ago")),
+            (
+                "2026-02-28T10:00:00Z",
+                "2026-02-28 10:00:00",
+                Some("24 h ago"),
+            ),
+            (
+                "2026-02-27T10:00:00Z",
+                "2026-02-27 10:00:00",
+                Some("2 days ago"),
+            ),
+            (
+                "2025-12-01T10:00:00Z",
+                "2025-12-01 10:00:00",
+                Some("3 months ago"),
+            ),
+            (
+                "2023-03-01T10:00:00Z",
+                "2023-03-01 10:00:00",
+                Some("3 years ago"),
+            ),
+            ("2026-03-01T10:00:00.2Z", "10:00:00", None),
+        ] {
+            let then = at(then);
+            assert_eq!(near(then, now), shown);
+            assert_eq!(ago(then, now).as_deref(), how_long);
+        }
     }
 
     #[test]

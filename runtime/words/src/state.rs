@@ -4,7 +4,7 @@ use perpend_domain::evaluation::CompletionReason;
 use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
 
-use crate::{clock, duration, many};
+use crate::{duration, many, near};
 
 /// A trace that changed so lately may change again, although it counts as complete.
 const FRESH_MS: i64 = 60_000;
@@ -42,13 +42,14 @@ impl TraceState {
                 Some(open) => ("open", open),
                 None if !progress.has_root => ("open", "its root has not arrived".to_owned()),
                 None => {
-                    let until = format!("until {} UTC unless more arrives", clock(at));
-                    ("settling", until)
+                    let until = near(at, self.now);
+                    ("settling", format!("until {until} UTC unless more arrives"))
                 }
             };
         }
         let why = match reason {
-            CompletionReason::Ended | CompletionReason::RootEnded => "its root ended",
+            // The usual end needs no word.
+            CompletionReason::Ended | CompletionReason::RootEnded => "",
             CompletionReason::Marker => "marked as complete",
             CompletionReason::Quiet => "nothing more arrived, and no root",
             CompletionReason::MaxWait => "the longest wait is over",
@@ -57,7 +58,8 @@ impl TraceState {
             let late = progress.last_seen.micros_since(ended);
             (LATE_US < late).then(|| format!("last change {} after its root", duration(late)))
         });
-        let all = [Some(why.to_owned()), open, late];
+        let why = (!why.is_empty()).then(|| why.to_owned());
+        let all = [why, open, late];
         let all: Vec<String> = all.into_iter().flatten().collect();
         ("complete", all.join(", "))
     }
@@ -107,9 +109,9 @@ mod tests {
         );
         assert_eq!(
             said(25_000, root_ended, |_| ()),
-            "settling: until 1970-01-01 00:00:30 UTC unless more arrives"
+            "settling: until 00:00:30 UTC unless more arrives"
         );
-        assert_eq!(said(30_000, root_ended, |_| ()), "complete: its root ended");
+        assert_eq!(said(30_000, root_ended, |_| ()), "complete: ");
         // What is known beside the reason is said too.
         assert_eq!(
             said(40_000, CompletionReason::MaxWait, open),
@@ -118,7 +120,7 @@ mod tests {
         let late = |progress: &mut Progress| progress.root_ended_at = Some(progress.first_seen);
         assert_eq!(
             said(40_000, root_ended, late),
-            "complete: its root ended, last change 20.0 s after its root"
+            "complete: last change 20.0 s after its root"
         );
     }
 

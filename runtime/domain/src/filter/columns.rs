@@ -133,8 +133,9 @@ const LEVEL: Column = Column::new("level", Options).aka(&["Level"]).of(LEVELS);
 const VERSION: Column = Column::new("version", Text).aka(&["Version"]);
 const RELEASE: Column = Column::new("release", Text).aka(&["Release"]);
 const TRACE_NAME: Column = Column::new("traceName", Options).aka(&["Trace Name"]);
-const USER: Column = Column::new("userId", Text).aka(&["User ID", "user_id"]);
-const SESSION: Column = Column::new("sessionId", Text).aka(&["Session ID", "session_id"]);
+const USER: Column = Column::new("userId", Text).aka(&["user", "User ID", "user_id"]);
+const SESSION: Column =
+    Column::new("sessionId", Text).aka(&["session", "Session ID", "session_id"]);
 const TAGS: Column = Column::new("tags", List).aka(&["Tags", "traceTags", "Trace Tags"]);
 const IS_ROOT: Column =
     Column::new("isRootObservation", Bool).aka(&["Is Root Observation", "isRoot"]);
@@ -148,9 +149,10 @@ const TOTAL_TOKENS: Column =
     Column::new("totalTokens", Number).aka(&["tokens", "Tokens", "Total Tokens"]);
 const INPUT_COST: Column = Column::new("inputCost", Number).aka(&["Input Cost ($)"]);
 const OUTPUT_COST: Column = Column::new("outputCost", Number).aka(&["Output Cost ($)"]);
-const TOTAL_COST: Column = Column::new("totalCost", Number).aka(&["Total Cost ($)"]);
-const ERRORS: Column = Column::new("errorCount", Number).aka(&["Error Level Count"]);
-const N_OBSERVATIONS: Column = Column::new("observationCount", Number).aka(&["Observation Count"]);
+const TOTAL_COST: Column = Column::new("totalCost", Number).aka(&["cost", "Total Cost ($)"]);
+const ERRORS: Column = Column::new("errorCount", Number).aka(&["errors", "Error Level Count"]);
+const N_OBSERVATIONS: Column =
+    Column::new("observationCount", Number).aka(&["steps", "Observation Count"]);
 const BOOKMARKED: Column = Column::new("bookmarked", Bool).aka(&["⭐️"]);
 const METADATA: Column = Column::new("metadata", Members).aka(&["Metadata"]);
 const QUERY_METADATA: Column = Column::new("metadata", QueryMembers).aka(&["Metadata"]);
@@ -240,7 +242,7 @@ pub static TRACES: &[Column] = &[
     Column::new("id", Text).aka(&["ID"]),
     TEXT,
     Column::new("name", Options).aka(&["traceName", "Name", "Trace Name"]),
-    Column::new("timestamp", Time).aka(&["Timestamp"]),
+    Column::new("timestamp", Time).aka(&["started", "Timestamp"]),
     ENVIRONMENT,
     USER,
     SESSION,
@@ -250,7 +252,7 @@ pub static TRACES: &[Column] = &[
     LEVEL,
     TAGS,
     Column::new("kinds", List)
-        .aka(&["kind", "type", "Type"])
+        .aka(&["kind", "type", "Type", "Kinds of steps"])
         .of(KINDS),
     Column::new("models", List).aka(&["model", "providedModelName", "Model"]),
     Column::new("prompts", List).aka(&["promptName", "Prompt Name"]),
@@ -263,7 +265,7 @@ pub static TRACES: &[Column] = &[
     OUTPUT_COST,
     TOTAL_COST,
     ERRORS,
-    Column::new("warningCount", Number).aka(&["Warning Level Count"]),
+    Column::new("warningCount", Number).aka(&["warnings", "Warning Level Count"]),
     Column::new("defaultCount", Number).aka(&["Default Level Count"]),
     Column::new("debugCount", Number).aka(&["Debug Level Count"]),
     N_OBSERVATIONS,
@@ -326,10 +328,10 @@ pub static GROUPS: &[Column] = &[
     USER,
     SESSION,
     ENVIRONMENT,
-    Column::new("firstSeen", Time),
-    Column::new("lastSeen", Time).aka(&["timestamp"]),
-    Column::new("duration", Number).aka(&["latency"]),
-    Column::new("traceCount", Number),
+    Column::new("firstSeen", Time).aka(&["First seen", "started"]),
+    Column::new("lastSeen", Time).aka(&["Last seen", "Last trace", "timestamp"]),
+    Column::new("duration", Number).aka(&["lasted", "latency"]),
+    Column::new("traceCount", Number).aka(&["traces"]),
     N_OBSERVATIONS,
     ERRORS,
     TOTAL_TOKENS,

@@ -82,4 +82,25 @@ impl Telemetry {
         }
         Ok(found)
     }
+
+    /// The environments of so many of the newest scores, each with how many of these are in it: from an index alone.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn score_environments(
+        &self,
+        project: &ProjectId,
+        limit: u32,
+    ) -> Result<Vec<(String, u64)>, Error> {
+        let mut sql = Sql::default();
+        let project = sql.bind_text(project.as_str());
+        sql.push(&format!(
+            "SELECT e.environment, COUNT(*) FROM (SELECT s.environment AS environment FROM scores s \
+              WHERE s.project_id = {project} ORDER BY s.timestamp DESC, s.id DESC LIMIT {limit}) e \
+              GROUP BY e.environment ORDER BY COUNT(*) DESC, e.environment"
+        ));
+        let rows: Vec<(String, i64)> = self.pool.select(&sql.text, &sql.args).await?;
+        let count = |(environment, n): (String, i64)| (environment, n.unsigned_abs());
+        Ok(rows.into_iter().map(count).collect())
+    }
 }

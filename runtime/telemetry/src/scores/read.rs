@@ -431,6 +431,23 @@ impl Telemetry {
         comments.each(&self.pool, put).await
     }
 
+    /// How many scores there are about a trace and its steps, and when the last of them was written: other numbers whenever
+    /// one of them changed. Of very many some are looked at.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn score_mark(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+    ) -> Result<(i64, i64), Error> {
+        let sql = "SELECT COUNT(*), COALESCE(MAX(s.updated_at), 0) FROM (SELECT updated_at FROM scores \
+             WHERE project_id = $1 AND trace_id = $2 LIMIT 10000) s";
+        let found = query(sql).bind(project.as_str()).bind(trace.as_str());
+        let rows: Vec<(i64, i64)> = found.fetch_all(&self.pool).await?;
+        Ok(rows.into_iter().next().unwrap_or_default())
+    }
+
     /// How many scores there are about a trace itself and about each of these observations of it. What has none is left
     /// out.
     ///

@@ -1,5 +1,7 @@
 //! How many traces came since.
 
+use perpend_domain::telemetry::{GroupQuery, GroupedBy};
+
 use super::*;
 use crate::{Among, Since};
 
@@ -90,6 +92,45 @@ async fn what_started_long_before_and_came_later_is_new_and_is_counted_once() {
                 steps.contains("traces_newest") && steps.contains("traces_changed"),
                 "{steps}"
             );
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn sessions_with_traces_that_came_since_are_counted_once_and_so_are_traces_of_one() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        for (n, session, received) in [
+            (1, "a", 10),
+            (2, "a", 30),
+            (3, "a", 30),
+            (4, "b", 30),
+            (5, "", 30),
+        ] {
+            let mut step = span(n, n, None);
+            step.session_id = (!session.is_empty()).then(|| session.to_owned());
+            let write = store
+                .telemetry
+                .write_batch(&p, batch(vec![step]), at(received));
+            write.await.unwrap();
+        }
+        let all = GroupQuery::new(GroupedBy::Session, 9);
+        let other = GroupQuery {
+            environments: vec!["elsewhere".to_owned()],
+            ..all.clone()
+        };
+        for (query, only, received, limit, expected) in [
+            (&all, None, 10, 9, (2, false)),
+            (&all, Some("a"), 10, 9, (2, false)),
+            (&all, Some("a"), 5, 9, (3, false)),
+            (&all, None, 30, 9, (0, false)),
+            (&other, None, 10, 9, (0, false)),
+            (&all, Some("c"), 10, 4, (0, true)),
+        ] {
+            let since = (at(received), limit);
+            let counted = store.telemetry.groups_since(&p, query, only, since);
+            assert_eq!(counted.await.unwrap(), expected, "{query:?} {only:?}");
         }
     })
     .await;
