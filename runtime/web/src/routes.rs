@@ -562,8 +562,8 @@ pub fn markdown(described: &Described) -> String {
          401; with credentials that do not hold the permission it is 403 `access_denied`, and `details.permission` names \
          what is missing. What belongs to another project answers like what does not exist.\n\n\
          A session of the pages holds what the key pair holds that began it, and ends with it; one that the printed token \
-         began ends when the server starts again. The administrator's key holds what a key pair of the named project \
-         holds.\n\n| permission | what it lets do |",
+         began ends when the server starts again. A browser can be logged in to 12 projects at once, each by a session of its own; \
+         logging out ends all of them. The administrator's key holds what a key pair of the named project holds.\n\n| permission | what it lets do |",
     );
     for scope in Scope::ALL {
         let _ = write!(page, " {} |", scope.title());

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::http::header::{AUTHORIZATION, COOKIE};
+use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
-use perpend_catalog::{KeyOwner, SecretHash};
+use perpend_catalog::{KeyOwner, Project, SecretHash};
 use perpend_domain::access::{Permission, Scope};
 use perpend_domain::ids::{ProjectId, PublicKey};
 
@@ -227,23 +227,51 @@ async fn by_admin_key(
     })
 }
 
-/// The session in these headers, while what began it is valid: what is done in it, and what its forms carry.
+/// What a browser is logged in to.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// What is done in the project that is looked at.
+    pub act: Act,
+    /// That project.
+    pub project: Project,
+    /// The others that the browser is logged in to, the last used first.
+    pub others: Vec<Project>,
+    /// What the forms of its pages carry.
+    pub token: FormToken,
+}
+
+/// The session in these headers, while what began it is valid: in this project, or in the one that was used last.
+///
+/// # Errors
+/// When the database fails.
 pub async fn session_of(
     web: &Web,
     headers: &HeaderMap,
-) -> Result<Option<(Act, FormToken)>, Problem> {
+    wanted: Option<&str>,
+) -> Result<Option<Session>, Problem> {
     let sessions = web.sessions().await?;
-    let now = web.clock.now();
-    let cookies = headers
-        .get_all(COOKIE)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
-    let shown = cookies
-        .filter_map(|cookies| sessions.in_cookies(cookies, now))
-        .next();
-    let Some(InCookie { shown, token }) = shown else {
+    let Some(InCookie { shown, token }) = sessions.in_cookies(headers, web.clock.now()) else {
         return Ok(None);
     };
+    let mut open = Vec::with_capacity(shown.len());
+    for one in shown {
+        open.extend(opened(web, one).await?);
+    }
+    if open.is_empty() {
+        return Ok(None);
+    }
+    let is_wanted = |(_, project): &(Act, Project)| Some(project.id.as_str()) == wanted;
+    let (act, project) = open.remove(open.iter().position(is_wanted).unwrap_or(0));
+    Ok(Some(Session {
+        act,
+        project,
+        others: open.into_iter().map(|(_, project)| project).collect(),
+        token,
+    }))
+}
+
+/// What one session opens, while its project exists and what began it is valid.
+async fn opened(web: &Web, shown: Shown) -> Result<Option<(Act, Project)>, Problem> {
     let Shown { project, begun } = shown;
     let scope = match begun {
         Begun::Token => Scope::Full,
@@ -254,12 +282,13 @@ pub async fn session_of(
             _ => return Ok(None),
         },
     };
+    let found = web.catalog.project(&project).await?;
     let act = Act {
         project,
         scope,
         public_half: None,
     };
-    Ok(Some((act, token)))
+    Ok(found.map(|project| (act, project)))
 }
 
 /// The act of who sent these headers in a project, for what has no guard in front.

@@ -24,7 +24,7 @@ mod throttle;
 pub use act::{Act, OrganizationAct};
 pub use basic::Credentials;
 pub use cache::{KEPT_MS, KeyCache};
-pub use caller::{act_of, session_of};
+pub use caller::{Session, act_of, session_of};
 pub(crate) use counted::counted_key;
 pub(crate) use guard::Guarded;
 pub use guard::{ByKey, ByKeyOfSender, Needs, OfViewer, Way};

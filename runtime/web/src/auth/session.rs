@@ -3,6 +3,7 @@
 //! Invariants:
 //! - **The cookie is the whole session.** It names a project, an end and what began it, signed with a key that
 //!   the installation keeps; nothing is remembered here, so any node can read it.
+//! - **A browser has one session for each project** that it logged in to, all in one cookie, the last used first.
 //! - **A session ends with what began it**: a key pair that is deleted or expires, or the token of a start that
 //!   another start took the place of.
 //! - **Signatures are compared in constant time.**
@@ -11,6 +12,8 @@
 
 use std::fmt;
 
+use axum::http::HeaderMap;
+use axum::http::header;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -29,6 +32,10 @@ pub const SESSION_KEY: &str = "session-key";
 /// Keeps a signature made here from being one anywhere else.
 const DOMAIN: &[u8] = b"session/2";
 const FORM_DOMAIN: &[u8] = b"form/1";
+/// Sessions of one browser; browsers keep some 4,000 bytes of a cookie.
+const MAX_AT_ONCE: usize = 12;
+/// Between the sessions of a cookie.
+const BETWEEN: char = '~';
 
 /// What the forms of one session carry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -98,11 +105,18 @@ pub(super) struct Shown {
     pub(super) begun: Begun,
 }
 
-/// A session as its cookie has it, and what its forms carry.
+/// The sessions of a browser as its cookie has them, and what their forms carry.
 #[derive(Clone, Debug)]
 pub(super) struct InCookie {
-    pub(super) shown: Shown,
+    pub(super) shown: Vec<Shown>,
     pub(super) token: FormToken,
+}
+
+/// One of them, and its text in the cookie.
+struct Part<'h> {
+    text: &'h str,
+    until: i64,
+    shown: Shown,
 }
 
 /// Makes and reads sessions.
@@ -169,9 +183,18 @@ impl Sessions {
         signer
     }
 
-    /// The `Set-Cookie` value of a session in `project` that starts `now`.
-    pub fn cookie(&self, project: &ProjectId, begun: Begun, now: Timestamp) -> String {
-        let until = now.as_millis() / 1_000 + SESSION_SECONDS;
+    /// The `Set-Cookie` value of a session in `project` that starts `now`, beside those that the headers have in other projects.
+    pub fn cookie(
+        &self,
+        project: &ProjectId,
+        begun: Begun,
+        now: Timestamp,
+        headers: &HeaderMap,
+    ) -> String {
+        let parts = self.parts(headers, now);
+        // Later than the others, so that which is the oldest is certain.
+        let others = parts.iter().map(|part| part.until + 1);
+        let until = others.fold(now.as_millis() / 1_000 + SESSION_SECONDS, i64::max);
         let shown = Shown {
             project: project.clone(),
             begun,
@@ -181,12 +204,44 @@ impl Sessions {
             Begun::Pair(public_key) => public_key.as_str(),
             Begun::Token => "",
         };
-        let value = format!(
+        let own = format!(
             "{until}.{}.{}.{}",
             URL_SAFE_NO_PAD.encode(project.as_str()),
             URL_SAFE_NO_PAD.encode(begun),
             URL_SAFE_NO_PAD.encode(signature)
         );
+        let others = parts.iter().filter(|part| part.shown.project != *project);
+        let all = [own.as_str()]
+            .into_iter()
+            .chain(others.map(|part| part.text));
+        self.of_parts(all)
+    }
+
+    /// The `Set-Cookie` value that puts the session of a project before the others; none where it is the first one.
+    pub fn cookie_to(
+        &self,
+        project: &ProjectId,
+        now: Timestamp,
+        headers: &HeaderMap,
+    ) -> Option<String> {
+        let mut parts = self.parts(headers, now);
+        let at = parts
+            .iter()
+            .position(|part| part.shown.project == *project)?;
+        (0 < at).then(|| {
+            parts[..=at].rotate_right(1);
+            self.of_parts(parts.iter().map(|part| part.text))
+        })
+    }
+
+    fn of_parts<'p>(&self, parts: impl Iterator<Item = &'p str>) -> String {
+        let mut value = String::new();
+        for part in parts.take(MAX_AT_ONCE) {
+            if !value.is_empty() {
+                value.push(BETWEEN);
+            }
+            value.push_str(part);
+        }
         self.attributes(&value, SESSION_SECONDS)
     }
 
@@ -200,19 +255,32 @@ impl Sessions {
         format!("{COOKIE}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}")
     }
 
-    /// The session in a `Cookie` header; `None` when there is none, or it has run out, or it was not signed here.
-    pub(super) fn in_cookies(&self, header: &str, now: Timestamp) -> Option<InCookie> {
-        let cookies = header
-            .split(';')
+    /// The sessions in the `Cookie` headers; `None` when there is none that has not run out and was signed here.
+    pub(super) fn in_cookies(&self, headers: &HeaderMap, now: Timestamp) -> Option<InCookie> {
+        let parts = self.parts(headers, now);
+        // The same whichever project was used last, and after a login to one more: forms of open pages stay good.
+        let oldest = parts.iter().min_by_key(|part| part.until)?;
+        let token = self.form_token(oldest.text);
+        let shown = parts.into_iter().map(|part| part.shown).collect();
+        Some(InCookie { shown, token })
+    }
+
+    /// The valid sessions of the first cookie that has any.
+    fn parts<'h>(&self, headers: &'h HeaderMap, now: Timestamp) -> Vec<Part<'h>> {
+        let lists = headers.get_all(header::COOKIE).iter();
+        let lists = lists.filter_map(|list| list.to_str().ok());
+        let cookies = lists
+            .flat_map(|list| list.split(';'))
             .filter_map(|pair| pair.trim().split_once('='));
-        let mut ours = cookies
-            .filter(|(name, _)| *name == COOKIE)
-            .map(|(_, value)| value);
-        ours.find_map(|value| {
-            let shown = self.read(value, now)?;
-            let token = self.form_token(value);
-            Some(InCookie { shown, token })
-        })
+        let ours = cookies.filter(|(name, _)| *name == COOKIE);
+        let read = ours.map(|(_, value)| {
+            let parts = value.split(BETWEEN).take(MAX_AT_ONCE);
+            parts
+                .filter_map(|text| self.read(text, now))
+                .collect::<Vec<_>>()
+        });
+        let mut some = read.filter(|parts| !parts.is_empty());
+        some.next().unwrap_or_default()
     }
 
     fn form_token(&self, cookie: &str) -> FormToken {
@@ -222,8 +290,8 @@ impl Sessions {
         FormToken(signer.finalize().into_bytes().into())
     }
 
-    fn read(&self, value: &str, now: Timestamp) -> Option<Shown> {
-        let mut parts = value.split('.');
+    fn read<'h>(&self, text: &'h str, now: Timestamp) -> Option<Part<'h>> {
+        let mut parts = text.split('.');
         let until: i64 = parts.next()?.parse().ok()?;
         let mut bytes = || URL_SAFE_NO_PAD.decode(parts.next()?).ok();
         let project = ProjectId::new(&String::from_utf8(bytes()?).ok()?).ok()?;
@@ -236,7 +304,8 @@ impl Sessions {
         self.signature(until, &shown)
             .verify_slice(&signature)
             .ok()?;
-        (now.as_millis() / 1_000 < until).then_some(shown)
+        let part = Part { text, until, shown };
+        (now.as_millis() / 1_000 < until).then_some(part)
     }
 }
 
@@ -252,12 +321,22 @@ mod tests {
         cookie.split(';').next().unwrap()
     }
 
+    fn with(header: &str) -> HeaderMap {
+        HeaderMap::from_iter([(header::COOKIE, header.parse().unwrap())])
+    }
+
+    /// A session of a browser that has no other.
+    fn first(sessions: &Sessions, project: &ProjectId, begun: Begun, now: Timestamp) -> String {
+        sessions.cookie(project, begun, now, &HeaderMap::new())
+    }
+
     fn begun() -> Begun {
         Begun::Pair("pk-1".to_owned())
     }
 
     fn read(sessions: &Sessions, header: &str, now: Timestamp) -> Option<Shown> {
-        sessions.in_cookies(header, now).map(|found| found.shown)
+        let found = sessions.in_cookies(&with(header), now)?;
+        found.shown.into_iter().next()
     }
 
     #[derive(Debug)]
@@ -276,8 +355,11 @@ mod tests {
         let ids = Counted(0.into());
         let token = |key: &str, at: i64| {
             let sessions = sessions(key);
-            let cookie = sessions.cookie(&project, begun(), now.plus_millis(at));
-            sessions.in_cookies(pair(&cookie), now).unwrap().token
+            let cookie = first(&sessions, &project, begun(), now.plus_millis(at));
+            sessions
+                .in_cookies(&with(pair(&cookie)), now)
+                .unwrap()
+                .token
         };
         let own = token("k", 0);
         let (one, other) = (own.masked(&ids), own.masked(&ids));
@@ -298,7 +380,7 @@ mod tests {
             Timestamp::from_millis(1_000_000),
         );
         for begun in [begun(), Begun::Token] {
-            let cookie = sessions("k").cookie(&project, begun.clone(), start);
+            let cookie = first(&sessions("k"), &project, begun.clone(), start);
             assert!(
                 cookie.ends_with("; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax"),
                 "{cookie}"
@@ -317,7 +399,7 @@ mod tests {
     #[test]
     fn a_changed_or_foreign_cookie_is_none() {
         let (project, now) = (ProjectId::new("p1").unwrap(), Timestamp::from_millis(0));
-        let cookie = sessions("k").cookie(&project, begun(), now);
+        let cookie = first(&sessions("k"), &project, begun(), now);
         let cookie = pair(&cookie);
         assert_eq!(read(&sessions("other"), cookie, now), None);
         let longer = cookie.replacen("=1", "=9", 1);
@@ -346,10 +428,38 @@ mod tests {
     fn a_session_that_the_token_began_ends_with_the_start_that_printed_it() {
         let (project, now) = (ProjectId::new("p1").unwrap(), Timestamp::from_millis(0));
         let next_start = Sessions::new(b"k", "token of the next start", false);
-        let by_token = sessions("k").cookie(&project, Begun::Token, now);
+        let by_token = first(&sessions("k"), &project, Begun::Token, now);
         assert_eq!(read(&next_start, pair(&by_token), now), None);
-        let by_pair = sessions("k").cookie(&project, begun(), now);
-        assert!(next_start.in_cookies(pair(&by_pair), now).is_some());
+        let by_pair = first(&sessions("k"), &project, begun(), now);
+        assert!(read(&next_start, pair(&by_pair), now).is_some());
+    }
+
+    #[test]
+    fn a_browser_has_a_session_for_each_project_the_last_used_first_and_one_token() {
+        let (sessions, now) = (sessions("k"), Timestamp::from_millis(0));
+        let project = |id: &str| ProjectId::new(id).unwrap();
+        let projects = |cookie: &str| {
+            let found = sessions.in_cookies(&with(pair(cookie)), now).unwrap();
+            let ids = found.shown.iter().map(|shown| shown.project.to_string());
+            (ids.collect::<Vec<_>>().join(" "), found.token)
+        };
+        let one = first(&sessions, &project("a"), begun(), now);
+        let (_, token) = projects(&one);
+        let later = now.plus_millis(1_000);
+        let add = |id: &str, cookie: &str| {
+            sessions.cookie(&project(id), Begun::Token, later, &with(pair(cookie)))
+        };
+        let three = add("c", &add("b", &one));
+        assert_eq!(projects(&three), ("c b a".to_owned(), token));
+        assert_eq!(projects(&add("b", &three)), ("b c a".to_owned(), token));
+        let to = |id: &str| sessions.cookie_to(&project(id), now, &with(pair(&three)));
+        assert_eq!(projects(&to("a").unwrap()), ("a c b".to_owned(), token));
+        assert_eq!((to("c"), to("none")), (None, None));
+        // One that was changed leaves the others.
+        let broken = three.replacen('.', ".x", 1);
+        assert_eq!(projects(&broken).0, "b a");
+        let many = (0..40).fold(three, |cookie, at| add(&format!("{at:040}"), &cookie));
+        assert!(pair(&many).len() < 4_000 && projects(&many).0.split(' ').count() == MAX_AT_ONCE);
     }
 
     #[test]
