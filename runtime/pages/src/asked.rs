@@ -1,8 +1,9 @@
 //! What an address asks of the list of traces.
 
+use perpend_query::MAX_BYTES;
 use perpend_telemetry::{TraceCursor, TracesFrom};
 use perpend_ui::{
-    Columns, END, Focus, ListPage, MAX_COLUMNS, ROWS, Sort, Text, TracesQuery, count,
+    Columns, END, Focus, ListPage, MAX_COLUMNS, ROWS, Searched, Sort, Text, TracesQuery, count,
 };
 
 /// A list has no page behind this one.
@@ -25,6 +26,8 @@ pub(super) struct Asked {
     pub(super) has_bars: bool,
     /// The list is counted to its end.
     pub(super) counts_all: bool,
+    /// How far a search came that this page goes on with.
+    pub(super) searched: Option<Searched>,
     pub(super) notices: Vec<Text>,
 }
 
@@ -37,6 +40,7 @@ impl Asked {
         let mut peek = None;
         let [mut after, mut before] = [const { String::new() }; 2];
         let [mut has_facets, mut has_bars, mut counts_all] = [false; 3];
+        let [mut looked, mut found] = [None::<u64>; 2];
         for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
             let value = value.into_owned();
             match name.as_ref() {
@@ -49,6 +53,8 @@ impl Asked {
                 "facets" => has_facets = value == "1",
                 "bars" => has_bars = value == "1",
                 "count" => counts_all = value == "exact",
+                "looked" => looked = value.parse().ok(),
+                "found" => found = value.parse().ok(),
                 "peek" => peek = Some(value).filter(|id| !id.is_empty()),
                 // Each box of the form has one, and what is typed beside them.
                 "cols" => columns.push(value),
@@ -58,7 +64,7 @@ impl Asked {
         }
         let mut notices = Vec::new();
         let query = TracesQuery {
-            q: str::trim(&q).to_owned(),
+            q: filter(&q, &mut notices),
             focus,
             sort: order(&sort, &mut notices),
             columns: shown(&columns.join(","), &mut notices),
@@ -71,8 +77,12 @@ impl Asked {
             Some(TracesFrom::End) => ListPage::Last,
             None => ListPage::Number(number(&page, &mut notices)),
         };
+        let searched = looked
+            .zip(found)
+            .map(|(n_tested, n_found)| Searched { n_tested, n_found });
         Self {
             query,
+            searched: searched.filter(|_| matches!(page, ListPage::After(_))),
             page,
             from,
             peek,
@@ -82,6 +92,19 @@ impl Asked {
             notices,
         }
     }
+}
+
+/// The filter that an address asks for; none where it is too long to be read, as each link of the page would repeat it.
+pub(super) fn filter(raw: &str, notices: &mut Vec<Text>) -> String {
+    let q = raw.trim();
+    if q.len() <= MAX_BYTES {
+        return q.to_owned();
+    }
+    let [most, n] = [MAX_BYTES, q.len()].map(|n| count(n as u64));
+    notices.push(Text::from(format!(
+        "q: a filter has at most {most} bytes; this one has {n} and is left out."
+    )));
+    String::new()
 }
 
 fn cut(raw: &str) -> String {
@@ -200,6 +223,19 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_that_is_too_long_is_left_out_and_named() {
+        let long = Asked::new(Some(&format!("q={}", "a".repeat(MAX_BYTES + 1))));
+        assert_eq!(long.query.q, "");
+        assert!(
+            long.notices[0].raw().starts_with("q: "),
+            "{:?}",
+            long.notices
+        );
+        let fits = Asked::new(Some(&format!("q={}", "a".repeat(MAX_BYTES))));
+        assert_eq!((fits.query.q.len(), fits.notices.len()), (MAX_BYTES, 0));
+    }
+
+    #[test]
     fn each_parameter_that_cannot_be_read_is_named_and_the_others_hold() {
         let asked = Asked::new(Some("q=+a+&cols=luck,id&n=7&sort=x&page=0&peculiar=1"));
         let said: Vec<&str> = asked.notices.iter().map(Text::raw).collect();
@@ -212,6 +248,25 @@ mod tests {
             ("a", ListPage::Number(1))
         );
         assert_eq!(asked.query.columns.in_address(), "trace,id");
+    }
+
+    #[test]
+    fn how_far_a_search_came_is_that_of_the_page_behind_it() {
+        let searched = |query| Asked::new(Some(query)).searched;
+        let so_far = Searched {
+            n_tested: 20_000,
+            n_found: 5,
+        };
+        assert_eq!(searched("after=_5_a&looked=20000&found=5"), Some(so_far));
+        assert_eq!(so_far.more(), "&looked=20000&found=5");
+        for other in [
+            "looked=20000&found=5",
+            "before=_5_a&looked=20000&found=5",
+            "after=_5_a&looked=20000",
+            "after=_5_a&looked=-1&found=5",
+        ] {
+            assert_eq!(searched(other), None, "{other}");
+        }
     }
 
     #[test]

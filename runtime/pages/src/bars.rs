@@ -11,6 +11,7 @@ use perpend_web::problem::Problem;
 use crate::answer::page;
 use crate::asked::Asked;
 use crate::charts::buckets;
+use crate::questions::Range;
 use crate::state::App;
 use crate::viewer::Viewer;
 use crate::{overview_range, read};
@@ -24,7 +25,7 @@ fn notes(viewer: &Viewer, query: &TracesQuery) -> Vec<&'static str> {
         (None, None) => Some("the last 7 days"),
     });
     if !query.q.is_empty() {
-        notes.push("the filter is not applied: all traces of the time and environments");
+        notes.push("all traces of the time and environments");
     }
     notes
 }
@@ -39,6 +40,24 @@ pub(super) async fn of(app: &App, viewer: &Viewer, query: &TracesQuery) -> Resul
         };
         return Ok(Trend::Refused(Text::from(fault)));
     };
+    let chart = chart((app, viewer), query, range).await?;
+    let mut notes = notes(viewer, query);
+    if overview_range::is_cut(viewer, now) {
+        notes.push("20 years at most, and no more than one ahead");
+    }
+    let chart = match query.q.is_empty() {
+        true => chart,
+        false => chart.unfiltered(),
+    };
+    Ok(Trend::Chart(chart.noting(notes)))
+}
+
+/// The traces that began over a time, and how many of them have errors. The bars lead to the rows of a list.
+pub(super) async fn chart(
+    (app, viewer): (&App, &Viewer),
+    query: &TracesQuery,
+    range: Range,
+) -> Result<Chart, Problem> {
     let granularity = Granularity::for_range(range.0, range.1);
     let buckets = buckets(app, range, granularity);
     let chosen: Vec<&str> = viewer
@@ -60,17 +79,17 @@ pub(super) async fn of(app: &App, viewer: &Viewer, query: &TracesQuery) -> Resul
         time: bucket.time(),
         value: began.traces as f64,
         part: began.with_errors as f64,
-        is_partial: bucket.is_partial,
+        partial: bucket.partial,
         href: bucket.rows(viewer, query.clone()).first(&base),
     });
     let bars: Vec<Bar> = bars.collect();
     let whole = |value: f64| perpend_ui::count(value as u64);
-    let chart = Chart::new(("Traces", Part::Errors), granularity, &bars, whole);
-    let mut notes = notes(viewer, query);
-    if overview_range::is_cut(viewer, now) {
-        notes.push("20 years at most, and no more than one ahead");
-    }
-    Ok(Trend::Traces(chart.noting(notes)))
+    Ok(Chart::new(
+        ("Traces", Part::Errors),
+        granularity,
+        &bars,
+        whole,
+    ))
 }
 
 /// `GET P/_/traces/bars`: the bars alone. The query is that of the list.

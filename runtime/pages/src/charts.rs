@@ -7,7 +7,7 @@ use perpend_domain::filter::{Condition, OBSERVATIONS, Test, find};
 use perpend_domain::metrics::{Accumulator, Aggregation, Granularity, Group, Partial, View};
 use perpend_domain::observation::ObservationKind;
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Bar, Chart, Focus, Moment, Part, TracesQuery};
+use perpend_ui::{Bar, Chart, Focus, Moment, Part, SO_FAR, TracesQuery};
 use perpend_web::problem::Problem;
 
 use crate::questions::{Questions, Range};
@@ -18,7 +18,6 @@ use crate::viewer::Viewer;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     pub(super) observations: f64,
-    pub(super) errors: f64,
     pub(super) tokens: f64,
     pub(super) cost: CostSum,
     /// More steps than are counted may lack a price.
@@ -30,7 +29,6 @@ impl Sums {
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
             observations: self.observations + other.observations,
-            errors: self.errors + other.errors,
             tokens: self.tokens + other.tokens,
             cost: self.cost + other.cost,
             is_least: self.is_least || other.is_least,
@@ -73,7 +71,6 @@ fn sums_of(group: &Group) -> Sums {
     };
     Sums {
         observations: n.n as f64,
-        errors: 0.0,
         tokens: tokens.sum,
         cost: CostSum {
             dollars: cost.sum,
@@ -161,12 +158,8 @@ pub(super) async fn sums(
         user: None,
     };
     let mut all: BTreeMap<Timestamp, Sums> = BTreeMap::new();
-    for (group, mut own) in by(asked, "level", granularity).await? {
+    for (group, own) in by(asked, "level", granularity).await? {
         let sums = all.entry(group.at.unwrap_or(range.0)).or_default();
-        let level = group.dimensions.first().and_then(Option::as_deref);
-        if level == Some("ERROR") {
-            own.errors = own.observations;
-        }
         *sums = sums.plus(own);
     }
     Ok(all)
@@ -180,8 +173,8 @@ pub(super) struct Bucket {
     /// What the database calls it by.
     pub(super) start: Timestamp,
     next: Timestamp,
-    /// It is cut by the range, or has not ended yet.
-    pub(super) is_partial: bool,
+    /// Why it is not whole: cut by the range, or not ended yet.
+    pub(super) partial: Option<&'static str>,
 }
 
 impl Bucket {
@@ -216,51 +209,35 @@ pub(super) fn buckets(app: &App, (from, to): Range, granularity: Granularity) ->
             at,
             start,
             next: next.min(to),
-            is_partial: start < at || to < next || now < next,
+            partial: match now < next && now <= to {
+                true => Some(SO_FAR),
+                false => (start < at || to < next).then_some("in part"),
+            },
         });
         at = next;
     }
     all
 }
 
-/// Observations, tokens and cost over a time.
-pub(super) async fn of(app: &App, viewer: &Viewer, range: Range) -> Result<Vec<Chart>, Problem> {
+/// Cost over a time.
+pub(super) async fn of(app: &App, viewer: &Viewer, range: Range) -> Result<Chart, Problem> {
     let granularity = Granularity::for_range(range.0, range.1);
     let all = sums(app, viewer, range, Some(granularity)).await?;
     let base = viewer.base();
     let buckets = buckets(app, range, granularity);
-    let bars = |value: fn(Sums) -> (f64, f64)| {
-        let bar = |bucket: &Bucket| {
-            let (value, part) = value(all.get(&bucket.start).copied().unwrap_or_default());
-            Bar {
-                time: bucket.time(),
-                value,
-                part,
-                is_partial: bucket.is_partial,
-                href: bucket.rows(viewer, TracesQuery::default()).first(&base),
-            }
-        };
-        buckets.iter().map(bar).collect::<Vec<_>>()
-    };
     let costs = buckets.iter().map(|bucket| all.get(&bucket.start));
     let costs: Vec<CostSum> = costs
         .map(|sums| sums.map_or_else(CostSum::default, |sums| sums.cost))
         .collect();
-    let whole = |value: f64| perpend_ui::count(value as u64);
-    let chart =
-        |title, bars: &[Bar], shown| Chart::new((title, Part::Errors), granularity, bars, shown);
-    Ok(vec![
-        chart(
-            "Steps",
-            &bars(|sums| (sums.observations, sums.errors)),
-            whole,
-        ),
-        chart("Tokens", &bars(|sums| (sums.tokens, 0.0)), whole),
-        chart(
-            "Cost",
-            &bars(|sums| (sums.cost.dollars, 0.0)),
-            perpend_ui::dollars,
-        )
-        .of_costs(&costs, all.values().any(|sums| sums.is_least)),
-    ])
+    let bars = buckets.iter().zip(&costs).map(|(bucket, cost)| Bar {
+        time: bucket.time(),
+        value: cost.dollars,
+        part: 0.0,
+        partial: bucket.partial,
+        href: bucket.rows(viewer, TracesQuery::default()).first(&base),
+    });
+    let bars: Vec<Bar> = bars.collect();
+    let title = ("Cost", Part::Errors);
+    let is_least = all.values().any(|sums| sums.is_least);
+    Ok(Chart::new(title, granularity, &bars, perpend_ui::dollars).of_costs(&costs, is_least))
 }

@@ -40,7 +40,7 @@ pub(super) fn place(after: &str, before: &str, notices: &mut Vec<Text>) -> (Opti
 
 /// How many rows a page of a list in one order has, and the parameter of addresses that says it; none for the usual number.
 pub(super) fn rows(
-    (n, sort): (&str, &str),
+    (n, sort, columns): (&str, &str, &str),
     order: &str,
     notices: &mut Vec<Text>,
 ) -> (u32, Option<(&'static str, String)>) {
@@ -48,6 +48,11 @@ pub(super) fn rows(
     if !sort.is_empty() {
         let said: String = sort.chars().take(100).collect();
         let fault = format!("sort: this list has one order and none by {said}: {order} first.");
+        notices.push(Text::from(fault));
+    }
+    if !columns.is_empty() {
+        let said: String = columns.chars().take(100).collect();
+        let fault = format!("cols: this list always has the same columns; {said} is left out.");
         notices.push(Text::from(fault));
     }
     (n, (n != ROWS[0]).then(|| ("n", n.to_string())))
@@ -99,14 +104,16 @@ mod tests {
     fn a_list_has_the_rows_that_are_asked_for_and_says_what_it_cannot_have() {
         let mut notices = Vec::new();
         let kept = Some(("n", "100".to_owned()));
-        assert_eq!(rows(("100", ""), "the newest", &mut notices), (100, kept));
-        assert_eq!(rows(("", ""), "the newest", &mut notices), (50, None));
+        let hundred = rows(("100", "", ""), "the newest", &mut notices);
+        assert_eq!(hundred, (100, kept));
+        assert_eq!(rows(("", "", ""), "the newest", &mut notices), (50, None));
         assert!(notices.is_empty(), "{notices:?}");
-        assert_eq!(rows(("abc", "foo"), "the newest", &mut notices), (50, None));
-        for (said, begins) in notices.iter().zip(["n: ", "sort: "]) {
+        let odd = ("abc", "foo", "luck");
+        assert_eq!(rows(odd, "the newest", &mut notices), (50, None));
+        for (said, begins) in notices.iter().zip(["n: ", "sort: ", "cols: "]) {
             assert!(said.raw().starts_with(begins), "{said}");
         }
-        assert_eq!(notices.len(), 2);
+        assert_eq!(notices.len(), 3);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! `GET P/_/traces/{trace}/state`: which state of a trace is stored. The pages of traces that still change poll it: it
-//! reads two rows, and the steps of a trace that has changed since it was folded last.
+//! `GET P/_/traces/{trace}/state`: which state of a trace and its scores is stored. The pages of traces poll it: it reads
+//! two rows, counts the scores, and reads the steps of a trace that has changed since it was folded last.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -25,7 +25,7 @@ pub(super) async fn show(
     let version = version.ok_or_else(unknown)?;
     let state = head::state(&app, &viewer, &id).await?;
     let view = StateFragment {
-        version: version.revision,
+        version: head::version(&app, &viewer, &id, version.revision).await?,
         is_live: state.as_ref().is_some_and(TraceState::is_live),
     };
     page(StatusCode::OK, &view)

@@ -6,15 +6,17 @@
 //! - **Twice is once.** What a handler does goes through [`Sent::once`].
 
 use axum::extract::{FromRequest, OriginalUri, Request};
-use axum::http::HeaderValue;
 use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::plugin::Digest;
+use perpend_ui::Section;
 use perpend_web::admission;
 use perpend_web::extract::Params;
 use perpend_web::problem::{Code, Problem};
 
 use crate::acted::{Done, Key, TOLD_COOKIE, UNDO_SECONDS};
+use crate::frame::Frame;
 use crate::sent;
 use crate::state::App;
 use crate::viewer::{Viewer, of_session};
@@ -104,6 +106,19 @@ fn token(viewer: &Viewer, fields: &Params) -> Result<(), Problem> {
     }
 }
 
+/// Whose session the headers carry. An error is from then on shown with their sections around it.
+pub(super) async fn in_frame(
+    app: &App,
+    headers: &HeaderMap,
+    frame: Option<&Frame>,
+) -> Result<Option<Viewer>, Problem> {
+    let viewer = of_session(app, headers).await?;
+    if let (Some(viewer), Some(frame)) = (&viewer, frame) {
+        let _ = frame.shell.set(viewer.shell(Section::Elsewhere));
+    }
+    Ok(viewer)
+}
+
 /// The fields of a form that needs no session. Where there is one the form has to be of it.
 pub(super) async fn of_anybody(
     app: &App,
@@ -111,7 +126,8 @@ pub(super) async fn of_anybody(
     max_bytes: usize,
 ) -> Result<Params, Problem> {
     sent::same_site(app, request.headers())?;
-    let viewer = of_session(app, request.headers()).await?;
+    let frame = request.extensions().get::<Frame>().cloned();
+    let viewer = in_frame(app, request.headers(), frame.as_ref()).await?;
     let body = admission::read(&app.web, request, max_bytes).await?.bytes;
     let fields = Params::parse(&String::from_utf8_lossy(&body));
     if let Some(viewer) = viewer {

@@ -28,7 +28,7 @@ pub(super) fn page_of(address: &str) -> Option<String> {
     }
     if let [
         list @ ("traces" | "scores" | "sessions" | "users"),
-        "suggest",
+        "suggest" | "news",
     ] = segments.as_slice()
     {
         return Some(format!("{base}/{list}{query}"));
@@ -40,7 +40,7 @@ pub(super) fn page_of(address: &str) -> Option<String> {
     Some(match (segments.next(), segments.next()) {
         (Some(list @ ("traces" | "sessions")), Some(id)) => format!("{base}/{list}/{id}{query}"),
         (Some("value"), None) => format!("{base}/value{query}"),
-        (Some("search"), None) => format!("{base}/search{query}"),
+        (Some("search"), _) => format!("{base}/search{query}"),
         _ => base.to_owned(),
     })
 }
@@ -55,6 +55,7 @@ mod tests {
             ("traces/t/detail?observation=o", "/traces/t?observation=o"),
             ("traces/t%2F/rows?trace&at=7", "/traces/t%2F?trace&at=7"),
             ("search?q=a%2Fb", "/search?q=a%2Fb"),
+            ("search/contents?q=a", "/search?q=a"),
             ("value?trace=t&path=%24", "/value?trace=t&path=%24"),
             ("news?since=1", ""),
             (
@@ -65,6 +66,7 @@ mod tests {
             ("traces/bars", "/traces?bars=1"),
             ("traces/suggest?q=na", "/traces?q=na"),
             ("users/suggest?q=na", "/users?q=na"),
+            ("scores/news?q=na", "/scores?q=na"),
             ("users/a%2F/trends?env=b", "/users/a%2F?env=b&trends=1"),
             ("traces/t/peek", "/traces?peek=t"),
         ] {

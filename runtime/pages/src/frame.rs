@@ -6,25 +6,30 @@
 use std::sync::{Arc, OnceLock};
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{OriginalUri, Request};
+use axum::extract::{OriginalUri, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
-    REFERRER_POLICY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    REFERRER_POLICY, SET_COOKIE, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use perpend_domain::plugin::Digest;
-use perpend_ui::{ErrorPage, FormKit, Shell, Text, assets, without_tokens};
+use perpend_ui::{ErrorPage, FormKit, Shell, Text, assets, without_passing};
 use perpend_web::problem::{Code, Problem};
 use perpend_web::request_id::REQUEST_ID;
 
 use crate::state::App;
 use crate::{fragment, sent, viewer};
 
-/// What stands around the page, once it is known who looks: an error is shown in it too.
+/// What is known of the page once it is known who looks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Frame(pub(super) Arc<OnceLock<Shell>>);
+pub(super) struct Frame {
+    /// What stands around it: an error is shown in it too.
+    pub(super) shell: Arc<OnceLock<Shell>>,
+    /// The cookie in which its project is the last used one.
+    pub(super) cookie: Arc<OnceLock<String>>,
+}
 
 /// Layer: gives a [`Problem`] the form of a page, and every answer the headers that keep it inert.
 pub async fn as_page(mut request: Request, next: Next) -> Response {
@@ -42,14 +47,59 @@ pub async fn as_page(mut request: Request, next: Next) -> Response {
         *request.method_mut() = Method::GET;
     }
     let is_read = *request.method() == Method::GET;
+    let is_page = is_read || sent::wants_page(request.headers());
     let mut response = next.run(request).await;
-    if let Some(problem) = response.extensions().get::<Problem>().cloned() {
-        let shell = frame.0.get().cloned().unwrap_or(of_sender);
+    if let Some(problem) = problem_of(&response, is_page) {
+        let shell = frame.shell.get().cloned().unwrap_or(of_sender);
         response = error_page(&problem, shell, (id.as_ref(), is_read));
     } else if is_kept(&response) {
         response = tagged(response, &known).await;
+        let cookie = frame.cookie.get().map(HeaderValue::try_from);
+        if let Some(Ok(cookie)) = cookie {
+            response.headers_mut().append(SET_COOKIE, cookie);
+        }
     }
     keep_inert(response)
+}
+
+/// What an answer says that is to become a page: to a program that uses another method, the method is named as the API does.
+fn problem_of(response: &Response, is_page: bool) -> Option<Problem> {
+    let problem = response.extensions().get::<Problem>().cloned();
+    match (response.status(), problem) {
+        (StatusCode::METHOD_NOT_ALLOWED, Some(_)) if !is_page => None,
+        // A part of the path is no text: nothing has such a name.
+        (StatusCode::BAD_REQUEST, None) if !is_html(response) => Some(Problem::not_found("page")),
+        (_, problem) => problem,
+    }
+}
+
+/// A page was asked for with a method that it does not take.
+pub(super) async fn not_taken(State(app): State<App>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let address = parts.extensions.get::<OriginalUri>();
+    let address = address.map_or(&parts.uri, |address| &address.0);
+    if let Some(frame) = parts.extensions.get::<Frame>() {
+        let shell = viewer::around_nothing(&app, &parts.headers, address).await;
+        let _ = frame.shell.set(shell);
+    }
+    let message = format!("{} does not take {}", address.path(), parts.method);
+    Problem::new(Code::MethodNotAllowed, message).into_response()
+}
+
+/// Where a page is whose address is asked for with a slash at its end.
+#[must_use]
+pub fn without_slash(method: &Method, headers: &HeaderMap, address: &Uri) -> Option<Response> {
+    let path = address.path().strip_suffix('/')?.trim_end_matches('/');
+    let is_of_api = path.starts_with("/api/") && !path.starts_with("/api/reference");
+    let is_read = matches!(*method, Method::GET | Method::HEAD);
+    if path.is_empty() || is_of_api || !is_read || !sent::wants_page(headers) {
+        return None;
+    }
+    // Below it are projects; which of them is meant the start page knows.
+    let path = if path == "/project" { "/" } else { path };
+    let query = address.query().map(|query| format!("?{query}"));
+    let there = format!("{path}{}", query.unwrap_or_default());
+    sent::local(&there).map(|there| Redirect::permanent(there).into_response())
 }
 
 /// The page that a fragment is a part of, for a visitor who opens the fragment itself.
@@ -61,22 +111,25 @@ fn page_of_fragment(request: &Request) -> Option<String> {
     (opened == "document").then(|| fragment::page_of(address))?
 }
 
-fn is_kept(response: &Response) -> bool {
-    let headers = response.headers();
-    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    response.status() == StatusCode::OK
-        && kind.is_some_and(|kind| kind.starts_with(b"text/html"))
-        && !headers.contains_key(CACHE_CONTROL)
+fn is_html(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
 }
 
-/// With a tag of its bytes but the tokens of its forms, or without them for a browser that has them already.
+fn is_kept(response: &Response) -> bool {
+    response.status() == StatusCode::OK
+        && is_html(response)
+        && !response.headers().contains_key(CACHE_CONTROL)
+}
+
+/// With a tag of its bytes but the tokens of its forms and how long ago things were, or without them for a browser that has them already.
 async fn tagged(response: Response, known: &[HeaderValue]) -> Response {
     let (mut parts, body) = response.into_parts();
     let Ok(bytes) = to_bytes(body, usize::MAX).await else {
         tracing::error!("the body of a page broke off");
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
-    let same: Vec<&[u8]> = without_tokens(&bytes).collect();
+    let same: Vec<&[u8]> = without_passing(&bytes).collect();
     let digest = Digest::of(&same.concat()).to_string();
     let tag = format!("\"{}\"", digest.get(..32).unwrap_or(&digest));
     let is_known = holds(known, &tag);
@@ -187,6 +240,36 @@ fn error_page(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slash_at_the_end_of_a_page_leads_to_the_page_and_to_no_other_server() {
+        let page = HeaderMap::from_iter([(
+            axum::http::header::ACCEPT,
+            HeaderValue::from_static("text/html"),
+        )]);
+        let leads = |path: &str| {
+            let address: Uri = path.parse().unwrap();
+            let response = without_slash(&Method::GET, &page, &address)?;
+            let there = response.headers().get("location")?.to_str().ok()?;
+            Some(there.to_owned())
+        };
+        for (path, there) in [
+            ("/project/p/", Some("/project/p")),
+            ("/project/p/traces/?q=a/", Some("/project/p/traces?q=a/")),
+            ("/project/", Some("/")),
+            ("/api/reference/", Some("/api/reference")),
+            ("/api/v1/rules/", None),
+            ("//evil.example/", None),
+            ("/", None),
+            ("/x", None),
+        ] {
+            assert_eq!(leads(path).as_deref(), there, "{path}");
+        }
+        let address = Uri::from_static("/project/p/");
+        assert!(without_slash(&Method::POST, &page, &address).is_none());
+        let program = HeaderMap::new();
+        assert!(without_slash(&Method::GET, &program, &address).is_none());
+    }
 
     #[test]
     fn a_tag_is_known_by_its_bytes_in_any_list() {

@@ -11,6 +11,7 @@ use perpend_telemetry::ScoreSum;
 use perpend_ui::{Focus, GroupChip, GroupLine, Sort, Text, TracesQuery, count, date, href, number};
 use perpend_web::problem::Problem;
 
+use crate::read;
 use crate::state::App;
 use crate::viewer::Viewer;
 
@@ -45,6 +46,8 @@ pub(super) async fn of(
             days.await?
         }
     };
+    // Bars of different lines are compared: they have one scale.
+    let highest = days.values().flatten().copied().max().unwrap_or_default();
     let base = viewer.base();
     let line = |group: TraceGroup| {
         let (by, id) = (query.by, group.id.clone());
@@ -53,7 +56,7 @@ pub(super) async fn of(
         line.scores = chips((&base, &viewer.focus), (by, &id), sums);
         match by {
             GroupedBy::Session => line,
-            GroupedBy::User => line.with_days(&named(first, days.get(&id))),
+            GroupedBy::User => line.with_days(&named(first, days.get(&id)), highest),
         }
     };
     Ok(groups.into_iter().map(line).collect())
@@ -116,12 +119,10 @@ fn chips(
             name: Text::from(format!("+{}", sums.len() - CHIPS)),
             value: Text::default(),
             title: "Scores of further names".to_owned(),
+            share: None,
             href: match of.0 {
                 GroupedBy::Session => format!("{}#pane-scores", href(base, of.0, of.1)),
-                GroupedBy::User => {
-                    let conditions = vec![only(of)];
-                    TracesQuery::of(print(&Filter { conditions })).first(base)
-                }
+                GroupedBy::User => all(focus, vec![only(of)]).first(base),
             },
         });
     }
@@ -158,6 +159,9 @@ fn chip((base, focus): (&str, &Focus), of: (GroupedBy, &str), sum: &ScoreSum) ->
         name: Text::from(sum.name.as_str()),
         value: said(sum),
         title: format!("{n} of {what}"),
+        share: Some(worth(sum))
+            .filter(|worth| *worth <= 1.0)
+            .map(|worth| (worth * 100.0).round()),
         href: there,
     }
 }
@@ -165,7 +169,7 @@ fn chip((base, focus): (&str, &Focus), of: (GroupedBy, &str), sum: &ScoreSum) ->
 /// So many sessions or users of the chosen time and environments.
 pub(super) fn within((app, viewer): (&App, &Viewer), by: GroupedBy, limit: u32) -> GroupQuery {
     GroupQuery {
-        started: viewer.focus.range(app.web.clock.now()),
+        started: viewer.focus.range(read::minute(app.web.clock.now())),
         environments: viewer.focus.environments.clone(),
         ..GroupQuery::new(by, limit)
     }
@@ -183,23 +187,37 @@ pub(super) fn only((by, id): (GroupedBy, &str)) -> Condition {
     }
 }
 
+/// The list of the traces that fit, of all that sessions and users are made of: where no environment is chosen, those of
+/// evaluations and experiments too, which the list leaves out unless it is asked about environments.
+pub(super) fn all(focus: &Focus, mut conditions: Vec<Condition>) -> TracesQuery {
+    if focus.environments.is_empty() {
+        conditions.push(Condition {
+            column: find(TRACES, "environment"),
+            test: Test::IsNotNull,
+        });
+    }
+    TracesQuery {
+        focus: focus.clone(),
+        ..TracesQuery::of(print(&Filter { conditions }))
+    }
+}
+
 /// The list of the traces that have such scores: the lowest first, or those of the most frequent category.
 fn traces(focus: &Focus, of: (GroupedBy, &str), sum: &ScoreSum) -> TracesQuery {
     let mut conditions = vec![only(of)];
-    let mut query = TracesQuery {
-        focus: focus.clone(),
-        ..TracesQuery::default()
-    };
+    let mut sort = Sort::default();
     match (sum.data_type, &sum.top) {
-        (ScoreDataType::Numeric | ScoreDataType::Boolean, _) => query.sort = lowest(&sum.name),
+        (ScoreDataType::Numeric | ScoreDataType::Boolean, _) => sort = lowest(&sum.name),
         (_, Some((top, _))) => conditions.push(Condition {
             column: find(TRACES, "score_categories"),
             test: Test::CategoryAnyOf(sum.name.clone(), vec![top.clone()]),
         }),
         (_, None) => {}
     }
-    query.q = print(&Filter { conditions });
-    query
+    TracesQuery {
+        sort,
+        ..all(focus, conditions)
+    }
 }
 
 fn lowest(name: &str) -> Sort {
@@ -208,7 +226,7 @@ fn lowest(name: &str) -> Sort {
 }
 
 /// The list of the traces of a user that have a low score of this name, the lowest first.
-pub(super) fn low(user: &str, name: &str, is_truth: bool) -> TracesQuery {
+pub(super) fn low(focus: &Focus, user: &str, (name, is_truth): (&str, bool)) -> TracesQuery {
     let (column, test) = match is_truth {
         true => ("score_booleans", Test::MemberIs(name.to_owned(), false)),
         false => (
@@ -223,7 +241,7 @@ pub(super) fn low(user: &str, name: &str, is_truth: bool) -> TracesQuery {
     let conditions = vec![only((GroupedBy::User, user)), scored];
     TracesQuery {
         sort: lowest(name),
-        ..TracesQuery::of(print(&Filter { conditions }))
+        ..all(focus, conditions)
     }
 }
 
@@ -293,10 +311,22 @@ mod tests {
             assert_eq!(read.filter.conditions[0], only(of));
         }
         for is_truth in [true, false] {
-            let query = low(id, "how \"good\"", is_truth);
+            let query = low(&focus, id, ("how \"good\"", is_truth));
             let read = parse(&query.q, TRACES);
-            assert_eq!(read.filter.conditions.len(), 2, "{}", query.q);
+            assert_eq!(read.filter.conditions.len(), 3, "{}", query.q);
             assert!(query.sort.ascending);
+        }
+        // A list with a condition on environments hides none of them.
+        let chosen = Focus {
+            environments: vec!["prod".to_owned()],
+            ..Focus::default()
+        };
+        for (focus, wanted) in [
+            (&focus, "userId:=x environment:set"),
+            (&chosen, "userId:=x"),
+        ] {
+            let query = all(focus, vec![only((GroupedBy::User, "x"))]);
+            assert_eq!((query.q.as_str(), &query.focus), (wanted, focus));
         }
     }
 

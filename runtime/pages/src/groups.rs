@@ -5,11 +5,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::filter::Filter;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy};
-use perpend_query::parse;
+use perpend_domain::time::Timestamp;
+use perpend_found::Counted;
+use perpend_query::{Parsed, parse};
 use perpend_telemetry::TestedGroups;
 use perpend_ui::{
-    FilterView, Focus, FocusView, GroupsPage, OF_SESSIONS, OF_USERS, Section, Stopped, Text, Ways,
-    href, list_href,
+    FilterView, Filtered, Focus, FocusView, GroupsPage, OF_SESSIONS, OF_USERS, Section, Stopped,
+    TermChip, Text, Ways, Why, href, list_href,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -20,7 +22,7 @@ use crate::query::Query;
 use crate::state::App;
 use crate::terms::terms;
 use crate::viewer::Viewer;
-use crate::{api, group_lines, setup};
+use crate::{api, asked, group_lines, setup};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -31,7 +33,11 @@ pub(super) struct Asked {
     id: String,
     n: String,
     sort: String,
+    cols: String,
 }
+
+/// The order of the list.
+const ACTIVE_LAST: &str = "those active last come";
 
 /// Where the list goes on before and behind a page of it.
 fn ways(listed: &Listed, query: &GroupQuery, tested: &TestedGroups) -> Ways {
@@ -67,6 +73,93 @@ async fn fitting(
     })
 }
 
+/// Terms of which it is said how many sessions or users they alone leave, and as far as that many are counted.
+const MAX_ALONE: usize = 5;
+const ALONE: u32 = 100;
+
+async fn count_alone(
+    app: &App,
+    viewer: &Viewer,
+    query: &GroupQuery,
+    filter: &Filter,
+) -> Result<Counted, Problem> {
+    let tested = fitting(app, viewer, query, filter).await?;
+    Ok(Counted {
+        n: tested.page.items.len() as u64,
+        is_more: tested.page.has_more || tested.stopped.is_some(),
+    })
+}
+
+/// When the first and the last of those were active that fit at other times, where a time is chosen.
+async fn elsewhere(
+    app: &App,
+    viewer: &Viewer,
+    query: &GroupQuery,
+    filter: &Filter,
+) -> Result<Option<(Timestamp, Timestamp)>, Problem> {
+    if !viewer.focus.has_time() {
+        return Ok(None);
+    }
+    let end = async |is_backwards| {
+        let query = GroupQuery {
+            started: (None, None),
+            is_backwards,
+            limit: 1,
+            ..query.clone()
+        };
+        let tested = fitting(app, viewer, &query, filter).await?;
+        Ok::<_, Problem>(tested.page.items.first().map(|group| group.last))
+    };
+    Ok(end(true).await?.zip(end(false).await?))
+}
+
+/// Says of a list in which nothing fits how many each of its first terms leaves where nothing else is asked for, and so of
+/// the time and the environments.
+async fn why(
+    app: &App,
+    viewer: &Viewer,
+    (query, parsed): (&GroupQuery, &Parsed),
+    chips: &mut [TermChip],
+) -> Result<Why, Problem> {
+    let mut why = Why::default();
+    let all = GroupQuery::new(query.by, ALONE);
+    for (chip, term) in chips.iter_mut().zip(&parsed.terms).take(MAX_ALONE) {
+        if let Ok(conditions) = &term.outcome {
+            let alone = Filter {
+                conditions: conditions.clone(),
+            };
+            chip.alone = Some(count_alone(app, viewer, &all, &alone).await?);
+        }
+    }
+    let in_time = GroupQuery {
+        started: query.started,
+        ..all.clone()
+    };
+    let in_environments = GroupQuery {
+        environments: query.environments.clone(),
+        ..all
+    };
+    let parts = [
+        (viewer.focus.has_time(), in_time),
+        (!query.environments.is_empty(), in_environments),
+    ];
+    for (alone, (is_chosen, query)) in why.around.iter_mut().zip(parts) {
+        if is_chosen {
+            *alone = Some(count_alone(app, viewer, &query, &Filter::default()).await?);
+        }
+    }
+    why.elsewhere = elsewhere(app, viewer, query, &parsed.filter).await?;
+    Ok(why)
+}
+
+/// Where the list stands, and what it is filtered by.
+const fn kind(by: GroupedBy) -> (Section, &'static Filtered) {
+    match by {
+        GroupedBy::Session => (Section::Sessions, &OF_SESSIONS),
+        GroupedBy::User => (Section::Users, &OF_USERS),
+    }
+}
+
 async fn list(
     app: &App,
     viewer: &Viewer,
@@ -74,10 +167,7 @@ async fn list(
     asked: &Asked,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let (section, of) = match by {
-        GroupedBy::Session => (Section::Sessions, &OF_SESSIONS),
-        GroupedBy::User => (Section::Users, &OF_USERS),
-    };
+    let (section, of) = kind(by);
     let base = viewer.base();
     let mut unknown = None;
     let id = asked.id.trim();
@@ -89,11 +179,11 @@ async fn list(
         }
         unknown = Some(Text::from(id));
     }
-    let q = asked.q.trim().to_owned();
-    let parsed = parse(&q, of.columns);
     let mut notices = viewer.faults.clone();
-    let order = "those active last come";
-    let (n, rows) = cursor::rows((&asked.n, &asked.sort), order, &mut notices);
+    let q = asked::filter(&asked.q, &mut notices);
+    let parsed = parse(&q, of.columns);
+    let of_table = (&*asked.n, &*asked.sort, &*asked.cols);
+    let (n, rows) = cursor::rows(of_table, ACTIVE_LAST, &mut notices);
     let mut query = group_lines::within((app, viewer), by, n);
     (query.after, query.is_backwards) = cursor::place(&asked.after, &asked.before, &mut notices);
     let mut tested = fitting(app, viewer, &query, &parsed.filter).await?;
@@ -112,7 +202,13 @@ async fn list(
     let groups = std::mem::take(&mut tested.page.items);
     let is_later = query.after.is_some();
     let is_whole = viewer.focus == Focus::default() && !is_later && q.is_empty();
-    let setup = match groups.is_empty() && is_whole {
+    let mut chips = terms(&q, &parsed);
+    let is_empty = groups.is_empty() && !is_later && on.is_none();
+    let why = match is_empty && !is_whole {
+        true => why(app, viewer, (&query, &parsed), &mut chips).await?,
+        false => Why::default(),
+    };
+    let setup = match is_empty && is_whole {
         true => Some(setup::of(app, &viewer.project, headers).await?),
         false => None,
     };
@@ -123,15 +219,17 @@ async fn list(
             &query,
             !parsed.filter.conditions.is_empty(),
         )),
-        focus: FocusView::new(&viewer.focus, (listed.path, own), ("All time", true)),
+        focus: FocusView::new(&viewer.focus, (listed.path, own), ("All time", true))
+            .in_all_environments(),
         notices,
         filter: FilterView {
             of,
             base,
-            terms: terms(&q, &parsed),
+            terms: chips,
             q,
             kept: viewer.focus.pairs().into_iter().chain(rows).collect(),
             sorts: Vec::new(),
+            why,
         },
         stopped: on.map(|on| Stopped {
             n_tested: tested.n_tested,

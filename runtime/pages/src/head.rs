@@ -37,6 +37,18 @@ pub(super) async fn of(
     })
 }
 
+/// Names a state of a trace and its scores: another text whenever one of them changed.
+pub(super) async fn version(
+    app: &App,
+    viewer: &Viewer,
+    id: &TraceId,
+    revision: i64,
+) -> Result<String, Problem> {
+    let telemetry = &app.store.telemetry;
+    let (n, newest) = telemetry.score_mark(&viewer.project, id).await?;
+    Ok(format!("{revision}-{n}-{newest}"))
+}
+
 /// How far a trace has come; none when the project has no such trace.
 pub(super) async fn state(
     app: &App,

@@ -33,6 +33,7 @@ mod head;
 mod lately;
 mod lines;
 mod list;
+mod list_news;
 mod login;
 mod look;
 mod marks;
@@ -73,27 +74,28 @@ mod within;
 
 use axum::Router;
 use axum::extract::{OriginalUri, State};
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::Method;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method};
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
-use percent_encoding::percent_decode_str;
 use perpend_domain::access::Permission::{
     self, DatasetRead, EvaluatorRead, EvaluatorWrite, ScoreRead, TraceMark, TraceRead,
 };
+use perpend_domain::telemetry::GroupedBy;
 use perpend_ui::{OF_SESSIONS, OF_TRACES, OF_USERS, Section, assets};
 use perpend_web::Web;
-use perpend_web::auth::{Needs, Way, session_of};
+use perpend_web::auth::{Needs, Way};
 use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::{Described, Page, Routes};
 
 use crate::frame::Frame;
 use crate::query::Query;
 use crate::score_filter::OF_SCORES;
-use crate::viewer::{Viewer, viewer};
+use crate::viewer::{Viewer, project_in, viewer};
 
-pub use frame::{as_page, not_found};
+pub use frame::{as_page, not_found, without_slash};
+pub use sent::wants_page;
 pub use state::{App, NewApp};
 
 /// The address to print at start: opening it logs in.
@@ -126,6 +128,34 @@ fn suggestions(routes: &mut Routes<App>) {
     }
 }
 
+/// What came since a list of sessions, users or scores was shown.
+fn news(routes: &mut Routes<App>) {
+    let groups = list_news::Of::Groups;
+    let lists = [
+        (
+            "/project/{project}/_/sessions/news",
+            TraceRead,
+            groups(GroupedBy::Session),
+        ),
+        (
+            "/project/{project}/_/users/news",
+            TraceRead,
+            groups(GroupedBy::User),
+        ),
+        (
+            "/project/{project}/_/scores/news",
+            ScoreRead,
+            list_news::Of::Scores,
+        ),
+    ];
+    for (path, needs, of) in lists {
+        let show = move |app: State<App>, viewer: Viewer, asked: Query<list_news::Asked>| {
+            list_news::show(app, viewer, asked, of)
+        };
+        routes.page(BySession, Page::get(path, needs), show);
+    }
+}
+
 /// What scripts swap into pages.
 fn fragments(routes: &mut Routes<App>) {
     let detail = Page::get("/project/{project}/_/traces/{trace}/detail", TraceRead);
@@ -143,6 +173,7 @@ fn fragments(routes: &mut Routes<App>) {
     let over_time = Page::get("/project/{project}/_/traces/bars", TraceRead);
     routes.page(BySession, over_time, bars::show);
     suggestions(routes);
+    news(routes);
     let rows = Page::get("/project/{project}/_/traces/{trace}/rows", TraceRead);
     routes.page(BySession, rows, trace::rows);
     let seek = Page::get("/project/{project}/_/traces/{trace}/seek", TraceRead);
@@ -151,6 +182,8 @@ fn fragments(routes: &mut Routes<App>) {
     routes.page(BySession, state, follow::show);
     let hits = Page::get("/project/{project}/_/search", TraceRead);
     routes.page(BySession, hits, search::fragment);
+    let contents = Page::get("/project/{project}/_/search/contents", TraceRead);
+    routes.page(BySession, contents, search::contents);
     let value = Page::get("/project/{project}/_/value", TraceRead);
     routes.page(BySession, value, values::fragment);
     let news = Page::get("/project/{project}/_/news", TraceRead);
@@ -195,6 +228,17 @@ fn values(routes: &mut Routes<App>) {
     routes.page(BySession, stored, media::stored);
 }
 
+/// Datasets and the runs over them.
+fn of_datasets(routes: &mut Routes<App>) {
+    let dataset = Page::get("/project/{project}/datasets/{dataset}", DatasetRead);
+    routes.page(BySession, dataset, datasets::dataset);
+    let run = Page::get(
+        "/project/{project}/datasets/{dataset}/runs/{run}",
+        DatasetRead,
+    );
+    routes.page(BySession, run, datasets::run);
+}
+
 /// All pages, and what is said of them.
 pub fn routes() -> (Router<App>, Described) {
     let mut routes = Routes::default();
@@ -226,13 +270,6 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, users, groups::users);
     let user = Page::get("/project/{project}/users/{user}", TraceRead);
     routes.page(BySession, user, user::show);
-    let dataset = Page::get("/project/{project}/datasets/{dataset}", DatasetRead);
-    routes.page(BySession, dataset, datasets::dataset);
-    let run = Page::get(
-        "/project/{project}/datasets/{dataset}/runs/{run}",
-        DatasetRead,
-    );
-    routes.page(BySession, run, datasets::run);
     let search = Page::get("/project/{project}/search", TraceRead);
     routes.page(BySession, search, search::show);
     let scores = Page::get("/project/{project}/scores", ScoreRead);
@@ -246,6 +283,7 @@ pub fn routes() -> (Router<App>, Described) {
         "/sessions/{session}",
         "/users",
         "/users/{user}",
+        "/search",
     ] {
         routes.page(BySession, Page::get(short, TraceRead), short::to_project);
     }
@@ -271,10 +309,12 @@ pub fn routes() -> (Router<App>, Described) {
     let tried = Page::get("/project/{project}/try/{operation}", TraceRead);
     routes.page(BySession, tried, attempt::show);
     routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), asset);
+    of_datasets(&mut routes);
     values(&mut routes);
     fragments(&mut routes);
     changes(&mut routes);
     let (pages, described) = routes.into_parts();
+    let pages = pages.method_not_allowed_fallback(frame::not_taken);
     (pages.layer(from_fn(as_page)), described)
 }
 
@@ -291,15 +331,10 @@ impl Way<App> for BySession {
     ) -> Result<(), Response> {
         let address = parts.extensions.get::<OriginalUri>();
         let address = address.map_or(&parts.uri, |address| &address.0);
-        let viewer = match session_of(&app.web, &parts.headers).await {
-            Ok(Some(session)) => viewer(app, session, &parts.headers, address).await,
-            Ok(None) => Ok(None),
-            Err(problem) => Err(problem),
-        };
-        match viewer {
+        match viewer(app, &parts.headers, address).await {
             Ok(Some(viewer)) => {
                 if let Some(frame) = parts.extensions.get::<Frame>() {
-                    let _ = frame.0.set(viewer.shell(Section::Elsewhere));
+                    let _ = frame.shell.set(viewer.shell(Section::Elsewhere));
                 }
                 if !any.iter().any(|one| viewer.may(*one)) {
                     let message = "the key pair of this session does not open this page";
@@ -307,6 +342,12 @@ impl Way<App> for BySession {
                 }
                 if !is_of(&viewer, address.path()) {
                     return Err(Problem::not_found("page").into_response());
+                }
+                if let (Some(frame), Some(cookie)) = (
+                    parts.extensions.get::<Frame>(),
+                    used_last(app, parts, &viewer, address.path()).await,
+                ) {
+                    let _ = frame.cookie.set(cookie);
                 }
                 parts.extensions.insert(viewer);
                 Ok(())
@@ -325,14 +366,19 @@ impl Way<App> for BySession {
     }
 }
 
+/// The cookie in which the project of a page that is opened is the last used one, where it was not. A page does not fail for it.
+async fn used_last(app: &App, parts: &Parts, viewer: &Viewer, path: &str) -> Option<String> {
+    // What a page asks for by itself says nothing about its reader.
+    if parts.method != Method::GET || fragment::page_of(path).is_some() {
+        return None;
+    }
+    let sessions = app.web.sessions().await.ok()?;
+    sessions.cookie_to(&viewer.project, app.web.clock.now(), &parts.headers)
+}
+
 /// Whether a page is one of the viewer's project, or of none.
 fn is_of(viewer: &Viewer, path: &str) -> bool {
-    let of_project = path.strip_prefix("/project/");
-    of_project.is_none_or(|rest| {
-        let id = rest.split('/').next().unwrap_or_default();
-        let id = percent_decode_str(id).decode_utf8_lossy();
-        id == viewer.project.as_str()
-    })
+    project_in(path).is_none_or(|id| id == viewer.project.as_str())
 }
 
 async fn asset(OriginalUri(address): OriginalUri) -> Result<Response, Problem> {
@@ -343,10 +389,4 @@ async fn asset(OriginalUri(address): OriginalUri) -> Result<Response, Problem> {
         (CACHE_CONTROL, "public, max-age=31536000, immutable"),
     ];
     Ok((headers, asset.bytes).into_response())
-}
-
-/// Whether the sender of these headers is a browser that opens a page.
-pub fn wants_page(headers: &HeaderMap) -> bool {
-    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    accepted.is_some_and(|accepted| accepted.contains("text/html"))
 }

@@ -10,7 +10,8 @@ use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_telemetry::{Bounds, Places, TestedTraces, TraceCursor, TracesFrom};
 use perpend_ui::{
-    Focus, FocusView, ListPage, Pager, Section, Stopped, TracesPage, TracesQuery, Tried, Ways,
+    Focus, FocusView, ListPage, Pager, Searched, Section, Stopped, TracesPage, TracesQuery, Tried,
+    Ways,
 };
 use perpend_web::problem::Problem;
 
@@ -78,9 +79,10 @@ async fn whole(
         has_facets,
         has_bars,
         counts_all,
+        searched,
         notices,
     } = asked;
-    let conditions = Conditions::new(&query, app.web.clock.now());
+    let conditions = Conditions::new(&query, read::minute(app.web.clock.now()));
     let parsed = &conditions.parsed;
     let notices = notices.into_iter().chain(viewer.faults.clone());
     let mut view = TracesPage {
@@ -96,6 +98,7 @@ async fn whole(
         ),
         page: which,
         query,
+        searched,
         notices: notices.collect(),
         ..TracesPage::default()
     };
@@ -111,7 +114,11 @@ async fn whole(
         max_counted: (!counts_all).then_some(MAX_COUNTED),
     };
     fill(app, viewer, (conditions.filter(), bounds), from, &mut view).await?;
-    if view.lines.is_empty() && view.pager.is_first() && view.stopped.is_none() {
+    let is_without_any = match view.searched {
+        Some(all) => all.n_found == 0,
+        None => view.pager.is_first() && view.lines.is_empty(),
+    };
+    if is_without_any && view.stopped.is_none() {
         count_alone(app, viewer, &conditions, &mut view).await?;
         view.elsewhere = elsewhere(app, viewer, &view.query).await?;
     }
@@ -223,14 +230,14 @@ fn sought(filter: &Filter) -> Vec<String> {
     filter.conditions.iter().filter_map(text).collect()
 }
 
-/// The pages before and behind, and where a search that stopped goes on.
-fn ways(query: &TracesQuery, base: &str, places: &Places) -> (Ways, Option<String>) {
+/// The pages before and behind, and where a search that stopped goes on. `more` ends the address of the page behind it.
+fn ways(query: &TracesQuery, base: &str, places: &Places, more: &str) -> (Ways, Option<String>) {
     let address = |page| query.address(base, &page);
     let before = |place: &TraceCursor| address(ListPage::Before(place.to_string()));
     let after = |place: &TraceCursor| address(ListPage::After(place.to_string()));
     let (on_before, on_behind) = match &places.stopped {
         Some(TracesFrom::Before(place)) => (Some(before(place)), None),
-        Some(TracesFrom::After(place)) => (None, Some(after(place))),
+        Some(TracesFrom::After(place)) => (None, Some(format!("{}{more}", after(place)))),
         Some(TracesFrom::End) | None => (None, None),
     };
     let on = on_before.clone().or_else(|| on_behind.clone());
@@ -281,7 +288,21 @@ async fn fill(
         places,
     } = tested.await?;
     let n = traces.len() as u64;
-    let (ways, on) = ways(&view.query, &viewer.base(), &places);
+    let before = match (&from, view.searched) {
+        // A page by its number is behind others, which were looked at for it.
+        (None, _) => Some(Searched {
+            n_tested: 0,
+            n_found: places.n_before.unwrap_or_default(),
+        }),
+        (Some(_), before) => before,
+    };
+    let so_far = before.map(|before| Searched {
+        n_tested: before.n_tested.saturating_add(n_tested),
+        n_found: before.n_found.saturating_add(n),
+    });
+    view.searched = so_far.filter(|_| view.searched.is_some());
+    let more = so_far.map_or_else(String::new, Searched::more);
+    let (ways, on) = ways(&view.query, &viewer.base(), &places, &more);
     view.stopped = (0 < n_left).then(|| Stopped {
         n_tested,
         n_found: total.map_or(n, |total| total.n),
@@ -292,8 +313,12 @@ async fn fill(
         n_before: places.n_before,
         n,
         total,
-        exact: (!is_counted && from.is_none() && bounds.max_counted.is_some())
-            .then(|| view.query.counted(&viewer.base())),
+        // A search that stopped has counted all that it looked at.
+        exact: (!is_counted
+            && view.stopped.is_none()
+            && from.is_none()
+            && bounds.max_counted.is_some())
+        .then(|| view.query.counted(&viewer.base())),
         ways,
     };
     let traces: Vec<_> = traces.into_iter().map(|stored| stored.trace).collect();
@@ -307,4 +332,30 @@ async fn fill(
         line.is_markable = view.may_mark;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_that_stopped_goes_on_with_how_far_it_came_towards_the_end_alone() {
+        let query = TracesQuery::of("a");
+        let cursor = TraceCursor::read("_5_a", &query.sort.order).unwrap();
+        let places = |stopped| Places {
+            stopped: Some(stopped),
+            ..Places::default()
+        };
+        let more = "&looked=7&found=0";
+        let behind = places(TracesFrom::After(cursor.clone()));
+        let (ways, on) = super::ways(&query, "/p", &behind, more);
+        let there = "/p/traces?q=a&after=_5_a&looked=7&found=0".to_owned();
+        assert_eq!(ways.behind, Some(("Go on", there.clone())));
+        assert_eq!((on, ways.before), (Some(there), None));
+        let before = places(TracesFrom::Before(cursor));
+        let (ways, on) = super::ways(&query, "/p", &before, more);
+        let there = "/p/traces?q=a&before=_5_a".to_owned();
+        assert_eq!(ways.before, Some(("Go on", there.clone())));
+        assert_eq!((on, ways.behind), (Some(there), None));
+    }
 }

@@ -18,6 +18,7 @@ use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
 use crate::answer::page;
+use crate::frame::Frame;
 use crate::query::Query;
 use crate::state::App;
 use crate::viewer::of_session;
@@ -28,6 +29,7 @@ const START: &str = "/";
 const MAX_FORM_BYTES: usize = 16 << 10;
 const WRONG_TOKEN: &str = "This is not the token of this server. It prints a new one at each start; or log in with a key pair.";
 const WRONG_PAIR: &str = "No project has this key pair.";
+const TOO_MANY: &str = "Too many wrong credentials came from this network.";
 const OTHER_PAIR: &str =
     "This key pair may not read a project: take one of a project, whose keys may read.";
 
@@ -36,6 +38,8 @@ const OTHER_PAIR: &str =
 pub(super) struct LoginQuery {
     token: String,
     next: String,
+    /// Someone who is logged in asks for one more project.
+    more: String,
 }
 
 #[derive(Debug)]
@@ -103,18 +107,24 @@ pub(super) async fn form(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
-        if of_session(&app, &headers).await?.is_some() {
+        if query.more.is_empty() && of_session(&app, &headers).await?.is_some() {
             return Ok(Redirect::to(destination(&query.next)).into_response());
         }
         let view = LoginPage {
             shell: sent::shell(&headers),
+            is_more: !query.more.is_empty(),
             next: query.next,
             ..LoginPage::default()
         };
         return page(StatusCode::OK, &view);
     }
-    if auth::check_login_token(&app.web, client, &query.token)? {
-        return enter(&app, &app.home_project, Begun::Token, &query.next).await;
+    match auth::check_login_token(&app.web, client, &query.token) {
+        Ok(true) => {
+            let of_token = (&app.home_project, Begun::Token);
+            return enter(&app, &headers, of_token, &query.next).await;
+        }
+        Ok(false) => {}
+        Err(problem) => return too_many(&headers, problem, query.next, String::new()),
     }
     // An old address, opened again by someone who is logged in, is no reason to ask.
     if of_session(&app, &headers).await?.is_some() {
@@ -131,18 +141,24 @@ pub(super) async fn submit(
     request: Request,
 ) -> Result<Response, Problem> {
     sent::same_site(&app, &headers)?;
+    let frame = request.extensions().get::<Frame>().cloned();
+    forms::in_frame(&app, &headers, frame.as_ref()).await?;
     let body = admission::read(&app.web, request, MAX_FORM_BYTES).await?;
     let form = LoginForm::parse(&body.bytes);
     if !form.token.is_empty() {
-        return match auth::check_login_token(&app.web, client, &form.token)? {
-            true => enter(&app, &app.home_project, Begun::Token, &form.next).await,
-            false => refuse(&headers, WRONG_TOKEN, form.next, form.public_key),
+        return match auth::check_login_token(&app.web, client, &form.token) {
+            Ok(true) => {
+                let of_token = (&app.home_project, Begun::Token);
+                enter(&app, &headers, of_token, &form.next).await
+            }
+            Ok(false) => refuse(&headers, WRONG_TOKEN, form.next, form.public_key),
+            Err(problem) => too_many(&headers, problem, form.next, form.public_key),
         };
     }
     match by_pair(&app, client, &form).await {
         Ok(project) => {
             let begun = Begun::Pair(form.public_key.trim().to_owned());
-            enter(&app, &project, begun, &form.next).await
+            enter(&app, &headers, (&project, begun), &form.next).await
         }
         Err(problem) if problem.code() == Code::AuthenticationFailed => {
             refuse(&headers, WRONG_PAIR, form.next, form.public_key)
@@ -150,7 +166,7 @@ pub(super) async fn submit(
         Err(problem) if problem.code().status() == StatusCode::FORBIDDEN => {
             refuse(&headers, OTHER_PAIR, form.next, form.public_key)
         }
-        Err(problem) => Err(problem),
+        Err(problem) => too_many(&headers, problem, form.next, form.public_key),
     }
 }
 
@@ -197,15 +213,12 @@ async fn by_pair(app: &App, client: ClientAddress, form: &LoginForm) -> Result<P
 
 async fn enter(
     app: &App,
-    project: &ProjectId,
-    begun: Begun,
+    headers: &HeaderMap,
+    (project, begun): (&ProjectId, Begun),
     next: &str,
 ) -> Result<Response, Problem> {
-    let cookie = app
-        .web
-        .sessions()
-        .await?
-        .cookie(project, begun, app.web.clock.now());
+    let sessions = app.web.sessions().await?;
+    let cookie = sessions.cookie(project, begun, app.web.clock.now(), headers);
     Ok(with_cookie(Redirect::to(destination(next)), &cookie))
 }
 
@@ -228,8 +241,32 @@ fn refuse(
         problem: Some(problem),
         next,
         public_key,
+        ..LoginPage::default()
     };
     page(StatusCode::UNAUTHORIZED, &view)
+}
+
+/// The form again where a network has to wait; else the problem.
+fn too_many(
+    headers: &HeaderMap,
+    problem: Problem,
+    next: String,
+    public_key: String,
+) -> Result<Response, Problem> {
+    if problem.code() != Code::TooManyAttempts {
+        return Err(problem);
+    }
+    let view = LoginPage {
+        shell: sent::shell(headers),
+        problem: Some(TOO_MANY),
+        again_after: problem.retry_after(),
+        next,
+        public_key,
+        ..LoginPage::default()
+    };
+    let mut response = page(StatusCode::TOO_MANY_REQUESTS, &view)?;
+    problem.set_headers(&mut response);
+    Ok(response)
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::str::FromStr;
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Level, ObservationKind};
 use perpend_outline::{Entry, Folds, Mark, Outline, View};
-use perpend_ui::{Aspect, Form, Kept, Looking, Neighbours, TypedPart, WINDOW, read_duration};
+use perpend_ui::{
+    Aspect, Form, Kept, Looking, Neighbours, RowColumn, TypedPart, WINDOW, read_duration,
+};
 
 use crate::within;
 
@@ -94,6 +96,7 @@ impl Look {
                 },
                 // A form sends one for each box, a link all in one.
                 "kinds" => look.kinds(text),
+                "cols" => look.columns(text),
                 "in" => {
                     let list = within::list(text);
                     look.looking.within = list.map(|list| Neighbours {
@@ -117,6 +120,8 @@ impl Look {
         look.zoom();
         look.looking.kinds.sort_unstable();
         look.looking.kinds.dedup();
+        look.looking.columns.sort_unstable();
+        look.looking.columns.dedup();
         look.folds.min = look.looking.min;
         look.folds.kinds.clone_from(&look.looking.kinds);
         look
@@ -138,6 +143,14 @@ impl Look {
                 let all: Vec<&str> = all.collect();
                 self.fault("kinds", &format!("some of {}", all.join(", ")));
             }
+        }
+    }
+
+    fn columns(&mut self, text: &str) {
+        let names = text.split(',').map(str::trim);
+        match names.map(RowColumn::named).collect::<Option<Vec<_>>>() {
+            Some(columns) => self.looking.columns.extend(columns),
+            None => self.fault("cols", RowColumn::NAMES),
         }
     }
 
@@ -290,7 +303,7 @@ impl<'o> Looked<'o> {
             first_around(&view, index.unwrap_or_default(), n)
         };
         Self {
-            at: at.unwrap_or_else(around).min(view.len()),
+            at: at.unwrap_or_else(around).min(view.len().saturating_sub(1)),
             n,
             anchor: None,
             view,
@@ -375,6 +388,8 @@ mod tests {
         assert_eq!(place(query, true), (600, WINDOW, Some(700)));
         assert_eq!(place("at=500&n=10&anchor=gone", true), (500, 10, None));
         assert_eq!(place("anchor=o0999", true), (800, WINDOW, Some(999)));
+        // Behind the last row there is nothing to see.
+        assert_eq!(place("at=5000&n=10", false), (999, 10, None));
         // So does one whose address has more marks than are kept.
         let marks: String = (0..60).map(|at| format!("&open=o{at:04}")).collect();
         assert_eq!(place(&format!("{query}{marks}"), false).0, 600);
@@ -422,6 +437,19 @@ mod tests {
         assert_eq!(problems("t0=foo&t1=bar"), [true, true]);
         assert_eq!(problems("t0=70&t1=60"), [false, true]);
         assert_eq!(typed("t0=foo&t1=60").unwrap().ends, ["foo", "60"]);
+    }
+
+    #[test]
+    fn columns_of_rows_come_in_one_parameter_or_in_several_and_others_are_told() {
+        let of = |query: &str| Look::new(Some(query));
+        let both = [RowColumn::SelfTime, RowColumn::Cost];
+        for query in ["cols=cost,self", "cols=self&cols=cost&cols=cost"] {
+            let look = of(query);
+            assert_eq!(look.looking.columns, both);
+            assert!(look.faults.is_empty());
+        }
+        let look = of("cols=self,spoon");
+        assert!(look.looking.columns.is_empty() && look.faults[0].contains("duration, self"));
     }
 
     #[test]

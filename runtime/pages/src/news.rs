@@ -7,7 +7,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use perpend_domain::time::Timestamp;
 use perpend_telemetry::{Among, Since};
-use perpend_ui::NewsFragment;
+use perpend_ui::{NewsFragment, Sort, TracesQuery};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
@@ -19,8 +19,8 @@ use crate::state::App;
 use crate::viewer::Viewer;
 
 /// Traces that are counted.
-const AT_MOST: u32 = 1_000;
-const MAX_BACK_MS: i64 = 3_600_000;
+pub(super) const AT_MOST: u32 = 1_000;
+pub(super) const MAX_BACK_MS: i64 = 3_600_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -30,7 +30,7 @@ pub(super) struct Asked {
 }
 
 /// The instant of the answer: what is sent as `received` next time.
-const NOW: HeaderName = HeaderName::from_static("perpend-now");
+pub(super) const NOW: HeaderName = HeaderName::from_static("perpend-now");
 
 pub(super) async fn show(
     State(app): State<App>,
@@ -61,11 +61,16 @@ pub(super) async fn show(
     let counted = telemetry.traces_since(&viewer.project, since, AT_MOST);
     let (n, is_cut) = counted.await?;
     let list = OfList::new(raw.as_deref()).query;
+    let by_time = TracesQuery {
+        sort: Sort::default(),
+        ..list.clone()
+    };
     let view = NewsFragment {
         n,
         is_cut,
         is_filtered: !list.q.trim().is_empty(),
-        list: list.first(&viewer.base()),
+        is_sorted: list.sort != Sort::default(),
+        list: by_time.first(&viewer.base()),
     };
     let mut answer = page(StatusCode::OK, &view)?;
     if let Ok(now) = HeaderValue::from_str(&now.to_iso_micros()) {

@@ -12,7 +12,7 @@ use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
 use perpend_domain::observation::Level;
 use perpend_ui::{
     Figure, Focus, FocusView, OverviewPage, RunLine, Section, Text, TracesQuery, Waiting, change,
-    encode,
+    encode, points,
 };
 use perpend_web::problem::Problem;
 
@@ -45,6 +45,10 @@ pub(super) async fn show(
         conditions: vec![read::without_own(TRACES)],
     };
     let any = read::newest(&app, &viewer.project, any, 1).await?;
+    let own_alone = match any.is_empty() {
+        true => read::newest(&app, &viewer.project, Filter::default(), 1).await?,
+        false => Vec::new(),
+    };
     let mut view = OverviewPage {
         shell: viewer.shell(Section::Overview),
         focus: FocusView::new(
@@ -54,16 +58,22 @@ pub(super) async fn show(
         ),
         notices: viewer.faults.clone(),
         figures: Vec::new(),
-        charts: Vec::new(),
+        is_compared: false,
+        quantiles: None,
+        cost: None,
         later: Vec::new(),
         waiting: Vec::new(),
         failed: Vec::new(),
         runs: Vec::new(),
-        newest: any.first().map(|trace| trace.timestamp),
+        newest: any
+            .first()
+            .or(own_alone.first())
+            .map(|trace| trace.timestamp),
+        has_only_own: !own_alone.is_empty(),
         setup: None,
         own: None,
     };
-    if any.is_empty() {
+    if view.newest.is_none() {
         view.setup = Some(setup::of(&app, &viewer.project, &headers).await?);
         return page(StatusCode::OK, &view);
     }
@@ -80,9 +90,12 @@ pub(super) async fn show(
         view.notices.push(Text::from(fault));
     }
     view.own = viewer.focus.environments.is_empty().then(|| own(&viewer));
-    view.figures = figures(&app, &viewer, range).await?;
-    view.charts = charts::of(&app, &viewer, range).await?;
-    view.later = trends::later(&app, &viewer, is_whole.then_some(range)).await?;
+    (view.figures, view.is_compared) = figures(&app, &viewer, range).await?;
+    view.cost = Some(charts::of(&app, &viewer, range).await?);
+    let later = trends::later(&app, &viewer, is_whole.then_some(range)).await?;
+    let mut later = later.into_iter();
+    view.quantiles = later.next();
+    view.later = later.collect();
     view.waiting = waiting(&app, &viewer).await?;
     let mut errors = started(range);
     errors.conditions.extend(with_errors().conditions);
@@ -153,15 +166,15 @@ async fn n_failed(app: &App, viewer: &Viewer, range: Range) -> Result<f64, Probl
     Ok(counted.await?.n as f64)
 }
 
-/// `12 (3.4 %)`: nothing has no share.
-fn with_share(n: f64, of: f64) -> String {
-    let shown = perpend_ui::count(n as u64);
+/// `3.4 %`: nothing has no share.
+fn share(n: f64, of: f64) -> String {
     match 100.0 * n / of {
-        share if n == 0.0 || !share.is_finite() => shown,
-        share if share < 0.1 => format!("{shown} (under 0.1 %)"),
+        share if !share.is_finite() => "–".to_owned(),
+        _ if n == 0.0 => "0 %".to_owned(),
+        share if share < 0.1 => "under 0.1 %".to_owned(),
         // What is not all does not read as if it were.
-        share if n < of && 99.95 <= share => format!("{shown} (over 99.9 %)"),
-        share => format!("{shown} ({share:.1} %)"),
+        share if n < of && 99.95 <= share => "over 99.9 %".to_owned(),
+        share => format!("{share:.1} %"),
     }
 }
 
@@ -196,18 +209,17 @@ async fn sums(app: &App, viewer: &Viewer, (from, to): Range) -> Result<(Sums, f6
     Ok((sums, n_traces as f64))
 }
 
-async fn figures(app: &App, viewer: &Viewer, (from, to): Range) -> Result<Vec<Figure>, Problem> {
+/// The figures of a time, and whether anything was recorded in the same time before, which they are compared with.
+async fn figures(
+    app: &App,
+    viewer: &Viewer,
+    (from, to): Range,
+) -> Result<(Vec<Figure>, bool), Problem> {
     let before = from.plus_millis(from.as_millis() - to.as_millis());
     let (now, n_traces) = sums(app, viewer, (from, to)).await?;
     let (old, n_before) = sums(app, viewer, (before, from)).await?;
     let n_failed_now = n_failed(app, viewer, (from, to)).await?;
     let n_failed_before = n_failed(app, viewer, (before, from)).await?;
-    let figure = |label, value: fn(Sums) -> f64, shown: String| Figure {
-        label,
-        value: shown,
-        change: change(value(now), value(old)),
-        rows: None,
-    };
     // Sums that lack prices are not compared.
     let costs = now.cost.exact().zip(old.cost.exact());
     let count = |value: f64| perpend_ui::count(value as u64);
@@ -218,29 +230,41 @@ async fn figures(app: &App, viewer: &Viewer, (from, to): Range) -> Result<Vec<Fi
         };
         Some(query.first(&viewer.base()))
     };
-    Ok(vec![
+    let of = format!("{} of {}", count(n_failed_now), count(n_traces));
+    let percent = |n: f64, of: f64| 100.0 * n / of;
+    let figures = vec![
         Figure {
             label: "Traces",
             value: count(n_traces),
             change: change(n_traces, n_before),
             rows: rows(""),
+            ..Figure::default()
         },
         Figure {
             label: "Traces with errors",
-            value: with_share(n_failed_now, n_traces),
-            change: change(n_failed_now, n_failed_before),
+            value: share(n_failed_now, n_traces),
+            of: (0.0 < n_failed_now).then_some(of),
+            is_bad: 0.0 < n_failed_now,
+            change: points(
+                percent(n_failed_now, n_traces),
+                percent(n_failed_before, n_before),
+            ),
             rows: rows("level:ERROR"),
         },
-        figure("Steps", |sums| sums.observations, count(now.observations)),
-        figure("Steps with errors", |sums| sums.errors, count(now.errors)),
-        figure("Tokens", |sums| sums.tokens, count(now.tokens)),
         Figure {
             label: "Cost",
             value: perpend_ui::cost(now.cost),
             change: costs.and_then(|(now, old)| change(now, old)),
-            rows: None,
+            ..Figure::default()
         },
-    ])
+        Figure {
+            label: "Tokens",
+            value: count(now.tokens),
+            change: change(now.tokens, old.tokens),
+            ..Figure::default()
+        },
+    ];
+    Ok((figures, 0.0 < n_before))
 }
 
 /// What is paused, and which rules have executions that failed.
@@ -297,11 +321,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_stands_with_its_share_where_there_is_one() {
+    fn a_share_is_of_something_and_one_that_is_not_whole_does_not_look_so() {
         let shown = [(0.0, 0.0), (0.0, 8.0), (12.0, 350.0), (1.0, 5_000.0)];
-        let shown = shown.map(|(n, of)| with_share(n, of));
-        assert_eq!(shown, ["0", "0", "12 (3.4 %)", "1 (under 0.1 %)"]);
-        let most = [(4_999.0, 5_000.0), (8.0, 8.0)].map(|(n, of)| with_share(n, of));
-        assert_eq!(most, ["4,999 (over 99.9 %)", "8 (100.0 %)"]);
+        let shown = shown.map(|(n, of)| share(n, of));
+        assert_eq!(shown, ["–", "0 %", "3.4 %", "under 0.1 %"]);
+        let most = [(4_999.0, 5_000.0), (8.0, 8.0)].map(|(n, of)| share(n, of));
+        assert_eq!(most, ["over 99.9 %", "100.0 %"]);
     }
 }

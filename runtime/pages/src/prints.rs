@@ -6,8 +6,9 @@ use std::sync::Arc;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
-use perpend_ui::{Prints, StepPrints};
+use perpend_ui::{Prints, StepPrints, value_print};
 use perpend_web::problem::Problem;
+use serde_json::Value;
 
 use crate::state::App;
 
@@ -62,23 +63,11 @@ async fn read(app: &App, project: &ProjectId, trace: &TraceId) -> Result<StepPri
 }
 
 fn of_step(step: &Observation) -> Prints {
-    let payload = |value: &Option<Payload>| {
-        print(|hasher| match value {
-            None => 0_u8.hash(hasher),
-            Some(Payload::Text(text)) => (1_u8, text).hash(hasher),
-            Some(Payload::Json(json)) => (2_u8, json).hash(hasher),
-        })
-    };
-    let mut parameters: Vec<(&String, String)> = step
-        .model_parameters
-        .iter()
-        .map(|(name, value)| (name, value.to_string()))
-        .collect();
-    parameters.sort_unstable();
+    let parameters = Payload::from_value(Value::Object(step.model_parameters.clone()));
     Prints {
-        input: payload(&step.content.input),
-        output: payload(&step.content.output),
-        parameters: print(|hasher| parameters.hash(hasher)),
+        input: value_print(step.content.input.as_ref()),
+        output: value_print(step.content.output.as_ref()),
+        parameters: value_print(Some(&parameters)),
         prompt: print(|hasher| {
             let prompt = step.prompt.as_ref();
             prompt

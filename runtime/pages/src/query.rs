@@ -33,10 +33,10 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
         };
         // Pages for anybody have no guard that tells whose frame it is.
         if let Some(frame) = parts.extensions.get::<Frame>()
-            && frame.0.get().is_none()
+            && frame.shell.get().is_none()
         {
             let shell = viewer::shell(app, &parts.headers, (address, Section::Elsewhere)).await?;
-            let _ = frame.0.set(shell);
+            let _ = frame.shell.set(shell);
         }
         Err(problem)
     }

@@ -6,6 +6,7 @@ use perpend_domain::evaluation::OWN_ENVIRONMENT;
 use perpend_domain::filter::{Column, Condition, Filter, Test, find};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::Observation;
+use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_outline::Outline;
@@ -28,6 +29,13 @@ pub(super) fn without_own(columns: &'static [Column]) -> Condition {
         column: find(columns, "environment"),
         test: Test::NoneOf(OWN.map(str::to_owned).to_vec()),
     }
+}
+
+/// The start of the minute: a list whose time goes with the clock, and the request that gives the same, stay the same for
+/// that long.
+pub(super) fn minute(now: Timestamp) -> Timestamp {
+    const MINUTE: i64 = 60_000;
+    Timestamp::from_millis(now.as_millis().div_euclid(MINUTE) * MINUTE)
 }
 
 /// Traces that are tested for what no index can tell.
@@ -128,4 +136,21 @@ pub(super) async fn outline(
         Problem::internal()
     })?;
     Ok(Some((version.revision, outline)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minute_begins_at_its_first_instant_also_before_1970() {
+        for (at, start) in [
+            ("2026-03-01T10:00:59.999Z", "2026-03-01T10:00:00Z"),
+            ("2026-03-01T10:00:00Z", "2026-03-01T10:00:00Z"),
+            ("1969-12-31T23:59:01Z", "1969-12-31T23:59:00Z"),
+        ] {
+            let [at, start] = [at, start].map(|text| Timestamp::parse(text).unwrap());
+            assert_eq!(minute(at), start);
+        }
+    }
 }

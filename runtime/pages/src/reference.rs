@@ -52,7 +52,7 @@ pub(super) async fn group(
     Path(group): Path<String>,
 ) -> Result<Response, Problem> {
     let shell = viewer::shell(&app, &headers, (&address, Section::Reference)).await?;
-    let _ = frame.0.set(shell.clone());
+    let _ = frame.shell.set(shell.clone());
     let view = ReferenceGroupPage::new(app.reference(faults), &group, shell);
     page(
         StatusCode::OK,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
 use perpend_domain::filter::in_words;
@@ -14,9 +14,13 @@ use perpend_web::problem::Problem;
 use crate::answer::page;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{api, settings};
+use crate::{api, settings, setup};
 
-pub(super) async fn show(State(app): State<App>, viewer: Viewer) -> Result<Response, Problem> {
+pub(super) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let store = &app.store;
     let limit = RulesPage::LIMIT;
     let rules = store.catalog.rules(&viewer.project, None, limit).await?;
@@ -30,11 +34,16 @@ pub(super) async fn show(State(app): State<App>, viewer: Viewer) -> Result<Respo
         .iter()
         .map(|evaluator| (&evaluator.id, evaluator.name.as_str()))
         .collect();
+    let setup = match rules.is_empty() || evaluators.is_empty() {
+        true => Some(setup::of(&app, &viewer.project, &headers).await?),
+        false => None,
+    };
     let view = RulesPage {
         shell: viewer.shell(Section::Rules).with_api(api::rules(&viewer)),
         rules: rules.iter().map(|rule| rule_row(rule, &names)).collect(),
         evaluators: evaluators.iter().map(evaluator_row).collect(),
         has_more,
+        setup,
     };
     page(StatusCode::OK, &view)
 }

@@ -5,17 +5,18 @@ use std::collections::{BTreeSet, HashMap};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_domain::filter::SCORES;
+use perpend_domain::filter::{SCORES, Test};
 use perpend_domain::ids::{TraceId, UserId};
 use perpend_domain::list::Cursor;
 use perpend_domain::score::{Score, Subject};
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
+use perpend_found::Counted;
 use perpend_query::{Parsed, parse};
 use perpend_telemetry::scores::{ScoresFrom, Superseded};
 use perpend_ui::{
-    FilterView, Focus, FocusView, ScoreLine, ScoresPage, Section, Stopped, Text, Ways, count,
-    encode, segment,
+    FilterView, Focus, FocusView, ScoreLine, ScoresPage, Section, Stopped, TermChip, Text, Ways,
+    Why, count, encode, segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -32,6 +33,9 @@ use crate::{api, read, setup};
 
 /// Scores that are looked at for one page, where no index tells which fit.
 const MAX_TESTED: u64 = 10_000;
+/// Terms of which it is said how many scores they alone leave; and as far as that many are counted, among so many.
+const MAX_ALONE: usize = 10;
+const ALONE: (u32, u64) = (100, 2_000);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -48,10 +52,13 @@ pub(super) struct Asked {
     before: String,
     n: String,
     sort: String,
+    cols: String,
 }
 
 /// What the list is narrowed to.
 struct Narrowed {
+    /// The filter as text.
+    q: String,
     query: ScoreQuery,
     parsed: Parsed,
     shows_older: bool,
@@ -64,8 +71,11 @@ struct Narrowed {
 impl Narrowed {
     fn new(asked: &Asked, viewer: &Viewer, now: Timestamp) -> Self {
         let (from, to) = viewer.focus.range(now);
-        let parsed = parse(asked.q.trim(), SCORES);
+        let mut notices = viewer.faults.clone();
+        let q = crate::asked::filter(&asked.q, &mut notices);
+        let parsed = parse(&q, SCORES);
         let mut narrowed = Self {
+            q,
             query: ScoreQuery {
                 from,
                 to,
@@ -75,7 +85,7 @@ impl Narrowed {
             shows_older: asked.superseded == "1",
             shown: Vec::new(),
             kept: Vec::new(),
-            notices: viewer.faults.clone(),
+            notices,
             parsed,
         };
         let query = &mut narrowed.query;
@@ -249,6 +259,83 @@ impl Known {
     }
 }
 
+/// How many scores fit, counted no further than is read in a moment.
+async fn count_alone(app: &App, viewer: &Viewer, query: &ScoreQuery) -> Result<Counted, Problem> {
+    let telemetry = &app.store.telemetry;
+    let part = telemetry.scores_from(&viewer.project, query, None, ALONE);
+    let part = part.await?;
+    Ok(Counted {
+        n: part.items.len() as u64,
+        is_more: part.last.is_some() || part.stopped.is_some(),
+    })
+}
+
+/// When the first and the last of the scores are that fit at other times, where a time is chosen.
+async fn elsewhere(
+    app: &App,
+    viewer: &Viewer,
+    query: &ScoreQuery,
+) -> Result<Option<(Timestamp, Timestamp)>, Problem> {
+    let anytime = ScoreQuery {
+        from: None,
+        to: None,
+        ..query.clone()
+    };
+    let beginning = ScoresFrom::Before(Cursor {
+        at: Timestamp::from_micros(i64::MIN),
+        id: String::new(),
+    });
+    let end = async |from: Option<&ScoresFrom>| {
+        let telemetry = &app.store.telemetry;
+        let part = telemetry.scores_from(&viewer.project, &anytime, from, (1, MAX_TESTED));
+        let part = part.await?;
+        Ok::<_, Problem>(part.items.first().map(|score| score.written.timestamp))
+    };
+    Ok(end(Some(&beginning)).await?.zip(end(None).await?))
+}
+
+/// Says of a list in which nothing fits how many scores each of its first terms leaves where nothing else is asked for, and
+/// so of the time and the environments.
+async fn why(
+    app: &App,
+    viewer: &Viewer,
+    (asked, parsed): (&ScoreQuery, &Parsed),
+    chips: &mut [TermChip],
+) -> Result<Why, Problem> {
+    let mut why = Why::default();
+    for (chip, term) in chips.iter_mut().zip(&parsed.terms).take(MAX_ALONE) {
+        if term.outcome.is_ok() {
+            let mut query = ScoreQuery::default();
+            let filter = parse(&term.text, SCORES).filter;
+            narrow(&mut query, filter, &mut Vec::new());
+            chip.alone = Some(count_alone(app, viewer, &query).await?);
+        }
+    }
+    let (from, to) = viewer.focus.range(app.web.clock.now());
+    let in_time = ScoreQuery {
+        from,
+        to,
+        ..ScoreQuery::default()
+    };
+    let in_environments = ScoreQuery {
+        environments: viewer.focus.environments.clone(),
+        ..ScoreQuery::default()
+    };
+    for (alone, query) in why.around.iter_mut().zip([in_time, in_environments]) {
+        if query != ScoreQuery::default() {
+            *alone = Some(count_alone(app, viewer, &query).await?);
+        }
+    }
+    let conditions = &parsed.filter.conditions;
+    let has_own = conditions
+        .iter()
+        .any(|condition| matches!(condition.test, Test::Time(..)));
+    if viewer.focus.has_time() && !has_own {
+        why.elsewhere = elsewhere(app, viewer, asked).await?;
+    }
+    Ok(why)
+}
+
 /// The rows of a page, each before the older ones, where these are shown.
 async fn lines(
     app: &App,
@@ -281,62 +368,63 @@ pub(super) async fn show(
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
     let Narrowed {
+        q,
         query,
         parsed,
         shows_older,
         shown: narrowed,
         mut kept,
         mut notices,
-    } = Narrowed::new(&asked, &viewer, app.web.clock.now());
-    let q = asked.q.trim();
-    let (n, rows) = cursor::rows((&asked.n, &asked.sort), "the newest come", &mut notices);
+    } = Narrowed::new(&asked, &viewer, read::minute(app.web.clock.now()));
+    let of_table = (&*asked.n, &*asked.sort, &*asked.cols);
+    let (n, rows) = cursor::rows(of_table, "the newest come", &mut notices);
     let (place, is_backwards) = cursor::place(&asked.after, &asked.before, &mut notices);
     let from = place.clone().map(match is_backwards {
         false => ScoresFrom::After,
         true => ScoresFrom::Before,
     });
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
-    let bounds = (n, MAX_TESTED);
-    let part = telemetry.scores_from(project, &query, from.as_ref(), bounds);
+    let part = telemetry.scores_from(project, &query, from.as_ref(), (n, MAX_TESTED));
     let part = part.await?;
     let older = telemetry.superseded_beside(project, &part.items).await?;
     let base = viewer.base();
     kept.extend(rows);
     let in_form = [viewer.focus.pairs(), kept.clone()].concat();
-    let filter = (!q.is_empty()).then(|| ("q", q.to_owned()));
+    let filter = Vec::from_iter((!q.is_empty()).then(|| ("q", q.clone())));
     let listed = Listed {
         path: format!("{base}/scores"),
-        pairs: in_form.iter().cloned().chain(filter.clone()).collect(),
+        pairs: [in_form.clone(), filter.clone()].concat(),
     };
     let is_later = place.is_some();
     let stopped = part.stopped.as_ref();
     let stopped = stopped.map(|(ScoresFrom::After(at) | ScoresFrom::Before(at))| at);
     let ends = [part.first.as_ref(), part.last.as_ref()];
     let is_whole = narrowed.is_empty() && q.is_empty() && viewer.focus == Focus::default();
-    let setup = match part.items.is_empty() && is_whole && !is_later {
+    let request = api::scores(&viewer, &query, (n, is_later, shows_older));
+    let mut chips = terms(&q, &parsed);
+    let is_empty = part.items.is_empty() && !is_later && part.stopped.is_none();
+    let why = match is_empty && !is_whole {
+        true => why(&app, &viewer, (&query, &parsed), &mut chips).await?,
+        false => Why::default(),
+    };
+    let setup = match is_empty && is_whole {
         true => Some(setup::of(&app, project, &headers).await?),
         false => None,
     };
-    let request = api::scores(&viewer, &query, (n, is_later, shows_older));
+    let of_focus = (listed.path.clone(), [kept, filter].concat());
     let toggle = if shows_older { "hide" } else { "show" };
     let other = turned(&listed, shows_older, (place.as_ref(), is_backwards));
     let view = ScoresPage {
         setup,
         shell: viewer.shell(Section::Scores).with_api(request),
-        focus: FocusView::new(
-            &viewer.focus,
-            (
-                listed.path.clone(),
-                kept.into_iter().chain(filter).collect(),
-            ),
-            ("All time", true),
-        ),
+        focus: FocusView::new(&viewer.focus, of_focus, ("All time", true)).in_all_environments(),
         filter: FilterView {
             of: &OF_SCORES,
-            terms: terms(q, &parsed),
-            q: q.to_owned(),
+            terms: chips,
+            q,
             kept: in_form,
             sorts: Vec::new(),
+            why,
             base,
         },
         narrowed,

@@ -18,8 +18,8 @@ use perpend_domain::telemetry::GroupedBy;
 use perpend_found::Counted;
 use perpend_query::word;
 use perpend_ui::{
-    Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage, Section, Text, TracesQuery, count,
-    encode, href, segment,
+    Found, FoundGroup, SearchAnswer, SearchContentsFragment, SearchFragment, SearchPage, Section,
+    Text, TracesQuery, anchor, count, encode, href, segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -32,6 +32,8 @@ use crate::viewer::Viewer;
 
 /// Longer than any id that is stored.
 const MAX_CHARS: usize = 800;
+/// Characters of it that an answer repeats.
+const SAID: usize = 60;
 /// Asked for of each kind: one more than is shown, which tells that there are more.
 const WANTED: usize = FoundGroup::LIMIT + 1;
 /// What people set up and give a name: a heading, a word for one, and what its reader may have to see it.
@@ -48,6 +50,7 @@ const NAMES: [(&str, &str, NamedKind, Permission); 4] = [
 ];
 /// Traces that say a text are counted as far as the first, among as many of the newest as the second.
 const COUNTED: (Option<u64>, u64) = (Some(100), 100);
+const TOO_LONG: &str = "An id, a name or a text that is searched for has at most 800 characters.";
 const OLDER_NAMES: &str =
     "Evaluators, rules, prompts and datasets: the newest 1,000 of each were searched by name.";
 const OLDER_TRACES: &str =
@@ -89,6 +92,14 @@ struct Search<'a> {
     base: String,
 }
 
+/// The beginning of a text that is repeated in an answer.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(SAID) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 fn found(title: &str, note: &str, href: String) -> Found {
     Found {
         title: Text::from(title),
@@ -103,7 +114,9 @@ pub(super) async fn show(
     viewer: Viewer,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    check(&asked)?;
+    if is_too_long(&asked.q) {
+        return refused(&viewer, &asked.q);
+    }
     let below = match asked.below.as_str() {
         "" => None,
         number => {
@@ -129,8 +142,9 @@ pub(super) async fn show(
     ) {
         return Ok(Redirect::to(&contents.href).into_response());
     }
-    if let Some(contents) = &mut answer.contents {
-        contents.title = search.n_that_say(q).await?;
+    if answer.contents.is_some() {
+        let q = encode(q);
+        answer.later = Some(format!("{}/_/search/contents?q={q}", search.base));
     }
     let view = SearchPage {
         shell: viewer.shell(Section::Search),
@@ -138,6 +152,44 @@ pub(super) async fn show(
         answer,
     };
     page(StatusCode::OK, &view)
+}
+
+/// The page with the text that is too long to be looked for.
+fn refused(viewer: &Viewer, q: &str) -> Result<Response, Problem> {
+    let n = count(q.chars().count() as u64);
+    let view = SearchPage {
+        shell: viewer.shell(Section::Search),
+        q: q.to_owned(),
+        answer: SearchAnswer {
+            none: Text::from(format!(
+                "This text has {n} characters: nothing was searched."
+            )),
+            notes: vec![TOO_LONG],
+            ..SearchAnswer::default()
+        },
+    };
+    page(StatusCode::BAD_REQUEST, &view)
+}
+
+/// `GET P/_/search/contents?q=`
+pub(super) async fn contents(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
+    check(&asked)?;
+    let mut answer = SearchAnswer::default();
+    if let Wanted::All(text) = Wanted::of(asked.q.trim())
+        && !text.is_empty()
+    {
+        let search = Search::new(&app, &viewer);
+        let (said, may_say) = search.n_that_say(text).await?;
+        match may_say {
+            true => search.add_traces(text, Some(said), &mut answer),
+            false => answer.silent = Some(said),
+        }
+    }
+    page(StatusCode::OK, &SearchContentsFragment { answer })
 }
 
 /// `GET P/_/search?q=`
@@ -167,8 +219,12 @@ fn in_small(id: &str) -> Option<String> {
     (is_id && small != id).then_some(small)
 }
 
+fn is_too_long(q: &str) -> bool {
+    MAX_CHARS < q.chars().count()
+}
+
 fn check(asked: &Asked) -> Result<(), Problem> {
-    match MAX_CHARS < asked.q.chars().count() {
+    match is_too_long(&asked.q) {
         true => Err(Problem::query("q", "has at most 800 characters")),
         false => Ok(()),
     }
@@ -194,7 +250,7 @@ impl<'a> Search<'a> {
         match Wanted::of(q) {
             Wanted::Help => answer.has_help = true,
             Wanted::Ids(text) => {
-                answer.none = Text::from(format!("Nothing has the id “{text}”"));
+                answer.none = Text::from(format!("Nothing has the id “{}”", cut(text)));
                 let groups = self.groups(text).await?;
                 *exact = self.exact(text, &groups).await?;
                 self.add_exact(text, below, exact, &mut answer).await?;
@@ -210,7 +266,7 @@ impl<'a> Search<'a> {
                 }
                 self.add_names(text, &mut answer).await?;
                 answer.none = self.none(text);
-                self.add_traces(text, &mut answer);
+                self.add_traces(text, None, &mut answer);
                 self.add_pages(text, &mut answer);
             }
         }
@@ -230,17 +286,20 @@ impl<'a> Search<'a> {
             [] => "name".to_owned(),
         };
         Text::from(format!(
-            "No {kinds} begins with “{text}”, and nothing has it as its id"
+            "No {kinds} begins with “{}”, and nothing has it as its id",
+            cut(text)
         ))
     }
 
-    /// How many traces say a text, as far as that is counted.
-    async fn n_that_say(&self, text: &str) -> Result<Text, Problem> {
+    /// How many traces say a text, as far as that is counted, and whether any may.
+    async fn n_that_say(&self, text: &str) -> Result<(Text, bool), Problem> {
         let query = TracesQuery::of(word(text));
         let filter = Conditions::new(&query, self.app.web.clock.now()).filter();
         let telemetry = &self.app.store.telemetry;
         let found = telemetry.count_traces(&self.viewer.project, &filter, COUNTED);
-        let said = match found.await? {
+        let found = found.await?;
+        let may_say = 0 < found.n || found.is_more;
+        let said = match found {
             Counted {
                 n: 0,
                 is_more: true,
@@ -254,15 +313,19 @@ impl<'a> Search<'a> {
                 format!("{}{} traces say", count(n), if is_more { "+" } else { "" })
             }
         };
-        Ok(Text::from(format!("{said} “{text}”")))
+        Ok((Text::from(format!("{said} “{}”", cut(text))), may_say))
     }
 
     /// Contents take longer to look through: the list of traces does that, and says how far it came.
-    fn add_traces(&self, text: &str, answer: &mut SearchAnswer) {
+    /// `said`: how many, where they were counted.
+    fn add_traces(&self, text: &str, said: Option<Text>, answer: &mut SearchAnswer) {
         let query = TracesQuery::of(word(text));
-        let title = format!("Traces that say “{text}”");
-        let note = "in the name, or the input or output of any step";
-        answer.contents = Some(found(&title, note, query.first(&self.base)));
+        let title = || Text::from(format!("Traces that say “{}”", cut(text)));
+        answer.contents = Some(Found {
+            title: said.unwrap_or_else(title),
+            note: Text::from("in the name, or the input or output of any step"),
+            href: query.first(&self.base),
+        });
     }
 
     /// Sessions and users whose ids begin so.
@@ -340,10 +403,11 @@ impl<'a> Search<'a> {
         let Some(score) = telemetry.score(project, &id).await? else {
             return Ok(None);
         };
+        let card = anchor(score.written.id.as_str());
         let href = match &score.written.subject {
-            Subject::Trace(trace) => self.trace_href(trace, None),
-            Subject::Observation(trace, step) => self.trace_href(trace, Some(step)),
-            Subject::Session(session) => href(&self.base, GroupedBy::Session, session),
+            Subject::Trace(trace) => self.trace_href(trace, None) + &card,
+            Subject::Observation(trace, step) => self.trace_href(trace, Some(step)) + &card,
+            Subject::Session(session) => href(&self.base, GroupedBy::Session, session) + &card,
             Subject::Experiment(run) => match self.run(run).await? {
                 Some(run) => run.href,
                 // Known from spans alone: it has no page.

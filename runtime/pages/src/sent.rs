@@ -1,7 +1,7 @@
 //! What a browser says beside its question: where a form was sent from, and what its reader prefers.
 
 use axum::http::HeaderMap;
-use axum::http::header::{COOKIE, HOST, ORIGIN, REFERER};
+use axum::http::header::{ACCEPT, COOKIE, HOST, ORIGIN, REFERER};
 use perpend_ui::{Forms, Preferences, Shell};
 use perpend_web::problem::{Code, Problem};
 
@@ -78,6 +78,12 @@ pub(super) fn forms(headers: &HeaderMap) -> Forms {
         forms.take(&name, &value);
     }
     forms
+}
+
+/// Whether the sender of these headers is a browser that opens a page.
+pub fn wants_page(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    accepted.is_some_and(|accepted| accepted.contains("text/html"))
 }
 
 /// The frame of a page without a session.

@@ -48,28 +48,32 @@ pub(super) struct Asked {
 }
 
 /// The turn that is asked for by its number, or by a time: the first one that began then or later. Thousands may be apart.
+/// One field takes both; links of earlier versions have the time in `at`.
 async fn wanted(
     app: &App,
     viewer: &Viewer,
     session: &str,
     asked: &Asked,
 ) -> Result<(Option<u64>, Option<&'static str>), Problem> {
-    if !asked.at.trim().is_empty() {
-        let Some(Moment::At(at)) = Moment::read(&asked.at) else {
-            let fault = "The time is not understood: write it as 2026-03-01 10:00, in UTC.";
-            return Ok((None, Some(fault)));
-        };
-        let telemetry = &app.store.telemetry;
-        let n_before = telemetry.turns_before(&viewer.project, session, at).await?;
-        return Ok((Some(n_before + 1), None));
+    let asked = match asked.at.trim() {
+        "" => asked.turn.trim(),
+        at => at,
+    };
+    if asked.is_empty() {
+        return Ok((None, None));
     }
-    match asked.turn.trim() {
-        "" => Ok((None, None)),
-        number => match number.replace(',', "").parse::<u64>() {
-            Ok(0) => Ok((None, Some("There is no turn 0: turns count from 1."))),
-            Ok(number) => Ok((Some(number), None)),
-            Err(_) => Ok((None, Some("The turn is not understood: it is a number."))),
-        },
+    match (asked.replace(',', "").parse::<u64>(), Moment::read(asked)) {
+        (Ok(0), _) => Ok((None, Some("There is no turn 0: turns count from 1."))),
+        (Ok(number), _) => Ok((Some(number), None)),
+        (Err(_), Some(Moment::At(at))) => {
+            let telemetry = &app.store.telemetry;
+            let n_before = telemetry.turns_before(&viewer.project, session, at).await?;
+            Ok((Some(n_before + 1), None))
+        }
+        _ => {
+            let fault = "This is not understood: it is the number of a turn, or a time in UTC such as 2026-03-01 10:00.";
+            Ok((None, Some(fault)))
+        }
     }
 }
 
@@ -227,8 +231,11 @@ pub(super) async fn show(
         Err(_) => perpend_ui::DetailInput::default(),
     };
     let address = href(&viewer.base(), GroupedBy::Session, &session);
+    // The hits of a search stay while its reader goes from one to the next.
+    let sought = found.as_ref().map(|_| ("find", asked.find.clone()));
     let at = |turn: u64| {
-        let turn = vec![("turn", turn.to_string())];
+        let mut turn = vec![("turn", turn.to_string())];
+        turn.extend(sought.clone());
         with_query(&address, &[turn, viewer.focus.pairs()].concat())
     };
     let view = SessionPage {
@@ -244,7 +251,10 @@ pub(super) async fn show(
         n_turns,
         wanted: turn,
         is_jump,
-        at: asked.at,
+        at: match asked.at.is_empty() {
+            true => asked.turn,
+            false => asked.at,
+        },
         fault: fault.or(beyond).or(rules.err()),
         found,
         ways: Ways {

@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use axum::http::header::HOST;
 use perpend_domain::ids::ProjectId;
-use perpend_ui::{Refused, Setup, clock};
+use perpend_ui::{Refused, Setup, clock, encode};
 use perpend_web::problem::Problem;
 
 use crate::state::App;
@@ -17,6 +17,7 @@ pub(super) async fn of(
     let public_key = keys.first().map(|key| key.made.public_key.to_string());
     Ok(Setup {
         origin: origin(app, headers),
+        project: encode(project.as_str()),
         public_key: public_key.unwrap_or_default(),
         refused: app.web.refusals.last(project).map(|last| Refused {
             at: clock(last.at),

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use perpend_domain::ids::TraceId;
 use perpend_domain::score::{Score, Subject};
-use perpend_ui::{ScoreOfStep, ScoresOfSteps, Text, Verdict, anchor, with_query};
+use perpend_ui::{Chip, ScoreOfStep, ScoresOfSteps, Text, Verdict, anchor, chips, with_query};
 use perpend_web::problem::Problem;
 
 use crate::read;
@@ -44,6 +44,31 @@ pub(super) async fn add_names(
         verdict.makes = other.cloned().collect();
     }
     Ok(())
+}
+
+/// Scores of steps that are read for the rows of a trace; where there are more, these are only counted.
+const IN_ROWS: u32 = 200;
+
+/// The scores of the steps of a trace by their ids, a chip for each name; none where there are too many.
+pub(super) async fn chips_by_step(
+    app: &App,
+    viewer: &Viewer,
+    trace: &TraceId,
+) -> Result<HashMap<String, Vec<Chip>>, Problem> {
+    let telemetry = &app.store.telemetry;
+    let found = telemetry.scores_of_steps(&viewer.project, trace, IN_ROWS + 1);
+    let found = found.await?;
+    let mut by_step: HashMap<String, Vec<&Score>> = HashMap::new();
+    if (IN_ROWS as usize) < found.len() {
+        return Ok(HashMap::new());
+    }
+    for score in &found {
+        if let Subject::Observation(_, step) = &score.written.subject {
+            by_step.entry(step.to_string()).or_default().push(score);
+        }
+    }
+    let made = by_step.into_iter();
+    Ok(made.map(|(step, scores)| (step, chips(&scores))).collect())
 }
 
 /// In the order of the steps, each with a link to its step. Scores about steps that have not come stand behind them.

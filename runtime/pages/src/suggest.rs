@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use perpend_domain::filter::{Column, ColumnKind, Filter, SCORE_COLUMNS, TRACES, find};
+use perpend_domain::filter::{Column, ColumnKind, Filter, SCORE_COLUMNS, TRACES};
 use perpend_domain::telemetry::GroupedBy;
 use perpend_found::{Facet, FacetColumn, Facets};
 use perpend_query::{Part, SCORE, SCORE_OPERATORS, Writing, operators, parse, printed, writing};
@@ -22,7 +22,7 @@ use crate::viewer::Viewer;
 
 /// Options at a time.
 const SHOWN: usize = 12;
-/// Traces whose values are known.
+/// Traces, or scores, whose values are known.
 const NEWEST: u32 = 10_000;
 
 async fn known_values(app: &App, viewer: &Viewer) -> Result<Arc<Facets>, Problem> {
@@ -38,6 +38,36 @@ async fn known_values(app: &App, viewer: &Viewer) -> Result<Arc<Facets>, Problem
     let values = Arc::new(telemetry.trace_facets(project, &shown, NEWEST).await?);
     known.keep(project, now, Arc::clone(&values));
     Ok(values)
+}
+
+/// What is known of the values of a list: of traces, but for the environments of scores, which traces need not have.
+async fn known_of(
+    app: &App,
+    viewer: &Viewer,
+    list: &'static Filtered,
+    text: &str,
+) -> Result<Arc<Facets>, Problem> {
+    let of_environments = match writing(text, list.columns).part {
+        Part::Value { column, .. } => column == "environment",
+        Part::Column | Part::Key(_) => false,
+    };
+    if list.list != "scores" || !of_environments {
+        return known_values(app, viewer).await;
+    }
+    let telemetry = &app.store.telemetry;
+    let found = telemetry.score_environments(&viewer.project, NEWEST);
+    let found = found.await?;
+    let n: u64 = found.iter().map(|(_, n)| *n).sum();
+    let values = found.into_iter().map(|(name, n)| (Some(name), n));
+    Ok(Arc::new(Facets {
+        n_traces: n,
+        is_cut: u64::from(NEWEST) <= n,
+        facets: vec![Facet {
+            column: FacetColumn::Environment,
+            values: values.collect(),
+            has_more: false,
+        }],
+    }))
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -58,7 +88,7 @@ async fn ids(
     let Part::Value { column, .. } = part else {
         return Ok(Vec::new());
     };
-    let column = find(list.columns, &column).map(|column| column.id);
+    let column = perpend_query::column(list.columns, &column).map(|column| column.id);
     let by = match (list.list, column) {
         ("sessions", Some("id")) | (_, Some("sessionId")) => GroupedBy::Session,
         ("users", Some("id")) => GroupedBy::User,
@@ -78,7 +108,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let suggestions = match asked.q.len() <= perpend_query::MAX_BYTES {
         true => {
-            let known = known_values(&app, &viewer).await?;
+            let known = known_of(&app, &viewer, list, &asked.q).await?;
             let ids = ids(&app, &viewer, list, &asked.q).await?;
             further(&asked.q, list, &known, &ids)
         }
@@ -125,7 +155,11 @@ fn further(text: &str, list: &'static Filtered, known: &Facets, ids: &[String]) 
         Part::Column | Part::Key(_) => true,
         Part::Value { column, .. } => {
             let written = format!("{}{}", &text[term..at.start], option.written);
-            may_stand(&written, list.columns, find(list.columns, column))
+            may_stand(
+                &written,
+                list.columns,
+                perpend_query::column(list.columns, column),
+            )
         }
     };
     let suggestion = |option: Choice| Suggestion {
@@ -217,7 +251,7 @@ fn tests(
     list: &'static Filtered,
     known: &Facets,
 ) -> Vec<Choice> {
-    let found = find(list.columns, column);
+    let found = perpend_query::column(list.columns, column);
     let signs: &[&str] = match (found, key) {
         (Some(column), _) => operators(column.kind),
         (None, Some(_)) if column == SCORE && has_scores(list.columns) => SCORE_OPERATORS,

@@ -11,8 +11,8 @@ use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, RuleId, TraceId};
 use perpend_domain::score::{Score, ScoreOrigin};
 use perpend_outline::Outline;
 use perpend_ui::{
-    Aspect, DetailInput, DetailPage, Forms, HeadInput, Kept, Looking, Named, Origin, RowsInput,
-    RowsPage, ScoreView, Section, Text, TraceInput, TracePage, Tried, of_segment,
+    Aspect, Chip, DetailInput, DetailPage, Forms, HeadInput, Kept, Looking, Named, Origin,
+    RowsInput, RowsPage, ScoreView, Section, Text, TraceInput, TracePage, Tried, of_segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -95,7 +95,7 @@ async fn whole(
     let head = HeadInput {
         faults: std::mem::take(&mut look.faults),
         tried,
-        version: revision,
+        version: head::version(app, viewer, &id, revision).await?,
         ..head::of(app, viewer, &id, &outline).await?
     };
     match look.looking.aspect {
@@ -117,7 +117,7 @@ async fn whole(
         .and_then(|step| outline.find(step.id.as_str()));
     let rules = look.rules;
     let looked = look.window(&outline, selected, false);
-    let n_scores = score_counts(app, viewer, &id, &looked).await?;
+    let row_scores = row_scores(app, viewer, &id, &looked).await?;
     let target = Target::within(id.clone(), step.as_ref().map(|step| step.id.clone()));
     let mut detail = detail_of(app, viewer, &target, rules).await?;
     if step.is_none() {
@@ -143,7 +143,7 @@ async fn whole(
         trace,
         trace_selected,
         detail,
-        rows: rows_of(&looked, &n_scores, true, revision),
+        rows: rows_of(&looked, &row_scores, true, revision),
         head,
     });
     let mut response = page(StatusCode::OK, &view)?;
@@ -209,8 +209,8 @@ pub(super) async fn rows(
     let is_other = look.revision.is_some_and(|known| known != revision);
     let with_map = is_other || look.toggles();
     let looked = look.window(&outline, selected, is_other);
-    let n_scores = score_counts(&app, &viewer, &id, &looked).await?;
-    let view = RowsPage::new(&rows_of(&looked, &n_scores, with_map, revision));
+    let row_scores = row_scores(&app, &viewer, &id, &looked).await?;
+    let view = RowsPage::new(&rows_of(&looked, &row_scores, with_map, revision));
     page(StatusCode::OK, &view)
 }
 
@@ -239,8 +239,8 @@ pub(super) async fn seek(
     if !looked.shows_selected() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let n_scores = score_counts(&app, &viewer, &id, &looked).await?;
-    let view = RowsPage::new(&rows_of(&looked, &n_scores, true, revision));
+    let row_scores = row_scores(&app, &viewer, &id, &looked).await?;
+    let view = RowsPage::new(&rows_of(&looked, &row_scores, true, revision));
     page(StatusCode::OK, &view)
 }
 
@@ -263,23 +263,34 @@ fn keep_forms(response: &mut Response, viewer: &Viewer, looking: &Looking) {
     }
 }
 
-type Counts = HashMap<Option<String>, u64>;
+/// The scores of the rows of a window.
+struct RowScores {
+    /// How many there are about the trace and about each row.
+    n: HashMap<Option<String>, u64>,
+    /// By the ids of steps.
+    chips: HashMap<String, Vec<Chip>>,
+}
 
-/// How many scores there are about the trace and about each row of a window.
-async fn score_counts(
+async fn row_scores(
     app: &App,
     viewer: &Viewer,
     trace: &TraceId,
     looked: &Looked<'_>,
-) -> Result<Counts, Problem> {
+) -> Result<RowScores, Problem> {
     let telemetry = &app.store.telemetry;
     let ids = looked.ids();
-    Ok(telemetry.score_counts(&viewer.project, trace, &ids).await?)
+    let n = telemetry.score_counts(&viewer.project, trace, &ids).await?;
+    let has_steps = n.keys().any(Option::is_some);
+    let chips = match has_steps {
+        true => step_scores::chips_by_step(app, viewer, trace).await?,
+        false => HashMap::new(),
+    };
+    Ok(RowScores { n, chips })
 }
 
 const fn rows_of<'a>(
     looked: &'a Looked<'a>,
-    n_scores: &'a Counts,
+    scores: &'a RowScores,
     with_map: bool,
     revision: i64,
 ) -> RowsInput<'a> {
@@ -291,7 +302,8 @@ const fn rows_of<'a>(
         anchor: looked.anchor,
         revision,
         selected: looked.selected,
-        n_scores,
+        n_scores: &scores.n,
+        chips: &scores.chips,
         with_map,
         looking: &looked.looking,
     }

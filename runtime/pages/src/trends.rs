@@ -10,7 +10,7 @@ use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_ui::{
-    Bar, Chart, Figure, Later, ModelLine, Part, Sort, Text, TracesQuery, Trend, TrendPage,
+    Bar, Chart, Figure, Later, ModelLine, Part, Sort, Text, TracesQuery, Trend, TrendPage, change,
     duration, segment,
 };
 use perpend_web::problem::{Code, Problem};
@@ -23,21 +23,25 @@ use crate::query::Query;
 use crate::questions::{Questions, Range};
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{overview_range, read, score_trends};
+use crate::{bars, overview_range, read, score_trends};
 
 /// Models that are named; the rest is one line.
 const MODELS: usize = 11;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
+    Figures,
+    Traces,
     Latency,
     Models,
     Scores,
 }
 
 /// What can be asked for: its name in addresses, and its label.
-const KINDS: [(Kind, &str, &str); 3] = [
-    (Kind::Latency, "latency", "Latency and users"),
+const KINDS: [(Kind, &str, &str); 5] = [
+    (Kind::Figures, "figures", "Latency and users"),
+    (Kind::Traces, "traces", "Traces over time"),
+    (Kind::Latency, "latency", "Latency over time"),
     (Kind::Models, "models", "Cost by model"),
     (Kind::Scores, "scores", "Scores"),
 ];
@@ -55,7 +59,7 @@ pub(super) async fn show(
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
     let kind = KINDS.iter().find(|(_, name, _)| *name == asked.part);
-    let message = "is latency, models or scores";
+    let message = "is figures, traces, latency, models or scores";
     let (kind, ..) = *kind.ok_or_else(|| Problem::query("part", message))?;
     let range = overview_range::of(&viewer, app.web.clock.now());
     let range = range.ok_or_else(|| Problem::query("to", "is not behind `from`"))?;
@@ -95,6 +99,11 @@ async fn of(app: &App, viewer: &Viewer, range: Range, kind: Kind) -> Result<Tren
         user: None,
     };
     let trend = match kind {
+        Kind::Figures => figures(asked).await,
+        Kind::Traces => {
+            let chart = bars::chart((app, viewer), &TracesQuery::default(), range).await;
+            chart.map(Trend::Chart)
+        }
         Kind::Latency => latency(asked).await,
         Kind::Models => models(asked).await,
         Kind::Scores => {
@@ -144,7 +153,7 @@ pub(super) async fn over_time(
             time: bucket.time(),
             value: end(Aggregation::P95),
             part: end(Aggregation::P50),
-            is_partial: bucket.is_partial,
+            partial: bucket.partial,
             href: bucket.rows(asked.viewer, slowest(rows)).first(&base),
         }
     };
@@ -153,9 +162,11 @@ pub(super) async fn over_time(
     let is_measured = buckets
         .iter()
         .map(|bucket| by_time.contains_key(&bucket.start));
-    let title = ("Latency, 95th percentile", Part::Median);
-    let chart = (!by_time.is_empty())
-        .then(|| Chart::new(title, granularity, &bars, shown).measured(is_measured));
+    let title = ("Latency, p95", Part::Median);
+    let chart = (!by_time.is_empty()).then(|| {
+        let chart = Chart::new(title, granularity, &bars, shown).measured(is_measured);
+        chart.of_n(all.values().len())
+    });
     Ok((all, chart))
 }
 
@@ -171,41 +182,74 @@ fn slowest(rows: &TracesQuery) -> TracesQuery {
     }
 }
 
-/// Median and 95th percentile, of the whole time and over it.
-async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
-    let (all, chart) = over_time(asked, &TracesQuery::default()).await?;
-    let base = asked.viewer.base();
-    let focus = overview_range::focus(asked.viewer);
-    let rows = TracesQuery {
-        focus: focus.clone(),
+/// The slowest traces of the whole time, in the range that the overview is about.
+fn slowest_first(viewer: &Viewer) -> TracesQuery {
+    TracesQuery {
+        focus: overview_range::focus(viewer),
         ..slowest(&TracesQuery::default())
+    }
+}
+
+/// The latencies of the whole time, and how many users there were.
+async fn whole(asked: Questions<'_>) -> Result<(Accumulator, u64), Problem> {
+    let metrics = [("latency", Aggregation::P95)];
+    let groups = asked.ask(View::Traces, &[], &metrics, None).await?;
+    let values = groups.into_iter().flat_map(|group| group.values).next();
+    Ok((values.unwrap_or_default(), users(asked).await?))
+}
+
+/// Median and 95th percentile of latency, and users: each with its change against the same time before.
+async fn figures(asked: Questions<'_>) -> Result<Trend, Problem> {
+    let (now, n_users) = whole(asked).await?;
+    let (from, to) = asked.range;
+    let before = from.plus_millis(from.as_millis() - to.as_millis());
+    let before = Questions {
+        range: (before, from),
+        ..asked
     };
-    let slowest = slowest_of(asked, &rows).await?;
-    let rows = rows.first(&base);
-    let figure = |label, aggregation| Figure {
-        label,
-        value: millis(&all, aggregation).map_or_else(|| "–".to_owned(), shown),
-        change: None,
-        rows: Some(rows.clone()),
+    let (old, n_before) = match whole(before).await {
+        // Too many values to compare with.
+        Err(problem) if problem.code() == Code::Conflict => (Accumulator::default(), 0),
+        found => found?,
     };
-    let figures = vec![
+    let base = asked.viewer.base();
+    let rows = slowest_first(asked.viewer).first(&base);
+    let figure = |label, aggregation| {
+        let [value, was] = [&now, &old].map(|values| millis(values, aggregation));
+        Figure {
+            label,
+            value: value.map_or_else(|| "–".to_owned(), shown),
+            change: value.zip(was).and_then(|(now, old)| change(now, old)),
+            rows: Some(rows.clone()),
+            ..Figure::default()
+        }
+    };
+    let focus = overview_range::focus(asked.viewer);
+    Ok(Trend::Figures(vec![
         figure("Median latency", Aggregation::P50),
-        figure("95th percentile of latency", Aggregation::P95),
-        match slowest {
-            Some(trace) => Figure {
-                rows: Some(trace),
-                ..figure("Slowest trace: open it", Aggregation::Max)
-            },
-            None => figure("Slowest trace", Aggregation::Max),
-        },
+        figure("p95 latency", Aggregation::P95),
         Figure {
             label: "Users",
-            value: perpend_ui::count(users(asked).await?),
-            change: None,
+            value: perpend_ui::count(n_users),
+            change: change(n_users as f64, n_before as f64),
             rows: Some(format!("{base}/users{}", focus.query())),
+            ..Figure::default()
         },
-    ];
-    Ok(Trend::Latency(figures, chart))
+    ]))
+}
+
+/// Latency over the time, and the slowest trace.
+async fn latency(asked: Questions<'_>) -> Result<Trend, Problem> {
+    let (all, chart) = over_time(asked, &TracesQuery::default()).await?;
+    let rows = slowest_first(asked.viewer);
+    let slowest = slowest_of(asked, &rows).await?;
+    let slowest = Figure {
+        label: "Slowest trace",
+        value: millis(&all, Aggregation::Max).map_or_else(|| "–".to_owned(), shown),
+        rows: slowest.or_else(|| Some(rows.first(&asked.viewer.base()))),
+        ..Figure::default()
+    };
+    Ok(Trend::Latency(slowest, chart))
 }
 
 /// The address of the first trace of a list; none where there is none, or it cannot be told in the time of a page.

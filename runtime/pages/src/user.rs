@@ -11,7 +11,6 @@ use perpend_domain::metrics::Granularity;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_query::print;
 use perpend_telemetry::OverTime;
 use perpend_ui::{
     Bar, Chart, FocusView, GroupLine, Later, Part, Section, Text, TraceLine, TracesQuery, Trend,
@@ -51,10 +50,7 @@ fn only(user: &str) -> Filter {
 
 /// The list of the traces of a user in the chosen time and environments.
 fn of_user(viewer: &Viewer, user: &str) -> TracesQuery {
-    TracesQuery {
-        focus: viewer.focus.clone(),
-        ..TracesQuery::of(print(&only(user)))
-    }
+    group_lines::all(&viewer.focus, only(user).conditions)
 }
 
 pub(super) async fn show(
@@ -82,7 +78,7 @@ pub(super) async fn show(
         shell: viewer
             .shell(Section::Users)
             .with_api([api::user(&viewer, &query, &user)]),
-        focus: FocusView::new(&viewer.focus, focus, ("All time", true)),
+        focus: FocusView::new(&viewer.focus, focus, ("All time", true)).in_all_environments(),
         notices: viewer.faults.clone(),
         line: GroupLine::new(GroupedBy::User, group),
         is_outside,
@@ -166,7 +162,7 @@ async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem
                 time: bucket.time(),
                 value,
                 part,
-                is_partial: bucket.is_partial,
+                partial: bucket.partial,
                 href: bucket.rows(viewer, rows.clone()).first(&base),
             }
         };
@@ -260,10 +256,7 @@ async fn low(
         if ids.len() < SHOWN as usize && !ids.contains(&id) {
             ids.push(id);
         }
-        let list = TracesQuery {
-            focus: viewer.focus.clone(),
-            ..group_lines::low(user, &score.name, score.is_truth)
-        };
+        let list = group_lines::low(&viewer.focus, user, (&score.name, score.is_truth));
         let list = list.first(&base);
         if names.iter().all(|(_, known)| *known != list) {
             names.push((Text::from(score.name.as_str()), list));

@@ -95,7 +95,9 @@ async fn view(app: &App, viewer: &Viewer, which: Which) -> Result<ValueView, Pro
             let step = read::step(app, &viewer.project, &trace, &id).await?;
             let step = step.ok_or_else(raw::unknown)?;
             let of = (id.to_string(), Text::from(step.name.as_str()));
-            (step.content, Some(of), None)
+            let whole = read::narrow(app, &viewer.project, &trace).await?;
+            let name = whole.and_then(|whole| whole.name).map(Text::from);
+            (step.content, Some(of), name)
         }
         None => {
             let whole = read::whole(app, &viewer.project, &trace).await?;

@@ -3,11 +3,13 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
+use percent_encoding::percent_decode_str;
 use perpend_domain::access::{Permission, Scope};
 use perpend_domain::filter::{Column, Condition, Test, find};
 use perpend_domain::ids::ProjectId;
+use perpend_domain::time::Timestamp;
 use perpend_ui::{Focus, FormKit, Forms, Opened, Preferences, Section, Shell, Text, Waits};
-use perpend_web::auth::{Act, FormToken, session_of};
+use perpend_web::auth::{FormToken, Session, session_of};
 use perpend_web::problem::Problem;
 
 use crate::acted::TOLD_COOKIE;
@@ -26,6 +28,8 @@ pub(super) struct Viewer {
     /// What the forms of the session carry.
     pub(super) token: FormToken,
     name: String,
+    /// The other projects of the session.
+    others: Vec<Opened>,
     preferences: Preferences,
     /// The forms of values that they chose last.
     pub(super) forms: Forms,
@@ -37,6 +41,8 @@ pub(super) struct Viewer {
     pub(super) faults: Vec<Text>,
     /// Scheme, host and port under which they reach this server.
     pub(super) origin: String,
+    /// When they asked.
+    now: Timestamp,
 }
 
 impl Viewer {
@@ -76,6 +82,7 @@ impl Viewer {
     pub(super) fn shell(&self, section: Section) -> Shell {
         Shell {
             project: Some(Opened::new(self.project.as_str(), &self.name)),
+            others: self.others.clone(),
             section,
             preferences: self.preferences,
             forms: self.kit.clone(),
@@ -83,6 +90,7 @@ impl Viewer {
             here: self.kit.back.clone(),
             waits: self.waits,
             api: Vec::new(),
+            now: self.now,
         }
     }
 }
@@ -137,16 +145,34 @@ async fn waits(app: &App, project: &ProjectId) -> Result<Waits, Problem> {
     Ok(waits)
 }
 
-/// The viewer whose session it is, while the project exists.
+/// The project that an address is of.
+pub(super) fn project_in(path: &str) -> Option<String> {
+    let id = path.strip_prefix("/project/")?.split('/').next()?;
+    Some(percent_decode_str(id).decode_utf8_lossy().into_owned())
+}
+
+/// Whose session the headers carry: in the project of the address, if they are logged in there.
 pub(super) async fn viewer(
     app: &App,
-    (act, token): (Act, FormToken),
     headers: &HeaderMap,
     address: &Uri,
 ) -> Result<Option<Viewer>, Problem> {
-    let Some(found) = app.store.catalog.project(&act.project).await? else {
-        return Ok(None);
-    };
+    let wanted = project_in(address.path());
+    let session = session_of(&app.web, headers, wanted.as_deref()).await?;
+    Ok(match session {
+        Some(session) => Some(in_session(app, session, headers, address).await),
+        None => None,
+    })
+}
+
+async fn in_session(app: &App, session: Session, headers: &HeaderMap, address: &Uri) -> Viewer {
+    let Session {
+        act,
+        project,
+        others,
+        token,
+    } = session;
+    let others = others.iter();
     let waits = match act.scope.holds(Permission::EvaluatorRead) {
         // A page does not fail for a number at its side.
         true => waits(app, &act.project).await.unwrap_or_else(|problem| {
@@ -166,15 +192,19 @@ pub(super) async fn viewer(
         let fault = "to: this is not after the start of the time, so nothing is in it.";
         faults.push(Text::from(fault));
     }
-    Ok(Some(Viewer {
+    Viewer {
         waits,
         focus,
         faults,
+        now,
         origin: setup::origin(app, headers),
         project: act.project,
         scope: act.scope,
         token,
-        name: found.name,
+        name: project.name,
+        others: others
+            .map(|other| Opened::new(other.id.as_str(), &other.name))
+            .collect(),
         preferences: sent::preferences(headers),
         forms: sent::forms(headers),
         kit: FormKit {
@@ -187,25 +217,17 @@ pub(super) async fn viewer(
             back: fragment::page_of(here).unwrap_or_else(|| here.to_owned()),
             told,
         },
-    }))
+    }
 }
 
 /// The viewer whose session the headers carry, for pages that need none.
 pub(super) async fn of_session(app: &App, headers: &HeaderMap) -> Result<Option<Viewer>, Problem> {
-    match session_of(&app.web, headers).await? {
-        Some(session) => viewer(app, session, headers, &Uri::default()).await,
-        None => Ok(None),
-    }
+    viewer(app, headers, &Uri::default()).await
 }
 
 /// The frame of an address that has no page, for whoever is signed in.
 pub(super) async fn around_nothing(app: &App, headers: &HeaderMap, address: &Uri) -> Shell {
-    let found = match session_of(&app.web, headers).await {
-        Ok(Some(session)) => viewer(app, session, headers, address).await,
-        Ok(None) => Ok(None),
-        Err(problem) => Err(problem),
-    };
-    match found {
+    match viewer(app, headers, address).await {
         Ok(Some(viewer)) => viewer.shell(Section::Elsewhere),
         Ok(None) => sent::shell(headers),
         Err(problem) => {

@@ -93,6 +93,9 @@ pub fn router(app: &App) -> Router {
 /// An unknown path.
 async fn not_found(app: pages::App, request: Request) -> Response {
     let (parts, _) = request.into_parts();
+    if let Some(there) = pages::without_slash(&parts.method, &parts.headers, &parts.uri) {
+        return there;
+    }
     let path = parts.uri.path();
     if path.starts_with("/api/") {
         let problem = Problem::new(Code::NotFound, format!("there is no endpoint {path}"));

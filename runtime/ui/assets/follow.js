@@ -1,14 +1,21 @@
 // A trace that still changes: asks every few seconds whether it did, and puts what is new in place. What is selected, folded
-// and in view stays. Without this script the page shows it when it is opened again. Markup comes from the server alone.
+// and in view stays. Scores come to complete traces too: these are asked about now and then. Without this script the page
+// shows it when it is opened again. Markup comes from the server alone.
 "use strict";
 
 const SOON = 2_000;
 const LATER = 10_000;
+const COMPLETE = 20_000;
 // Rows that the server answers with at a time.
 const PART = 200;
+// Rows that are in the document at most.
+const MOST = 598;
 
 const grid = document.querySelector("[role=treegrid]");
-const box = grid.querySelector(".window");
+// Which state is shown is said by the rows; where the view has none, by the bar that leads to new entries.
+const bar = document.getElementById("arrived");
+const shows = grid ?? bar;
+const box = grid?.querySelector(".window");
 const pane = document.getElementById("detail");
 const slot = {};
 
@@ -16,12 +23,20 @@ let pause = SOON;
 let next = 0;
 
 const hasFocus = (part) => part.contains(document.activeElement);
+
+/** The keyboard is in it, or what is being marked. */
+function isRead(part) {
+  const marked = getSelection();
+  return hasFocus(part) || (!marked.isCollapsed && part.contains(marked.anchorNode));
+}
+
 const fields = (part) => Array.from(part.querySelectorAll("input:not([type=hidden])"));
 const key = (row) => `${row.dataset.step} ${row.classList.contains("run")}`;
 const bare = (row) => row.innerHTML.replaceAll(/ tabindex="-?\d+"/g, "");
 
-/** The address of this page without the place of its window, which this script asks for. */
+/** The address of this page without the place of its window of rows, which this script asks for. */
 function query() {
+  if (!grid) return location.search;
   const all = new URLSearchParams(location.search);
   for (const name of ["at", "n"]) all.delete(name);
   return all.size > 0 ? `?${all}` : "?trace";
@@ -52,7 +67,7 @@ async function rowsOf(page, first) {
     if (part.dataset.revision !== own.dataset.revision) return null;
     rows.push(...part.children);
   }
-  return rows;
+  return rows.slice(0, MOST);
 }
 
 /** Puts rows in the place of those that are there; the first one in view stays where it is. */
@@ -92,32 +107,66 @@ function words(part) {
 }
 
 function putPane(now) {
-  const marked = getSelection();
-  const isRead = hasFocus(pane) || (!marked.isCollapsed && pane.contains(marked.anchorNode));
-  if (isRead || pane.hasAttribute("aria-busy") || words(now) === words(pane)) return;
+  if (isRead(pane) || pane.hasAttribute("aria-busy") || words(now) === words(pane)) return;
   const top = pane.scrollTop;
   pane.replaceChildren(...now.childNodes);
   pane.scrollTop = top;
 }
 
-/** Asks for the page again; answers whether it is in place. */
-async function follow() {
-  const asked = location.search;
-  const html = await askPart(slot, `${location.pathname}${query()}`, false);
-  const page = html ? pageOf(html) : null;
-  const theirs = page?.querySelector("[role=treegrid]");
-  if (!theirs) return false;
+const entries = (page) => Array.from(page.querySelector("main [data-rows]")?.children ?? []);
+const keyOfEntry = (entry) => entry.dataset.step ?? entry.textContent;
+const nAll = (page) => Number(page.querySelector("main .shown")?.textContent.match(/ of ([\d,]+)/)?.[1].replaceAll(",", "") ?? 0);
+
+let nKnown = nAll(document);
+
+/** Whether an entry may give way to how it is now: not while it is read, or has something opened in it. */
+function isOutdated(own, now) {
+  const nOpen = (entry) => entry.querySelectorAll("details[open]").length;
+  return words(own) !== words(now) && !isRead(own) && !own.querySelector(".detail-in-place") && nOpen(own) === nOpen(now);
+}
+
+/** Puts entries behind those that are there. Others would move what is read: a bar leads to them. */
+function putEntries(page) {
+  const [own, now] = [document, page].map(entries);
+  const isBegun = own.length > 0 && own.every((entry, at) => now[at] && keyOfEntry(entry) === keyOfEntry(now[at]));
+  if (!isBegun) {
+    const n = nAll(page) - nKnown;
+    bar.hidden = n <= 0;
+    if (n > 0) bar.querySelector("[data-n]").textContent = n.toLocaleString("en");
+    return;
+  }
+  nKnown = nAll(page);
+  const list = own[0].parentElement;
+  for (const details of page.querySelectorAll("details.in-place")) details.hidden = false;
+  own.forEach((entry, at) => { if (isOutdated(entry, now[at])) entry.replaceWith(now[at]); });
+  list.append(...now.slice(own.length));
+  for (const part of [".shown", ".pager"]) {
+    const [there, next] = [document, page].map((one) => one.querySelector(`main ${part}`));
+    if (there && next && words(there) !== words(next)) there.replaceWith(next);
+    else if (!there && next) list.after(next);
+  }
+}
+
+/** What stands above every view of a trace. */
+function putHead(page) {
+  for (const part of [".trace-head", "#beside", "#marks"]) {
+    const [own, now] = [document, page].map((one) => one.querySelector(part));
+    if (!own || !now) continue;
+    const isTyped = hasFocus(own) || fields(own).some((field) => field.value !== field.defaultValue);
+    if (!isTyped && words(own) !== words(now)) own.replaceChildren(...now.childNodes);
+  }
+  document.title = page.title;
+}
+
+/** Puts the rows of the page in place, and what stands beside them; answers whether they fit. */
+async function putRows(page, asked) {
+  const theirs = page.querySelector("[role=treegrid]");
   const first = firstIndex();
   const rows = await rowsOf(page, first);
   // Something else was selected or opened, or other rows came meanwhile: the next answer has that too.
   if (!rows || location.search !== asked || firstIndex() !== first) return false;
-  for (const part of [".trace-head", "#beside", "#marks"]) {
-    const [own, now] = [document, page].map((one) => one.querySelector(part));
-    const isTyped = hasFocus(own) || fields(own).some((field) => field.value !== field.defaultValue);
-    if (!isTyped && words(own) !== words(now)) own.replaceChildren(...now.childNodes);
-  }
+  putHead(page);
   document.getElementById("map").replaceChildren(...page.getElementById("map").childNodes);
-  document.title = page.title;
   for (const name of ["no-tok", "no-cost"]) grid.classList.toggle(name, theirs.classList.contains(name));
   const heads = theirs.querySelectorAll(".names > .row");
   grid.querySelectorAll(".names > .row").forEach((row, nth) => morph(row, heads[nth]));
@@ -125,31 +174,48 @@ async function follow() {
   box.dataset.revision = revision;
   put(rows, Number(count));
   putPane(page.getElementById("detail"));
-  if (theirs.dataset.version === undefined) delete grid.dataset.version;
-  else grid.dataset.version = theirs.dataset.version;
+  return true;
+}
+
+/** Asks for the page again; answers whether it is in place. */
+async function follow() {
+  const asked = location.search;
+  const html = await askPart(slot, `${location.pathname}${query()}`, false);
+  const page = html ? pageOf(html) : null;
+  const version = page?.querySelector("[data-version]")?.dataset.version;
+  if (version === undefined || (grid && !(await putRows(page, asked)))) return false;
+  if (!grid) {
+    putHead(page);
+    putEntries(page);
+  }
+  shows.dataset.version = version;
   return true;
 }
 
 async function ask() {
-  const answer = await fetch(`${grid.dataset.from}/state`, { headers: { accept: "text/html" } }).catch(() => null);
+  const answer = await fetch(`${shows.dataset.from}/state`, { headers: { accept: "text/html" } }).catch(() => null);
   // The session has ended or the trace is gone: nothing is asked any more, and the next link shows why.
   if (answer && (answer.redirected || (answer.status >= 400 && answer.status < 500 && answer.status !== 429))) {
-    delete grid.dataset.version;
+    delete shows.dataset.version;
     return;
   }
   const html = answer?.ok ? await answer.text().catch(() => null) : null;
   const state = html ? pageOf(html).querySelector("[data-version]") : null;
-  const isNew = state && state.dataset.version !== grid.dataset.version;
-  pause = isNew && (await follow()) ? SOON : Math.min(LATER, 1.5 * pause);
-  if (state && !isNew && state.dataset.live === undefined) delete grid.dataset.version;
+  const isNew = state && state.dataset.version !== shows.dataset.version;
+  const slowest = state && state.dataset.live === undefined ? COMPLETE : LATER;
+  pause = isNew && (await follow()) ? SOON : Math.min(slowest, 1.5 * pause);
   plan();
 }
 
 function plan() {
   clearTimeout(next);
-  if (!document.hidden && isLive() && grid.dataset.version !== undefined) next = setTimeout(ask, pause);
+  if (!document.hidden && isLive() && shows?.dataset.version !== undefined) next = setTimeout(ask, pause);
 }
 
 document.addEventListener("visibilitychange", plan);
 document.addEventListener("live", plan);
+bar?.querySelector("a").addEventListener("click", (event) => {
+  event.preventDefault();
+  location.reload();
+});
 plan();

@@ -26,7 +26,7 @@ async function foldRail() {
 }
 
 // In a narrow window the sections are a line that scrolls.
-document.querySelector(".rail [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+document.querySelector(".rail [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 rail?.addEventListener("submit", (event) => {
   event.preventDefault();
@@ -60,6 +60,39 @@ try {
   setLive(true);
 }
 live.addEventListener("click", switchLive);
+
+/** Puts what has arrived in the place of what waits for it; a list, whose scripts hold its parts, is loaded again. */
+function arrive(page) {
+  const main = page.getElementById("main");
+  if (!main || document.title !== page.title || page.querySelector("[data-suggests]")) {
+    location.reload();
+    return;
+  }
+  document.getElementById("main").replaceWith(main);
+  // Scripts of a page that was read do not run by themselves.
+  for (const read of main.querySelectorAll("script")) {
+    const script = document.createElement("script");
+    script.type = "module";
+    script.src = read.getAttribute("src");
+    read.replaceWith(script);
+  }
+  begin(main);
+  hint("The first trace has arrived");
+}
+
+/** The page asks for itself until there is something to show. */
+async function wait() {
+  if (!document.hidden && isLive()) {
+    const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
+    const page = answer?.ok ? pageOf(await answer.text()) : null;
+    if (page && !page.querySelector("[data-wait]")) return arrive(page);
+    const [old, now] = [document, page].map((one) => one?.getElementById("waits"));
+    if (old && now && old.textContent !== now.textContent) old.replaceChildren(...now.childNodes);
+  }
+  return setTimeout(wait, 1000);
+}
+
+if (document.querySelector("[data-wait]")) setTimeout(wait, 1000);
 
 // Times
 

@@ -1,5 +1,6 @@
 // A search that stopped before it found anything goes on by itself, part by part, and says how far it came. The first part with
-// rows is opened, or the last one. It stays where it is when the reader looks elsewhere, presses Escape or takes the link.
+// rows is opened; where there is none, the end is shown in the place of this part, so that the address stays that of the whole
+// search. It stays where it is when the reader looks elsewhere, presses Escape or takes the link.
 
 const notice = document.querySelector("[data-onward]");
 const link = notice.querySelector("a");
@@ -13,6 +14,18 @@ async function part(href) {
   return new DOMParser().parseFromString(await answer.text(), "text/html");
 }
 
+/** Shows the last part, which is empty; false where its page has no such place. */
+function end(page) {
+  const places = [".head > p", "#list > div"].map((place) => [document, page].map((one) => one.querySelector(place)));
+  const empty = page.querySelector("#list .empty");
+  if (!empty || places.flat().includes(null)) return false;
+  for (const [here, there] of places) here.replaceWith(there);
+  notice.remove();
+  const text = empty.querySelector("h2").textContent;
+  document.dispatchEvent(new CustomEvent("say", { detail: { text } }));
+  return true;
+}
+
 async function onward() {
   let isCut = false;
   while (!isOver && !document.hidden) {
@@ -22,7 +35,7 @@ async function onward() {
     if (isCut || isOver) break;
     const next = page.querySelector("[data-onward]");
     if (next === null) {
-      location.replace(link.href);
+      if (!end(page)) location.replace(link.href);
       return;
     }
     n += Number(next.dataset.onward);

@@ -143,17 +143,33 @@ field.addEventListener("keydown", (event) => {
   switch (event.key) {
     case "ArrowDown": step(1); break;
     case "ArrowUp": step(-1); break;
-    case "Enter": {
-      const option = marked();
-      // Nothing marked: the form is sent, and the server leads to the one thing with this id.
-      if (!option) return;
-      go(option);
-      break;
-    }
+    case "Enter": take(); break;
     default: return;
   }
   event.preventDefault();
 });
+
+/** The only hit, or a page or command first among them whose name begins as the text does. */
+function certain() {
+  const [first, ...others] = options();
+  const text = field.value.trim().toLowerCase().replace(/^>\s*/, "");
+  if (!first || text === "" || first.id === "hit-contents") return null;
+  const isPlace = /^(Pages|On this page)/.test(first.closest("[role=group]").querySelector("p").textContent);
+  const begins = first.querySelector("bdi").textContent.toLowerCase().startsWith(text);
+  return others.length === 0 || (isPlace && begins) ? first : null;
+}
+
+/** What Enter does. What is not certain is sent: the server leads to the one thing with this id. */
+async function take() {
+  const option = marked();
+  if (option) return go(option);
+  clearTimeout(waiting);
+  if (isStale) await ask();
+  // Meanwhile more was typed, or the palette was left.
+  if (isStale || !dialog.open) return undefined;
+  const only = certain();
+  return only ? go(only) : field.form.requestSubmit();
+}
 
 function go(option) {
   const run = commands.get(option);

@@ -3,7 +3,8 @@
 "use strict";
 
 const WINDOW = 200;
-const MAX_ROWS = 600;
+// With those of the head, 600 are in the document.
+const MAX_ROWS = 598;
 // Rows that are fetched before they come into view.
 const AHEAD = 300;
 
@@ -82,7 +83,6 @@ function keepFocus(change) {
   (rowAt(current) ?? grid).focus({ preventScroll: true });
 }
 
-// Rows
 let asked = null;
 
 function address(part, query) {
@@ -130,7 +130,7 @@ function put(html, how, anchor) {
   const at = Number(part.dataset.at);
   const rows = Array.from(part.children);
   prepare(rows);
-  const [was, on] = [anchor ? indexOf(anchor) : -1, rowAt(current)];
+  const [was, on, top] = [anchor ? indexOf(anchor) : -1, rowAt(current), grid.scrollTop];
   const isOther = part.dataset.revision !== box.dataset.revision;
   box.dataset.revision = part.dataset.revision;
   keepFocus(() => {
@@ -152,6 +152,8 @@ function put(html, how, anchor) {
     if (picture) map.replaceChildren(picture);
     else if (count <= WINDOW) map.replaceChildren();
     layout();
+    // With other rows and without their spaces the panel was too low for a moment to stay where it was.
+    grid.scrollTop = top;
     if (was >= 0 && part.dataset.anchor !== undefined) moveWith(anchor, was, on, part);
     mark();
   });
@@ -204,13 +206,14 @@ function fill() {
   }
 }
 
+/** Scrolls the panel, and no more than that, to a line. */
+function reach(index) {
+  const [one, top] = [height(), index * height()];
+  grid.scrollTop = index < 0 ? 0 : Math.max(Math.min(grid.scrollTop, top), top + one + head() - grid.clientHeight);
+}
+
 function show(index) {
-  const one = height();
-  const room = grid.clientHeight - head();
-  const top = Math.max(0, index) * one;
-  if (index < 0) grid.scrollTop = 0;
-  else if (top < grid.scrollTop) grid.scrollTop = top;
-  else if (top + one > grid.scrollTop + room) grid.scrollTop = top + one - room;
+  reach(index);
   rowAt(index)?.scrollIntoView({ block: "nearest" });
 }
 
@@ -233,8 +236,6 @@ async function go(index) {
   return row ?? null;
 }
 
-// Choosing
-
 let lastPush = 0;
 
 /** Marks a step at once; the pane loads what is known about it. */
@@ -249,8 +250,6 @@ function select(row, how) {
   lastPush = now;
   grid.dispatchEvent(new CustomEvent("chosen", { detail: row }));
 }
-
-// Opening and closing
 
 async function toggle(row) {
   const what = row.classList.contains("run") ? "toggle-run" : "toggle";
@@ -293,8 +292,6 @@ async function step(by) {
   if (row) select(row, "pass");
 }
 
-// Events
-
 function onClick(event) {
   const row = event.target.closest("[role=row]");
   if (!row || row.classList.contains("axis")) return;
@@ -330,7 +327,7 @@ function encode(id) {
 
 /** How the trace is looked at, apart from what is selected and folded: another way is another page. */
 function looking(query) {
-  return ["v", "min", "kinds", "t0", "t1", "find"].map((name) => query.getAll(name).join(",")).join("&");
+  return ["v", "min", "kinds", "cols", "t0", "t1", "find"].map((name) => query.getAll(name).join(",")).join("&");
 }
 
 const looksAt = looking(new URLSearchParams(location.search));
@@ -341,7 +338,7 @@ async function onBack() {
   selected = encode(query.get("observation") ?? "");
   const folds = new URLSearchParams();
   for (const [name, value] of query) {
-    if (/^(fold|open)(-run)?$|^(group|v|min|kinds|t0|t1|in|find)$|^as[.]/.test(name)) folds.append(name, value);
+    if (/^(fold|open)(-run)?$|^(group|v|min|kinds|cols|t0|t1|in|find)$|^as[.]/.test(name)) folds.append(name, value);
   }
   rest = folds.size ? `&${folds}` : "";
   asked = null;
@@ -377,12 +374,14 @@ grid.addEventListener("click", onClick);
 grid.addEventListener("order", ({ detail: [what, on] }) => orders[what](on));
 grid.addEventListener("scroll", () => grid.scrollTop !== lastTop && requestAnimationFrame(fill), { passive: true });
 addEventListener("resize", () => { layout(); fill(); });
+// A panel that gets lower keeps the line that keys start from in view.
+let high = grid.clientHeight;
+new ResizeObserver(() => {
+  const top = current * height() - grid.scrollTop;
+  if (grid.clientHeight < high && top > -1 && top < high - head()) reach(current);
+  high = grid.clientHeight;
+}).observe(grid);
 addEventListener("popstate", onBack);
-// Paper has the rows that are here; where the trace has others, it says which these are.
-addEventListener("beforeprint", () => {
-  if (box.childElementCount < count) grid.dataset.printed = `Rows ${first + 1} to ${end()} of ${count}.`;
-  else delete grid.dataset.printed;
-});
 addEventListener("perpend:step", (event) => seekStep(event.detail));
 // Other rows came between these, or some went.
 grid.addEventListener("followed", ({ detail }) => {

@@ -4,12 +4,14 @@
 
 const preferred = document.documentElement.dataset;
 
+const FIELDS = "input:not([type=checkbox]), textarea, select, [contenteditable]";
+
 // A key means nothing special while somebody types, or with a modifier.
 function isTyping(event) {
   const on = event.target;
   return event.ctrlKey || event.metaKey || event.altKey
     || document.querySelector("dialog[open]") !== null
-    || (on instanceof Element && on.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null);
+    || (on instanceof Element && on.closest(FIELDS) !== null);
 }
 
 function go(selector) {
@@ -192,6 +194,12 @@ const whenSeen = new IntersectionObserver((seen) => {
   }
 }, { rootMargin: "200px" });
 
+/** Starts what a part of the page needs a script for. */
+function begin(part) {
+  for (const button of part.querySelectorAll("[data-copies], [data-text], [data-opens]")) button.hidden = false;
+  for (const place of part.querySelectorAll("[data-later]")) whenSeen.observe(place);
+}
+
 /** Marks the option of a list that Enter in its field takes; none where there is none. */
 function markOption(field, list, option) {
   list.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
@@ -293,6 +301,27 @@ function onShellKey(event) {
   if (isDone) event.preventDefault();
 }
 
+// Parts that a key or a click opens over the page.
+const PANELS = ".panels > details, details:is(.project, .values, .view)";
+
+/** Escape closes the innermost open panel, whose summary takes the focus, or leaves a field that is in none. */
+function onEscape(event) {
+  if (event.key !== "Escape" || event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;
+  const on = document.activeElement;
+  const open = Array.from(document.querySelectorAll(PANELS)).filter((one) => one.open && one.querySelector("summary").checkVisibility());
+  const around = open.findLast((one) => one.contains(on));
+  const panel = around ?? (on.matches(FIELDS) ? undefined : open.at(-1));
+  if (panel) {
+    panel.open = false;
+    panel.querySelector("summary").focus();
+  } else if (on.matches(FIELDS)) {
+    on.blur();
+  } else {
+    return;
+  }
+  event.preventDefault();
+}
+
 /** Sends the form that has the focus, as its first button does. On a link the two keys open a tab. */
 function onSend(event) {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.defaultPrevented || event.isComposing) return;
@@ -309,21 +338,6 @@ function isLive() {
   return document.documentElement.dataset.live !== "off";
 }
 
-// The page asks for itself until there is something to show.
-async function wait() {
-  if (!document.hidden && isLive()) {
-    const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
-    const page = answer?.ok ? pageOf(await answer.text()) : null;
-    if (page && !page.querySelector("[data-wait]")) {
-      location.reload();
-      return;
-    }
-    const [old, now] = [document, page].map((one) => one?.getElementById("waits"));
-    if (old && now && old.textContent !== now.textContent) old.replaceChildren(...now.childNodes);
-  }
-  setTimeout(wait, 1000);
-}
-
 // A page that the server could not make now is asked for again when it says so.
 const again = document.querySelector("[data-again]");
 if (again) {
@@ -334,18 +348,26 @@ if (again) {
     again.querySelector("b").textContent = String(Math.max(left, 0));
     if (left > 0) return;
     clearInterval(count);
-    location.reload();
+    // A form is sent again by its reader alone.
+    if (again.dataset.stays) again.textContent = again.dataset.stays;
+    else location.reload();
   }, 1000);
 }
 
 if (preferred.keys !== "off") addEventListener("keydown", onShellKey);
 addEventListener("keydown", onSend);
+addEventListener("keydown", onEscape);
 document.addEventListener("click", onClick);
 addEventListener("perpend:copy", (event) => copy(event.detail.text, event.detail.what));
-for (const button of document.querySelectorAll("[data-copies], [data-text], [data-opens]")) button.hidden = false;
-for (const place of document.querySelectorAll("[data-later]")) whenSeen.observe(place);
-if (document.querySelector("[data-wait]")) setTimeout(wait, 1000);
+begin(document);
 tell();
+
+// Going back and loading again, browsers keep what was typed or chosen: these fields say what the address does.
+addEventListener("pageshow", (event) => {
+  const how = performance.getEntriesByType("navigation")[0]?.type ?? "navigate";
+  if (!event.persisted && how === "navigate") return;
+  for (const form of document.querySelectorAll("form[role=search]:not(.find), .panels form")) form.reset();
+});
 
 // A page that the browser kept whole is shown again only while its session lasts: nothing is seen of it until the server
 // has said so.

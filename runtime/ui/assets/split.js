@@ -76,9 +76,12 @@ function fit() {
   // The steps may stick to the window: their usual place is where both parts begin.
   const above = place(split).top + scrollY + place(grid).top - place(grid.closest(".steps")).top;
   const left = Math.floor(innerHeight - above - GAP);
+  const top = grid.scrollTop;
   grid.style.maxHeight = "";
   const usual = Number.parseFloat(getComputedStyle(grid).maxHeight);
   if (LOWEST <= left && left < usual) grid.style.maxHeight = `${left}px`;
+  // Without a height of its own the box is higher for a moment, which scrolls it back from its end.
+  grid.scrollTop = top;
 }
 
 fit();
@@ -86,6 +89,14 @@ addEventListener("resize", fit);
 // What stands above the rows changes with a trace that goes on, and with what is unfolded.
 grid.addEventListener("followed", fit);
 document.addEventListener("toggle", fit, true);
+
+// Paper has the rows that are here; where the trace has others, it says which these are.
+addEventListener("beforeprint", () => {
+  const places = Array.from(grid.querySelectorAll(".window > .row"), (row) => Number(row.getAttribute("aria-rowindex")) - 2);
+  const count = Number(grid.getAttribute("aria-rowcount")) - 2;
+  if (places.length < count) grid.dataset.printed = `Rows ${places.at(0)} to ${places.at(-1)} of ${count}.`;
+  else delete grid.dataset.printed;
+});
 
 let kept = NaN;
 try {

@@ -147,6 +147,15 @@ field.addEventListener("keydown", (event) => {
   event.stopPropagation();
 });
 field.addEventListener("blur", close);
+document.addEventListener("click", (event) => {
+  const column = event.target instanceof Element ? event.target.closest("[data-inserts]") : null;
+  if (!column) return;
+  const text = field.value.trimEnd();
+  field.value = `${text}${text && " "}${column.dataset.inserts}`;
+  field.focus();
+  field.setSelectionRange(field.value.length, field.value.length);
+  ask();
+});
 // The field keeps the focus.
 list.addEventListener("pointerdown", (event) => event.preventDefault());
 list.addEventListener("click", (event) => {

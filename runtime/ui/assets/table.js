@@ -54,10 +54,17 @@ async function peek(row) {
   panel.replaceChildren(fragment(html));
   panel.removeAttribute("aria-busy");
   panel.scrollTop = 0;
-  // In a narrow window the panel covers the end of the list.
-  row.scrollIntoView({ block: "nearest" });
+  // In a narrow window the panel covers the end of the list, or all of it.
+  if (row.checkVisibility()) row.scrollIntoView({ block: "nearest" });
+  else panel.scrollIntoView({ block: "nearest" });
   history.replaceState(history.state, "", address);
   said.textContent = `Peek: ${row.querySelector(".name").textContent}`;
+}
+
+function walk(isOn) {
+  const row = shownRow();
+  const next = isOn ? row?.nextElementSibling : row?.previousElementSibling;
+  if (next) peek(next);
 }
 
 function close() {
@@ -170,7 +177,7 @@ function onSubmit(event) {
 const hasKeys = document.documentElement.dataset.keys !== "off";
 
 function onKey(event) {
-  if (isTyping(event) || (!hasKeys && event.key !== "Escape")) return;
+  if (event.defaultPrevented || isTyping(event) || (!hasKeys && event.key !== "Escape")) return;
   const row = rowOf(document.activeElement);
   switch (event.key) {
     case "p":
@@ -194,6 +201,8 @@ function onKey(event) {
     case "j":
     case "k":
       if (isOpen() && row && row !== shownRow()) peek(row);
+      // In a narrow window the peek stands in the place of the list, where nothing takes the focus.
+      else if (isOpen() && !list.querySelector("[data-rows]").checkVisibility()) walk(event.key === "j");
       return;
     case "Escape":
       if (!isOpen()) return;

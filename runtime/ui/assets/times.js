@@ -9,11 +9,15 @@ function localTime(time) {
   // A date without a time of day is a day of UTC.
   if (Number.isNaN(at.getTime()) || time.title || time.dateTime.length === 10) return;
   const said = time.textContent.trim();
-  time.title = said.endsWith("UTC") ? said : `${said} UTC`;
+  // A time of today has no date.
+  const isNear = /^\d\d:/.test(said);
+  time.title = said.endsWith("UTC") ? said : `${isNear ? `${at.toISOString().slice(0, 10)} ` : ""}${said} UTC`;
   const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
   const part = /:\d\d(\.\d+)/.exec(said)?.[1] ?? "";
   const clock = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}${part}`;
-  time.textContent = said.endsWith("UTC") ? `${day} ${clock} ${zoneOf(at)}` : `${day} ${clock}`;
+  const isToday = time.nextElementSibling?.matches(".ago") && at.toDateString() === new Date().toDateString();
+  const whole = isToday ? clock : `${day} ${clock}`;
+  time.textContent = said.endsWith("UTC") ? `${whole} ${zoneOf(at)}` : whole;
 }
 
 let zones;
@@ -34,6 +38,7 @@ function nameZone(root, from, to) {
       if (named?.ariaLabel?.endsWith(`, ${from}`)) named.ariaLabel = named.ariaLabel.slice(0, -from.length) + to;
     }
   }
+  for (const place of root.querySelectorAll("span[data-zone]")) place.textContent = to === "UTC" ? to : zoneOf(new Date());
   // Where rows are cards, each cell has its heading.
   for (const cell of root.querySelectorAll(`[data-label$=", ${from}"]`)) {
     cell.dataset.label = cell.dataset.label.slice(0, -from.length) + to;
@@ -46,6 +51,20 @@ function localTimes(root) {
   // No wider than a time, so that no column moves.
   nameZone(root, "UTC", "local");
 }
+
+// [shorter than, divided by, unit], in seconds: as the server says it.
+const UNITS = [[60, 1, "s"], [3600, 60, "min"], [172800, 3600, "h"], [5184000, 86400, "days"], [63072000, 2592000, "months"], [Infinity, 31536000, "years"]];
+
+/** How long ago things were, while a page stays open. */
+function tellAges() {
+  for (const place of document.querySelectorAll("time + .ago")) {
+    const seconds = Math.floor((Date.now() - Date.parse(place.previousElementSibling.dateTime)) / 1000);
+    const [, length, unit] = UNITS.find(([end]) => seconds < end);
+    if (seconds >= 0) place.textContent = `${Math.floor(seconds / length)} ${unit} ago`;
+  }
+}
+
+setInterval(tellAges, 60_000);
 
 if (preferred.zone === "browser") {
   localTimes(document.body);

@@ -2,17 +2,18 @@
 
 use std::fmt::Write as _;
 
-use perpend_addresses::{only, tagged};
+use perpend_addresses::{RowColumn, only, tagged};
 use perpend_domain::observation::{Level, ObservationKind};
 use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_markup::{encode, segment};
+use perpend_markup::{encode, is_hidden, segment};
 use perpend_outline::{Folds, MAX_FOLDS, Mark};
 
 use crate::Text;
 use crate::chips::Chip;
 use crate::content::Forms;
-use crate::facts::{Fact, fact, fact_at, total_tokens};
+use crate::facts::{Fact, fact, total_tokens};
 use crate::forms::Tried;
 use crate::shell::href;
 use perpend_words::{TraceState, cost, count, duration, kind_word, many, tokens_by_bucket};
@@ -68,6 +69,8 @@ pub struct Looking {
     pub min: Option<Level>,
     /// Steps of other kinds are left out; none means that all are shown.
     pub kinds: Vec<ObservationKind>,
+    /// The columns that rows have beside the name; none means those that fit.
+    pub columns: Vec<RowColumn>,
     /// A part of the time axis: milliseconds from the start of the trace, the smaller one first.
     pub zoom: Option<(f64, f64)>,
     /// A part of it that was asked for and cannot be shown.
@@ -141,6 +144,10 @@ impl Looking {
             let kinds: Vec<&str> = self.kinds.iter().map(|kind| kind.as_str()).collect();
             pairs.push(("kinds", kinds.join(",")));
         }
+        if !self.columns.is_empty() {
+            let columns: Vec<&str> = self.columns.iter().map(|column| column.name()).collect();
+            pairs.push(("cols", columns.join(",")));
+        }
         if let Some((from, to)) = self.zoom {
             pairs.extend([("t0", from.to_string()), ("t1", to.to_string())]);
         }
@@ -173,7 +180,9 @@ impl Kept {
         let folds = folds_pairs(folds).into_iter();
         let pairs = [selected].into_iter().chain(folds.clone());
         Self {
+            // What cannot be seen of an id is in no document: such a row is as it would be without a choice.
             pairs: pairs
+                .filter(|(_, value)| !value.contains(is_hidden))
                 .map(|(name, value)| (name, value.to_owned()))
                 .collect(),
             selection: match observation {
@@ -246,10 +255,9 @@ pub(crate) struct Head {
     pub(crate) compare: String,
     /// The traces beside it in the list it was opened from.
     pub(crate) within: Option<Neighbours>,
-    /// The state that is shown of a trace that may still change.
-    pub(crate) version: Option<i64>,
-    /// Each with what there is to say of it.
-    pub(crate) figures: Vec<(Fact, Option<String>)>,
+    /// The state that is shown of the trace, where it is followed.
+    pub(crate) version: Option<String>,
+    pub(crate) figures: Vec<Figure>,
     /// The scores of the trace itself, each with the address of its card.
     pub(crate) chips: Vec<(Chip, String)>,
     pub(crate) n_more_chips: usize,
@@ -259,6 +267,10 @@ pub(crate) struct Head {
     pub(crate) aspects: Vec<Link>,
     pub(crate) levels: Vec<Link>,
     pub(crate) kinds: Kinds,
+    /// The columns of the rows, where the view has rows.
+    pub(crate) columns: Option<ColumnChoice>,
+    /// Which steps are shown, in words.
+    pub(crate) viewed: String,
     /// With the steps of all levels and kinds.
     pub(crate) all: String,
     /// What in the address cannot be read.
@@ -279,17 +291,30 @@ pub(crate) struct Head {
 /// The kinds of steps that can be shown alone.
 #[derive(Debug)]
 pub(crate) struct Kinds {
-    /// What is chosen.
-    pub(crate) said: String,
     /// Each kind of the trace with its name in the address, how many steps it has, and whether it is chosen.
     pub(crate) choices: Vec<(&'static str, &'static str, String, bool)>,
     /// What the form repeats of the address.
     pub(crate) kept: Vec<(&'static str, String)>,
 }
 
+/// `errors · tool, generation`
+fn viewed(looking: &Looking) -> String {
+    let kinds: Vec<&str> = looking.kinds.iter().map(|kind| kind_word(*kind)).collect();
+    let level = LEVELS.iter().find(|(min, _)| *min == looking.min);
+    let level = level.filter(|(min, _)| min.is_some());
+    let said = [
+        level.map(|(_, label)| label.to_lowercase()),
+        (!kinds.is_empty()).then(|| kinds.join(", ")),
+    ];
+    let said: Vec<String> = said.into_iter().flatten().collect();
+    match said.is_empty() {
+        true => "all steps".to_owned(),
+        false => said.join(" · "),
+    }
+}
+
 impl Kinds {
     fn new(looking: &Looking, kept: &Kept, counted: &[(ObservationKind, u64)]) -> Self {
-        let words: Vec<&str> = looking.kinds.iter().map(|kind| kind_word(*kind)).collect();
         let choices = counted.iter().map(|(kind, n)| {
             let is_chosen = looking.kinds.contains(kind);
             (kind.as_str(), kind_word(*kind), count(*n), is_chosen)
@@ -299,10 +324,6 @@ impl Kinds {
             ..looking.clone()
         };
         Self {
-            said: match words.is_empty() {
-                true => "all".to_owned(),
-                false => words.join(", "),
-            },
             choices: choices.collect(),
             kept: kept.pairs.iter().cloned().chain(all.pairs()).collect(),
         }
@@ -322,8 +343,8 @@ pub struct HeadInput {
     pub first_token_us: Option<i64>,
     /// The kinds of its steps, each with their number.
     pub kinds: Vec<(ObservationKind, u64)>,
-    /// Which state of the trace is shown, read before all others.
-    pub version: i64,
+    /// Which state of the trace and its scores is shown, read before all others; empty where it is not followed.
+    pub version: String,
     /// How far the trace has come.
     pub state: Option<TraceState>,
     /// The scores of the trace itself.
@@ -388,7 +409,6 @@ impl Head {
         };
         let pane = of_trace.address(&looking.in_tree());
         let figures = figures(trace, &input);
-        let is_live = input.state.as_ref().is_some_and(TraceState::is_live);
         let n_more_chips = input.chips.len().saturating_sub(CHIPS);
         let chips = input.chips.into_iter().take(CHIPS).map(|chip| {
             let href = match chip.card() {
@@ -409,7 +429,7 @@ impl Head {
                 .as_ref()
                 .map_or(traces, |within| format!("{base}{}", within.list)),
             within,
-            version: is_live.then_some(input.version),
+            version: (!input.version.is_empty()).then_some(input.version),
             figures,
             chips: chips.collect(),
             n_more_chips,
@@ -417,7 +437,9 @@ impl Head {
             labels: labels(trace, base),
             aspects: aspects.collect(),
             levels: levels.collect(),
+            viewed: viewed(looking),
             kinds: Kinds::new(looking, kept, &input.kinds),
+            columns: ColumnChoice::new(looking, kept),
             all: at(&Looking {
                 min: None,
                 kinds: Vec::new(),
@@ -429,6 +451,36 @@ impl Head {
             may_mark: input.may_mark,
             tried: input.tried,
         }
+    }
+}
+
+/// The columns that can be chosen.
+#[derive(Debug)]
+pub(crate) struct ColumnChoice {
+    /// Each with its name in the address, its label and whether it is chosen.
+    pub(crate) choices: Vec<(&'static str, &'static str, bool)>,
+    /// What the form repeats of the address.
+    pub(crate) kept: Vec<(&'static str, String)>,
+}
+
+impl ColumnChoice {
+    /// Of the views that have rows.
+    pub(crate) fn new(looking: &Looking, kept: &Kept) -> Option<Self> {
+        let is_timeline = looking.aspect == Aspect::Time;
+        let offered = RowColumn::ALL.iter();
+        let offered = offered.filter(|(own, ..)| !(is_timeline && *own == RowColumn::Time));
+        let choices = offered.map(|(own, name, label, _)| {
+            let is_chosen = looking.columns.is_empty() || looking.columns.contains(own);
+            (*name, *label, is_chosen)
+        });
+        let all = Looking {
+            columns: Vec::new(),
+            ..looking.clone()
+        };
+        matches!(looking.aspect, Aspect::Tree | Aspect::Time).then(|| Self {
+            choices: choices.collect(),
+            kept: kept.pairs.iter().cloned().chain(all.pairs()).collect(),
+        })
     }
 }
 
@@ -445,10 +497,31 @@ fn search(looking: &Looking, kept: &Kept, find: &str) -> Option<Search> {
     })
 }
 
-fn figures(trace: &Trace, input: &HeadInput) -> Vec<(Fact, Option<String>)> {
+/// A figure in the head.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    pub(crate) fact: Fact,
+    /// The instant that it is.
+    pub(crate) at: Option<Timestamp>,
+    /// What there is to say of it.
+    pub(crate) more: Option<String>,
+    /// What is counted, for where the label has no room.
+    pub(crate) unit: &'static str,
+}
+
+fn figures(trace: &Trace, input: &HeadInput) -> Vec<Figure> {
     let [_, _, warnings, errors] = trace.n_by_level;
-    let plain = |label, value: String| (fact(label, value), None);
-    let some = |label, n: u32| (0 < n).then(|| plain(label, count(n.into())));
+    let plain = |label, value: String| Figure {
+        fact: fact(label, value),
+        at: None,
+        more: None,
+        unit: "",
+    };
+    let counted = |label, n: u64, [one, several]: [&'static str; 2]| Figure {
+        unit: if n == 1 { one } else { several },
+        ..plain(label, count(n))
+    };
+    let some = |label, n: u32, units| (0 < n).then(|| counted(label, n.into(), units));
     let state = input.state.as_ref().map(TraceState::said);
     let first_token = input.first_token_us;
     let tokens = match trace.usage.is_empty() {
@@ -456,15 +529,32 @@ fn figures(trace: &Trace, input: &HeadInput) -> Vec<(Fact, Option<String>)> {
         false => count(total_tokens(&trace.usage)),
     };
     let figures = [
-        state.map(|(word, more)| (fact("State", word), Some(more))),
-        Some((fact_at("Started", trace.timestamp, false), None)),
+        state.map(|(word, more)| Figure {
+            more: Some(more).filter(|more| !more.is_empty()),
+            ..plain("State", word.to_owned())
+        }),
+        Some(Figure {
+            at: Some(trace.timestamp),
+            ..plain("Started", String::new())
+        }),
         Some(plain("Latency", duration(trace.latency_us))),
-        first_token.map(|us| plain("First token", duration(us))),
-        Some((fact("Tokens", tokens), tokens_by_bucket(&trace.usage))),
+        first_token.map(|us| Figure {
+            unit: "to the first token",
+            ..plain("First token", duration(us))
+        }),
+        Some(Figure {
+            more: tokens_by_bucket(&trace.usage),
+            unit: "tokens",
+            ..plain("Tokens", tokens)
+        }),
         Some(plain("Cost", cost(trace.cost()))),
-        Some(plain("Steps", count(trace.n_observations.into()))),
-        some("Errors", errors),
-        some("Warnings", warnings),
+        Some(counted(
+            "Steps",
+            trace.n_observations.into(),
+            ["step", "steps"],
+        )),
+        some("Errors", errors, ["error", "errors"]),
+        some("Warnings", warnings, ["warning", "warnings"]),
     ];
     figures.into_iter().flatten().collect()
 }

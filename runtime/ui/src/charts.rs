@@ -6,10 +6,14 @@ use perpend_domain::time::Timestamp;
 
 use crate::Html;
 use crate::facts::when;
-use perpend_words::{NONE, clock, cost, date, many};
+use perpend_words::{NONE, clock, cost, count, date, many};
 
 /// Height of the drawing, in its own units.
 const HEIGHT: f64 = 40.0;
+/// How far below each other the slanted lines of a bar that is not whole begin.
+const SLANTS: [f64; 8] = [5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0];
+/// A bar whose time has not ended.
+pub const SO_FAR: &str = "so far";
 
 /// What was measured in one stretch of time.
 #[derive(Clone, Debug)]
@@ -20,8 +24,8 @@ pub struct Bar {
     pub value: f64,
     /// How much of that is the part that is told apart.
     pub part: f64,
-    /// It is cut by the range, or has not ended yet.
-    pub is_partial: bool,
+    /// Why it is not whole: [`SO_FAR`], or `in part` where the range cuts it.
+    pub partial: Option<&'static str>,
     /// Where the rows behind it are.
     pub href: String,
 }
@@ -73,6 +77,12 @@ pub struct Chart {
     pub(crate) most: String,
     pub(crate) bars: Vec<Drawn>,
     pub(crate) has_part: bool,
+    /// What hatched bars are called.
+    pub(crate) partial: Option<&'static str>,
+    /// How many single values a percentile is of.
+    pub(crate) n: Option<String>,
+    /// The list below it is narrowed by a filter that the bars are not narrowed by.
+    pub(crate) is_unfiltered: bool,
     /// How many steps have no cost although they should, in words.
     pub(crate) unpriced: Option<String>,
     /// What else has to be said of what is counted.
@@ -91,7 +101,9 @@ pub(crate) struct Drawn {
     pub(crate) iso: String,
     pub(crate) value: String,
     pub(crate) part: String,
-    pub(crate) is_partial: bool,
+    pub(crate) partial: Option<&'static str>,
+    /// The lines that hatch it.
+    pub(crate) hatch: String,
     pub(crate) href: String,
 }
 
@@ -111,9 +123,9 @@ impl Chart {
         };
         let (bucket, from) = match granularity {
             Granularity::Minute | Granularity::Hour => (granularity.as_str(), "From, UTC"),
-            Granularity::Day => ("UTC day", "Day of UTC"),
-            Granularity::Week => ("UTC week", "Week of UTC from"),
-            Granularity::Month => ("UTC month", "Month of UTC from"),
+            Granularity::Day => ("UTC day", "Day (UTC)"),
+            Granularity::Week => ("UTC week", "Week (UTC) from"),
+            Granularity::Month => ("UTC month", "Month (UTC) from"),
         };
         let is_of_days = bucket != granularity.as_str();
         let ends = bars.first().zip(bars.last());
@@ -138,7 +150,8 @@ impl Chart {
                 iso,
                 value: shown(bar.value),
                 part: shown(bar.part),
-                is_partial: bar.is_partial,
+                hatch: bar.partial.map(|_| hatch(x, all)).unwrap_or_default(),
+                partial: bar.partial,
                 href: bar.href.clone(),
             }
         });
@@ -151,6 +164,9 @@ impl Chart {
             most: shown(most),
             bars: drawn.collect(),
             has_part: bars.iter().any(|bar| 0.0 < bar.part),
+            partial: partial(granularity, bars),
+            n: None,
+            is_unfiltered: false,
             unpriced: None,
             notes: Vec::new(),
         }
@@ -172,6 +188,24 @@ impl Chart {
     #[must_use]
     pub fn noting(self, notes: Vec<&'static str>) -> Self {
         Self { notes, ..self }
+    }
+
+    /// Says how many single values its percentiles are of.
+    #[must_use]
+    pub fn of_n(self, n: usize) -> Self {
+        Self {
+            n: Some(count(n as u64)),
+            ..self
+        }
+    }
+
+    /// Says that the bars are of more rows than the list below them.
+    #[must_use]
+    pub fn unfiltered(self) -> Self {
+        Self {
+            is_unfiltered: true,
+            ..self
+        }
     }
 
     /// Says of its bars, whose heights are dollars, where prices are missing. `costs` are in the order of the bars; with
@@ -198,6 +232,28 @@ impl Chart {
     }
 }
 
+/// The slanted lines across a bar of this height, as a path. They keep their width however the drawing is stretched.
+fn hatch(x: usize, height: f64) -> String {
+    let top = HEIGHT - height;
+    let fit = SLANTS.into_iter().filter(|below| *below <= height);
+    let lines = fit.map(|below| format!("M{x} {:.1}l.86-5", top + below));
+    lines.collect()
+}
+
+/// What the bars that are not whole are called, where one of them is seen.
+fn partial(granularity: Granularity, bars: &[Bar]) -> Option<&'static str> {
+    let mut seen = bars.iter().filter(|bar| 0.0 < bar.value);
+    let found = seen.rfind(|bar| bar.partial.is_some())?.partial;
+    Some(match granularity {
+        _ if found != Some(SO_FAR) => "in part",
+        Granularity::Minute => "this minute so far",
+        Granularity::Hour => "this hour so far",
+        Granularity::Day => "today so far",
+        Granularity::Week => "this week so far",
+        Granularity::Month => "this month so far",
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,7 +264,7 @@ mod tests {
             time: (Timestamp::from_millis(0), Timestamp::from_millis(3_600_000)),
             value,
             part,
-            is_partial: false,
+            partial: None,
             href: String::new(),
         };
         let shown = |value: f64| value.to_string();
@@ -252,6 +308,33 @@ mod tests {
     }
 
     #[test]
+    fn a_bar_that_is_not_whole_is_hatched_and_the_legend_says_why() {
+        let bar = |value, partial| Bar {
+            time: (
+                Timestamp::from_millis(0),
+                Timestamp::from_millis(86_400_000),
+            ),
+            value,
+            part: 0.0,
+            partial,
+            href: String::new(),
+        };
+        let chart = |bars: &[Bar]| {
+            let shown = |value: f64| value.to_string();
+            Chart::new(("Traces", Part::Errors), Granularity::Day, bars, shown)
+        };
+        let cut = bar(4.0, Some("in part"));
+        let today = chart(&[cut.clone(), bar(8.0, None), bar(2.0, Some(SO_FAR))]);
+        assert_eq!(today.partial, Some("today so far"));
+        let hatches: Vec<&str> = today.bars.iter().map(|bar| bar.hatch.as_str()).collect();
+        let cut_lines = "M0 25.0l.86-5M0 30.0l.86-5M0 35.0l.86-5M0 40.0l.86-5";
+        assert_eq!(hatches, [cut_lines, "", "M2 35.0l.86-5M2 40.0l.86-5"]);
+        assert_eq!(chart(&[cut]).partial, Some("in part"));
+        let unseen = chart(&[bar(1.0, None), bar(0.0, Some(SO_FAR))]);
+        assert_eq!(unseen.partial, None);
+    }
+
+    #[test]
     fn bars_of_costs_say_where_prices_are_missing() {
         let costs = [(Some(0.5), true), (None, true), (None, false)];
         let costs = costs.map(|(cost, is_call)| CostSum::of_step(cost, is_call));
@@ -259,7 +342,7 @@ mod tests {
             time: (Timestamp::from_millis(0), Timestamp::from_millis(3_600_000)),
             value: sum.dollars,
             part: 0.0,
-            is_partial: false,
+            partial: None,
             href: String::new(),
         };
         let chart = |costs: &[CostSum]| {

@@ -32,6 +32,8 @@ pub struct Chip {
     /// The id of the one score that the value is of, and the step that it is about.
     only: Option<(String, Option<String>)>,
     worth: f64,
+    /// Where all values are from 0 to 1: their mean in percent.
+    pub(crate) share: Option<f64>,
 }
 
 /// A chip for each name: scores of the trace itself first, then those of its steps, each with what looks worst first.
@@ -68,7 +70,9 @@ impl Chip {
             Subject::Observation(_, step) => Some(step.to_string()),
             _ => None,
         };
-        let worths = values.iter().map(|value| worth(value));
+        let worths: Vec<f64> = values.iter().map(|value| worth(value)).collect();
+        let mean = worths.iter().sum::<f64>() / worths.len() as f64;
+        let has_range = worths.iter().all(|worth| *worth <= 1.0);
         Some(Self {
             name: Text::from(first.name.as_str()),
             value: together(&values)?,
@@ -81,7 +85,8 @@ impl Chip {
             n_own: own.len(),
             n_of_steps: of_steps.len(),
             only: (values.len() == 1).then(|| (first.id.to_string(), step)),
-            worth: worths.sum::<f64>() / values.len() as f64,
+            worth: mean,
+            share: has_range.then(|| (mean * 100.0).round()),
         })
     }
 
@@ -219,6 +224,9 @@ pub(crate) mod tests {
         );
         assert!(chips[4].title().starts_with("2 scores of its steps: "));
         assert_eq!((chips[1].tone, chips[3].tone), (Tone::Good, Tone::Bad));
+        let shares = chips.iter().map(|chip| chip.share);
+        let expected = [Some(75.0), Some(100.0), None, Some(0.0), Some(38.0)];
+        assert_eq!(shares.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! One number of many rows, with what it was before.
 
 /// A number with what it was before.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Figure {
     /// What is counted.
     pub label: &'static str,
     /// With its unit.
     pub value: String,
+    /// How many of how many, of a share.
+    pub of: Option<String>,
+    /// It is a value that should not be.
+    pub is_bad: bool,
     /// Against the same time before; absent where there was nothing.
     pub change: Option<String>,
     /// Where the rows behind it are.
@@ -22,9 +26,23 @@ pub fn change(now: f64, before: f64) -> Option<String> {
     let percent = ((now / before - 1.0) * 100.0).round();
     Some(match percent {
         0.0 => "as before".to_owned(),
-        p if 1_000.0 < p => "more than 10 times as much".to_owned(),
+        p if 1_000.0 < p => "over 10 times".to_owned(),
         p if p < 0.0 => format!("−{:.0} %", -p),
         p => format!("+{p:.0} %"),
+    })
+}
+
+/// How many points the share `now` is above the share `before`, both in percent. Absent where a share is of nothing.
+#[must_use]
+pub fn points(now: f64, before: f64) -> Option<String> {
+    let points = ((now - before) * 10.0).round() / 10.0;
+    if !points.is_finite() {
+        return None;
+    }
+    Some(match points {
+        0.0 => "as before".to_owned(),
+        p if p < 0.0 => format!("−{:.1} points", -p),
+        p => format!("+{p:.1} points"),
     })
 }
 
@@ -37,6 +55,15 @@ mod tests {
         let shown = [(150.0, 100.0), (50.0, 100.0), (100.2, 100.0), (1.0, 0.0)];
         let shown = shown.map(|(now, before)| change(now, before));
         let wanted = [Some("+50 %"), Some("−50 %"), Some("as before"), None];
+        assert_eq!(shown, wanted.map(|text| text.map(str::to_owned)));
+        let shown = [(5.6, 3.5), (3.5, 5.6), (3.51, 3.49), (3.5, f64::NAN)];
+        let shown = shown.map(|(now, before)| points(now, before));
+        let wanted = [
+            Some("+2.1 points"),
+            Some("−2.1 points"),
+            Some("as before"),
+            None,
+        ];
         assert_eq!(shown, wanted.map(|text| text.map(str::to_owned)));
     }
 }

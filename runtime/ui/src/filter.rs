@@ -1,11 +1,53 @@
 //! The field that takes the filter of a list as text, with what was read in it.
 
-use perpend_addresses::{Filtered, Focus};
+use perpend_addresses::{Column, Filtered, Focus};
+use perpend_domain::time::Timestamp;
 use perpend_found::Counted;
 use perpend_markup::with_query;
 use perpend_words::{count, many};
 
+use crate::facts::when;
 use crate::{Html, Text};
+
+/// What a term of a filter can look like, and what it means.
+pub(crate) const EXAMPLES: [(&str, &str); 8] = [
+    (
+        "column:value",
+        "is this; terms stand apart by spaces, and all of them hold",
+    ),
+    ("column:a,b", "is one of these"),
+    ("-column:a,b", "is none of these"),
+    (
+        "column:~part",
+        "contains it; ^part begins with it, $part ends with it",
+    ),
+    ("column:>2", "is larger; >=, <, <= and != compare too"),
+    ("column:1..5", "is from 1 to 5"),
+    (
+        "column:all(a,b)",
+        "holds all of these; any(a,b) holds one of them",
+    ),
+    ("column:set", "has a value; null has none"),
+];
+
+/// What readers call a column of filters: as the lists do, else its name in words.
+pub(crate) fn title(id: &str) -> String {
+    // What starts in one list is made in another.
+    let known = Column::named(id).filter(|_| id != "timestamp");
+    if let Some(column) = known {
+        return column.label().raw().to_owned();
+    }
+    let mut words = String::new();
+    for c in id.chars() {
+        match c {
+            '_' => words.push(' '),
+            _ if words.is_empty() => words.push(c.to_ascii_uppercase()),
+            'A'..='Z' => words.extend([' ', c.to_ascii_lowercase()]),
+            _ => words.push(c),
+        }
+    }
+    words
+}
 
 /// The filter of a list as it was asked for.
 #[derive(Clone, Debug)]
@@ -22,6 +64,17 @@ pub struct FilterView {
     pub kept: Vec<(&'static str, String)>,
     /// Orders to choose from with their labels, and whether they are this list's. The parameter is `sort`.
     pub sorts: Vec<(String, Text, bool)>,
+    /// Why it is empty, where it is.
+    pub why: Why,
+}
+
+/// What is known of a list in which nothing fits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Why {
+    /// How many rows the time, and the environments, leave without the other conditions.
+    pub around: [Option<Counted>; 2],
+    /// When the first and the last row was that fits at other times.
+    pub elsewhere: Option<(Timestamp, Timestamp)>,
 }
 
 /// One term of the filter.
@@ -39,20 +92,20 @@ pub struct TermChip {
     pub alone: Option<Counted>,
 }
 
-/// How many traces a condition alone leaves; none where that was not counted.
-pub(crate) fn leaves(alone: Option<Counted>) -> Option<String> {
+/// How many rows a condition alone leaves; none where that was not counted.
+fn leaves(alone: Option<Counted>, row: &str) -> Option<String> {
     let Counted { n, is_more } = alone?;
     Some(match (n, is_more) {
-        (0, false) => "no trace".to_owned(),
-        (0, true) => "none of the newest traces".to_owned(),
-        (_, true) => format!("{}+ traces", count(n)),
-        (_, false) => many(n, "trace"),
+        (0, false) => format!("no {row}"),
+        (0, true) => format!("none of the newest {row}s"),
+        (_, true) => format!("{}+ {row}s", count(n)),
+        (_, false) => many(n, row),
     })
 }
 
 impl TermChip {
-    pub(crate) fn leaves(&self) -> Option<String> {
-        leaves(self.alone)
+    pub(crate) fn leaves(&self, row: &str) -> Option<String> {
+        leaves(self.alone, row)
     }
 }
 
@@ -81,6 +134,38 @@ impl FilterView {
             has_time.then(|| part("Time", time.said(""), &["from", "to"])),
             (!all.is_empty()).then(|| part("Environments", all.join(", "), &["env"])),
         ]
+    }
+
+    /// The same with how many rows each alone leaves.
+    pub(crate) fn narrowing(
+        &self,
+        focus: &Focus,
+    ) -> Vec<(&'static str, Text, Option<String>, String)> {
+        let parts = self.around(focus).into_iter().zip(self.why.around);
+        let part = |(part, alone): (Option<(&'static str, Text, String)>, _)| {
+            let (name, said, href) = part?;
+            Some((name, said, leaves(alone, self.of.row), href))
+        };
+        parts.filter_map(part).collect()
+    }
+
+    /// When rows are that fit at other times, and the list with them.
+    pub(crate) fn in_any_time(&self) -> Option<(Html, Html, String)> {
+        let (first, last) = self.why.elsewhere?;
+        Some((when(first), when(last), self.less(&self.q, &["from", "to"])))
+    }
+
+    /// Where a page asks what came since.
+    pub(crate) fn news(&self) -> String {
+        let own = [("live", "1".to_owned()), ("q", self.q.clone())];
+        let own = own.into_iter().filter(|(_, value)| !value.is_empty());
+        let pairs: Vec<_> = own.chain(self.kept.clone()).collect();
+        with_query(&format!("{}/_/{}/news", self.base, self.of.list), &pairs)
+    }
+
+    /// The list without another of its parameters.
+    pub(crate) fn dropping(&self, name: &str) -> String {
+        self.less(&self.q, &[name])
     }
 
     /// The list without a filter, at any time and in all environments.
@@ -118,6 +203,23 @@ impl FilterView {
     }
 }
 
+/// How far a search came from the beginning of its list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Searched {
+    /// Rows that were looked at.
+    pub n_tested: u64,
+    /// Those of them that fit.
+    pub n_found: u64,
+}
+
+impl Searched {
+    /// Both, as the end of the address of the page that the search goes on with.
+    #[must_use]
+    pub fn more(self) -> String {
+        format!("&looked={}&found={}", self.n_tested, self.n_found)
+    }
+}
+
 /// A search that did not come to its end.
 #[derive(Clone, Debug, Default)]
 pub struct Stopped {
@@ -139,5 +241,20 @@ impl Stopped {
     pub(crate) fn said(&self, row: &str) -> String {
         let (tested, found) = (many(self.n_tested, row), count(self.n_found));
         format!("{tested} looked at, {found} found")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_of_filters_is_called_as_in_lists_or_in_words() {
+        let titles = ["totalCost", "defaultCount", "scores_avg", "timestamp"].map(title);
+        assert_eq!(titles, ["Cost", "Default count", "Scores avg", "Timestamp"]);
+        assert_eq!(
+            ["metadata", "latency"].map(perpend_addresses::begins),
+            ["metadata.", "latency:"]
+        );
     }
 }

@@ -14,6 +14,8 @@ pub struct FocusView {
     pub(crate) from: Text,
     pub(crate) to: Text,
     pub(crate) environments: Text,
+    /// Those that are shown where none is chosen.
+    pub(crate) usual_environments: &'static str,
 }
 
 impl FocusView {
@@ -44,20 +46,54 @@ impl FocusView {
             Text::from(moment.map_or_else(String::new, |moment| moment.to_string()))
         };
         Self {
-            said: Text::from(focus.said(usual)),
+            said: Text::from(focus.without_environments().said(usual)),
             links: ranges.chain(all).collect(),
             from: written(focus.from),
             to: written(focus.to),
             environments: Text::from(focus.environments.join(", ")),
+            usual_environments: "all but those of evaluations",
             action,
             kept,
         }
+    }
+
+    /// On a page that leaves none out by itself.
+    #[must_use]
+    pub fn in_all_environments(mut self) -> Self {
+        self.usual_environments = "all";
+        self
+    }
+}
+
+impl FocusView {
+    /// The ends of the time: parameter, label, what is typed, and what stands there where nothing is.
+    pub(crate) fn fields(&self) -> [(&'static str, &'static str, &Text, &'static str); 2] {
+        [
+            ("from", "From", &self.from, "-24h"),
+            ("to", "To", &self.to, "now"),
+        ]
+    }
+}
+
+/// `15 min`, `24 h` and `7 d`: the ranges stand beside each other in one short line.
+pub(crate) fn brief(label: &str) -> String {
+    match label.split_once(' ') {
+        Some((n, "minutes")) => format!("{n} min"),
+        Some((n, unit)) => format!("{n} {}", unit.get(..1).unwrap_or_default()),
+        None => label.to_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_short_range_is_the_beginning_of_its_name() {
+        for (_, label) in RANGES {
+            assert!(label.starts_with(&brief(label)), "{label}");
+        }
+    }
 
     #[test]
     fn a_choice_keeps_what_else_the_page_was_asked_for() {

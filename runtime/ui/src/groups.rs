@@ -3,8 +3,9 @@
 use askama::Template;
 use perpend_addresses::Focus;
 use perpend_domain::telemetry::{GroupedBy, TraceGroup};
+use perpend_domain::time::Timestamp;
 
-use crate::facts::{Fact, fact, fact_at};
+use crate::facts::{Fact, fact};
 use crate::filter::{FilterView, Stopped};
 use crate::focus::FocusView;
 use crate::setup::Setup;
@@ -12,7 +13,7 @@ use crate::shell::href;
 use crate::trends::Later;
 use crate::ways::Ways;
 use crate::{Shell, Text};
-use perpend_words::{clock, count, duration};
+use perpend_words::{count, duration};
 
 /// Sessions, or users, those that were active last first.
 #[derive(Clone, Debug, Template)]
@@ -68,14 +69,17 @@ pub struct GroupChip {
     pub value: Text,
     /// What that is of.
     pub title: String,
+    /// Where it is from 0 to 1: in percent.
+    pub share: Option<f64>,
     /// Where what has them is.
     pub href: String,
 }
 
 impl GroupLine {
-    /// With the numbers of its traces on these days.
+    /// With the numbers of its traces on these days. `highest` is the largest number of all lines on the page, which share one
+    /// scale.
     #[must_use]
-    pub fn with_days(mut self, days: &[(String, u64)]) -> Self {
+    pub fn with_days(mut self, days: &[(String, u64)], highest: u64) -> Self {
         self.n_lately = count(days.iter().map(|(_, n)| n).sum());
         // Of equal ones the latest.
         let Some((day, most)) = days.iter().max_by_key(|(_, n)| *n).filter(|(_, n)| 0 < *n) else {
@@ -84,7 +88,7 @@ impl GroupLine {
         self.most = format!("Most on {day}: {}", count(*most));
         let bars = days.iter().enumerate().filter(|(_, (_, n))| 0 < *n);
         let bars = bars.map(|(x, (_, n))| {
-            let height = (n * 16).div_ceil(*most);
+            let height = (n * 16).div_ceil(highest.max(*most));
             format!("M{x} 16v-{height}h.86v{height}")
         });
         self.bars = bars.collect();
@@ -119,14 +123,6 @@ impl GroupLine {
         href(base, by, other)
     }
 
-    pub(crate) fn first(&self) -> String {
-        clock(self.group.first)
-    }
-
-    pub(crate) fn last(&self) -> String {
-        clock(self.group.last)
-    }
-
     pub(crate) fn lasted(&self) -> String {
         duration(self.group.end.micros_since(self.group.first))
     }
@@ -150,11 +146,18 @@ impl GroupLine {
         self.group.n_others.saturating_sub(1)
     }
 
-    /// What stands in the head of the page of one of them.
-    pub(crate) fn figures(&self) -> [Fact; 6] {
+    /// When the first and the last trace began, named as the lists name them.
+    pub(crate) fn ends(&self) -> [(&'static str, &Timestamp); 2] {
+        let (first, last) = match self.by {
+            GroupedBy::Session => ("Started", "Last trace"),
+            GroupedBy::User => ("First seen", "Last seen"),
+        };
+        [(first, &self.group.first), (last, &self.group.last)]
+    }
+
+    /// What else stands in the head of the page of one of them.
+    pub(crate) fn figures(&self) -> [Fact; 4] {
         [
-            fact_at("First trace", self.group.first, false),
-            fact_at("Last trace", self.group.last, false),
             fact("Traces", self.traces()),
             fact("Errors", count(self.group.n_errors)),
             fact("Tokens", self.tokens()),

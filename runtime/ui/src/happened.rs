@@ -7,7 +7,7 @@ use perpend_markup::{encode, segment};
 use serde_json::{Map, Value};
 
 use crate::Text;
-use crate::content::{Addresses, InlineMedium};
+use crate::content::{Addresses, InlineMedium, without_media};
 use perpend_shapes::exceptions;
 use perpend_words::{count, duration, many};
 
@@ -35,7 +35,7 @@ pub(crate) struct Failure {
 
 /// The first exceptions of a step; all of them are among its events.
 pub(crate) fn failures(step: &Observation, at: &Addresses) -> Vec<Failure> {
-    let said = |text: &str| cut(text.to_owned(), FAILURE_CHARACTERS);
+    let said = |text: &str| cut(without_media(text), FAILURE_CHARACTERS);
     let found = exceptions(&step.content.metadata).into_iter();
     let shown = found.take(FAILURES).map(|one| Failure {
         kind: said(one.kind),
@@ -170,8 +170,8 @@ fn offset(us: i64) -> String {
 
 fn text(value: &Value) -> Text {
     let whole = match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+        Value::String(text) => without_media(text),
+        other => without_media(&other.to_string()),
     };
     cut(whole, CHARACTERS)
 }
@@ -274,6 +274,9 @@ mod tests {
         let more = large[0].more.as_ref().map(|(said, _)| said.as_str());
         assert_eq!(more, Some("100 of 1,000 shown"));
         assert!(rest.is_none());
+        // A medium is its type and size.
+        let image = format!("see data:image/png;base64,iVBORw0KGgo{}", "A".repeat(101));
+        assert!(text(&json!(image)).raw().starts_with("see [image/png"));
         // A long attribute says how much of it is shown.
         let said = text(&json!("é".repeat(501)));
         assert!(said.raw().ends_with("é… (500 of 501 characters)"));

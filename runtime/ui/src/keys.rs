@@ -64,7 +64,7 @@ static OF_SOME_PAGES: [Key; 30] = [
     ),
     leads(&["s"], "[data-hot=s]", "Order of the list"),
     leads(&["c"], "[data-hot=c]", "Columns of the list"),
-    leads(&["v"], "[data-hot=v]", "Values to filter by"),
+    leads(&["v"], "[data-hot=v]", "Filters: values with their counts"),
     leads(&["n"], "#news a", "Show what is new"),
     heard(
         &["j", "k"],
@@ -182,7 +182,7 @@ static EVERYWHERE: [Key; 10] = [
     ),
     heard(&["y"], "main", "Copy the address of the page"),
     heard(&["?"], "#keys", "Show this list"),
-    heard(&["Esc"], "#keys", "Close it"),
+    heard(&["Esc"], "#keys", "Close what is open, leave a field"),
 ];
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ mod groups;
 mod happened;
 mod keys;
 mod line;
+mod list_news;
 #[cfg(test)]
 mod lists_tests;
 mod log;
@@ -79,7 +80,7 @@ mod ways;
 pub use askama::{Error, Template};
 
 pub use aspect::{Aspect, HeadInput, Kept, Looking, Neighbours, TypedPart};
-pub use charts::{Bar, Chart, Part};
+pub use charts::{Bar, Chart, Part, SO_FAR};
 pub use chips::{Chip, chips};
 pub use compare::{
     COMPARED_ROWS, CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, PickPage, Prints,
@@ -89,25 +90,26 @@ pub use content::{
     Addresses, Asked, Block, Form, Forms, InlineMedium, MAX_PATH, Picked, inline_type, node,
 };
 pub use datasets::DatasetPage;
-pub use diff::{Diff, DiffChoice};
+pub use diff::{Diff, DiffChoice, value_print};
 pub use facets::{FacetsPage, FacetsView};
 pub use facts::{total_tokens, when};
-pub use figure::{Figure, change};
-pub use filter::{FilterView, Stopped, TermChip};
+pub use figure::{Figure, change, points};
+pub use filter::{FilterView, Searched, Stopped, TermChip, Why};
 pub use find::{FindInput, FindPage};
 pub use focus::FocusView;
-pub use forms::{FormKit, Told, Tried, Undo, without_tokens};
+pub use forms::{FormKit, Told, Tried, Undo};
 pub use groups::{GroupChip, GroupLine, GroupsPage, UserPage};
 pub use line::TraceLine;
+pub use list_news::ListNews;
 pub use log::{LOG, LogInput, LogPage};
 pub use news::{NewsFragment, StateFragment};
 pub use overview::{OverviewPage, RunLine, Waiting};
 pub use peek::{CellPage, Peek, PeekInput, PeekPage};
 pub use perpend_addresses::{
     ApiRequest, Columns, END, Filtered, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment,
-    NamedColumns, OF_SESSIONS, OF_TRACES, OF_USERS, ROWS, Sort, TracesQuery,
+    NamedColumns, OF_SESSIONS, OF_TRACES, OF_USERS, ROWS, RowColumn, Sort, TracesQuery,
 };
-pub use perpend_markup::{Html, Text, encode, of_segment, segment, with_query};
+pub use perpend_markup::{Html, Text, encode, of_segment, segment, with_query, without_passing};
 pub use perpend_words::{
     TraceState, clock, cost, count, date, dollars, duration, many, number, read_duration, size,
 };
@@ -118,7 +120,9 @@ pub use rows::{RowsInput, RowsPage, WINDOW};
 pub use rules::{EvaluatorRow, RuleRow, RulesPage};
 pub use score_list::{ScoreLine, ScoresPage};
 pub use scores::{Named, Origin, RulesAsked, ScoreView, Tone, Verdict, anchor, together};
-pub use search::{Found, FoundGroup, SearchAnswer, SearchFragment, SearchPage};
+pub use search::{
+    Found, FoundGroup, SearchAnswer, SearchContentsFragment, SearchFragment, SearchPage,
+};
 pub use session::{FoundTurns, SessionPage, TURNS, Turn, TurnInput};
 pub use setup::{Refused, Setup};
 pub use shell::{Opened, Section, Shell, Waits, base, href, list_href};

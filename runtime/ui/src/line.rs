@@ -13,7 +13,7 @@ use crate::Text;
 use crate::chips::Chip;
 use crate::preview::Preview;
 use crate::shell::href;
-use perpend_words::{NONE, clock, cost, count, duration};
+use perpend_words::{NONE, cost, count, duration};
 
 /// Chips shown on a line; the rest is counted.
 const CHIPS: usize = 3;
@@ -125,10 +125,6 @@ impl TraceLine {
     pub(crate) fn session_href(&self, base: &str) -> String {
         let session = self.session.as_ref().map_or("", Text::raw);
         href(base, GroupedBy::Session, session)
-    }
-
-    pub(crate) fn time(&self) -> String {
-        clock(self.at)
     }
 
     pub(crate) fn latency(&self) -> String {

@@ -26,11 +26,12 @@ pub(crate) fn hostile_group(by: GroupedBy) -> GroupLine {
         cost: CostSum::of_step(Some(1.15), true),
     };
     let days = [("2026-03-01".to_owned(), 3), ("2026-03-02".to_owned(), 0)];
-    let mut line = GroupLine::new(by, group).with_days(&days);
+    let mut line = GroupLine::new(by, group).with_days(&days, 6);
     line.scores = vec![GroupChip {
         name: text(HOSTILE),
         value: text(HOSTILE),
         title: "2 scores of its newest 100 traces".to_owned(),
+        share: Some(50.0),
         href: format!("/p/traces?q={}", encode(HOSTILE)),
     }];
     line
@@ -45,6 +46,7 @@ fn filter(terms: Vec<TermChip>) -> FilterView {
         terms,
         kept: vec![("from", "-7d".to_owned())],
         sorts: Vec::new(),
+        why: Why::default(),
     }
 }
 
@@ -138,13 +140,13 @@ fn bars_stand_above_the_list_and_say_what_they_count() {
         ),
         value,
         part,
-        is_partial: part > 0.0,
+        partial: (part > 0.0).then_some(SO_FAR),
         href: typed(),
     };
     let bars = [bar(4.0, 1.0), bar(0.0, 0.0)];
     let shown = |value: f64| value.to_string();
     let chart = Chart::new(("Traces", Part::Errors), Granularity::Day, &bars, shown);
-    let trend = Trend::Traces(chart.noting(vec!["the last 7 days"]));
+    let trend = Trend::Chart(chart.noting(vec!["the last 7 days"]).unfiltered());
     let alone = checked(&TrendPage {
         trend: trend.clone(),
     });
@@ -158,7 +160,8 @@ fn bars_stand_above_the_list_and_say_what_they_count() {
     };
     let list = page(Some(trend));
     for html in [&alone, &list] {
-        assert!(html.contains("; the last 7 days") && html.contains("4, 1 with errors"));
+        assert!(html.contains(">the last 7 days<") && html.contains(">Not filtered<"));
+        assert!(html.contains("4, 1 with errors"));
     }
     let later = page(None);
     assert!(
@@ -175,6 +178,7 @@ fn setup() -> Setup {
             why: "wrong secret",
         }),
         origin: "http://127.0.0.1:4717".to_owned(),
+        project: "p".to_owned(),
         public_key: "pk-<1>".to_owned(),
     }
 }
@@ -197,6 +201,7 @@ fn of_scores(q: &str, terms: Vec<TermChip>) -> FilterView {
         terms,
         kept: vec![("trace", "t".to_owned())],
         sorts: Vec::new(),
+        why: Why::default(),
     }
 }
 
@@ -237,10 +242,10 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
         ..TracesPage::default()
     });
     for (html, n, told) in [
-        (groups(GroupedBy::Session), 2, "\"session.id\""),
-        (groups(GroupedBy::User), 2, "\"user.id\""),
+        (groups(GroupedBy::Session), 4, "\"session.id\""),
+        (groups(GroupedBy::User), 4, "\"user.id\""),
         (scores, 1, "TRACE_ID"),
-        (traces, 3, "\"input.value\""),
+        (traces, 5, "\"input.value\""),
     ] {
         let own = html.matches("data-copies=\"filter-json").count();
         let requests = html.matches("data-copies=\"api-").count() + own;
@@ -252,6 +257,10 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
             "{html}"
         );
         assert!(html.contains("pk-&#60;1&#62;"), "{html}");
+        assert!(
+            !html.contains("secret key'") && !html.contains("secret key\""),
+            "the blank is marked: {html}"
+        );
     }
 }
 
@@ -284,7 +293,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         setup: None,
         ..page(TracesQuery::of("userId:x"))
     });
-    assert!(filtered.contains("No trace fits") && filtered.contains("alone leaves 10,000+ traces"));
+    assert!(filtered.contains("No trace fits") && filtered.contains(": 10,000+ traces"));
     let focused = TracesQuery {
         focus: Focus {
             from: Some(Moment::Ago(120)),
@@ -305,7 +314,7 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
     let list = format!("{}/traces", shell().base());
     for said in [
         format!(
-            "Time <bdi>Last 2 hours</bdi> alone leaves 2 traces · <a href=\"{list}?q=userId%3Ax&env=staging\">drop it"
+            "Time <bdi>Last 2 hours</bdi>: 2 traces · <a href=\"{list}?q=userId%3Ax&env=staging\">drop it"
         ),
         format!(
             "Environments <bdi>staging</bdi> was not counted · <a href=\"{list}?q=userId%3Ax&from=-2h\">drop it"
@@ -320,6 +329,51 @@ fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
         ..page(TracesQuery::of("userId:x"))
     });
     assert!(behind.contains("The list ends before this page") && !behind.contains("No trace fits"));
+}
+
+#[test]
+fn the_end_of_a_search_that_went_on_says_whether_anything_was_found_before_it() {
+    let page = |n_found| {
+        checked(&TracesPage {
+            shell: shell(),
+            query: TracesQuery::of("a"),
+            page: ListPage::After("_5_a".to_owned()),
+            searched: Some(Searched {
+                n_tested: 23_456,
+                n_found,
+            }),
+            ..TracesPage::default()
+        })
+    };
+    let looked = "23,456 traces looked at, to the end of the list";
+    for (n_found, said, rest) in [
+        (0, "No trace fits these conditions", "."),
+        (1, "No more traces fit", ": the one that fits stands before"),
+        (5, "No more traces fit", ": the 5 that fit stand before"),
+    ] {
+        let html = page(n_found);
+        assert!(html.contains(said), "{html}");
+        assert!(html.contains(&format!("<p>{looked}{rest}")), "{html}");
+        assert!(!html.contains("The list ends"), "{html}");
+        let first = "/traces?q=a\">Show the first page</a>";
+        assert_eq!(html.contains(first), 0 < n_found, "{html}");
+    }
+}
+
+#[test]
+fn a_row_says_how_long_ago_its_trace_began_and_the_page_its_zone_once() {
+    let html = checked(&TracesPage {
+        shell: shell(),
+        lines: vec![hostile_line()],
+        ..TracesPage::default()
+    });
+    let said = ">00:00:00</time> <span class=\"ago\">3 min ago</span>";
+    assert!(html.contains(said), "{html}");
+    assert_eq!(
+        html.matches("times in <span data-zone>UTC</span>").count(),
+        1
+    );
+    assert!(!html.contains("Started, UTC"), "{html}");
 }
 
 #[test]
@@ -495,7 +549,7 @@ fn lists_of_sessions_and_users_are_inert() {
         );
         assert!(html.contains("The search stopped: 2,000 sessions looked at, 1 found."));
         let sparks =
-            html.matches("aria-label=\"Most on 2026-03-01: 3\"><path d=\"M0 16v-16h.86v16\"/>");
+            html.matches("aria-label=\"Most on 2026-03-01: 3\"><path d=\"M0 16v-8h.86v8\"/>");
         let sparks = sparks.count();
         assert_eq!(sparks, usize::from(by == GroupedBy::User), "{html}");
     }
@@ -565,7 +619,11 @@ fn a_user_and_a_session_are_inert() {
     });
     assert!(session.contains("Turns 1–1 of 30"));
     assert!(session.contains("More than 2 turns; the first of them: Not searched: 1 later turn."));
-    assert!(session.contains("href=\"?turn=7\"") && session.contains("in a step"));
+    let hit = session.split_once("href=\"?turn=7&").unwrap().1;
+    assert!(
+        hit.starts_with("find=") && session.contains("in a step"),
+        "{hit}"
+    );
     assert!(session.contains("Rules 1–50 of 60 were asked."));
     assert!(session.contains("href=\"?turn=1&rules=50#pane-scores\">More rules"));
 }
@@ -658,7 +716,7 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
         shell().base()
     )));
     assert!(html.contains("title=\"config id\">config i…<"), "{html}");
-    assert!(html.contains(">Execution</th>") && !html.contains(">Author</th>"));
+    assert!(html.contains("<dt>Execution</dt>") && !html.contains(">Author</th>"));
     assert!(!html.contains("not in a row"), "{html}");
     // A name is told instead of the id, and what took the place of another one is told too.
     let older = line.clone().superseded_by(&line);

@@ -7,6 +7,7 @@ use perpend_domain::trace::Trace;
 use perpend_markup::{encode, segment};
 
 use crate::aspect::{Head, HeadInput, Kept, Looking};
+use crate::content::worded;
 use crate::thread::facts;
 use crate::ways::Ways;
 use crate::{Shell, Text};
@@ -92,7 +93,7 @@ impl LogPage {
                     Level::Debug => Some(("debug", "plain")),
                     Level::Default => None,
                 },
-                message: step.status_message.as_deref().map(Text::lines),
+                message: step.status_message.as_deref().map(worded),
                 input: asked,
                 output: answered,
             }

@@ -7,7 +7,7 @@ use perpend_words::count;
 /// A line that says so; nothing when nothing came.
 #[derive(Clone, Debug, Template)]
 #[template(
-    source = "{% if n > 0 %}<a href=\"{{ list }}\">{{ self.said() }} · show</a>{% endif %}",
+    source = "{% if n > 0 %}<a href=\"{{ list }}\">{{ self.said() }} · show{% if is_sorted %} the newest first{% endif %}</a>{% endif %}",
     ext = "html"
 )]
 pub struct NewsFragment {
@@ -17,7 +17,9 @@ pub struct NewsFragment {
     pub is_cut: bool,
     /// The list leaves some out by a filter, which is not asked of those that are counted.
     pub is_filtered: bool,
-    /// The address of the list.
+    /// The page is in another order than by time: what is new is not at its beginning.
+    pub is_sorted: bool,
+    /// The address of the list by time.
     pub list: String,
 }
 
@@ -37,15 +39,15 @@ impl NewsFragment {
 }
 
 /// Which state of a trace is stored, for the script that follows it.
-#[derive(Clone, Copy, Debug, Template)]
+#[derive(Clone, Debug, Template)]
 #[template(
     source = "<p data-version=\"{{ version }}\"{% if is_live %} data-live{% endif %}></p>",
     ext = "html"
 )]
 pub struct StateFragment {
-    /// Another one whenever something of the trace changed.
-    pub version: i64,
-    /// Whether it is worth asking again.
+    /// Another one whenever something of the trace or one of its scores changed.
+    pub version: String,
+    /// Whether steps may still come: then it is worth asking again soon.
     pub is_live: bool,
 }
 
@@ -61,6 +63,7 @@ mod tests {
                 n,
                 is_cut,
                 is_filtered: is_cut,
+                is_sorted: is_cut,
                 list,
             };
             news.render().unwrap()
@@ -72,7 +75,9 @@ mod tests {
         );
         let cut = said(1_000, true);
         assert!(
-            cut.contains("1,000+ new traces, which the filter may leave out"),
+            cut.contains(
+                "1,000+ new traces, which the filter may leave out · show the newest first"
+            ),
             "{cut}"
         );
     }

@@ -2,7 +2,6 @@
 
 use askama::Template;
 use perpend_domain::time::Timestamp;
-use perpend_words::clock;
 
 use crate::figure::Figure;
 use crate::focus::FocusView;
@@ -23,9 +22,13 @@ pub struct OverviewPage {
     pub notices: Vec<Text>,
     /// What was recorded in the range; without any, nothing was read, and the page has no section.
     pub figures: Vec<Figure>,
-    /// The same over time.
-    pub charts: Vec<Chart>,
-    /// What takes longer to add up.
+    /// Something was recorded in the same time before, which the figures are compared with.
+    pub is_compared: bool,
+    /// Figures that take longer to add up: they stand beside the others.
+    pub quantiles: Option<Later>,
+    /// Cost over time.
+    pub cost: Option<Chart>,
+    /// Charts that take longer to add up.
     pub later: Vec<Later>,
     /// What does not go on by itself.
     pub waiting: Vec<Waiting>,
@@ -35,6 +38,8 @@ pub struct OverviewPage {
     pub runs: Vec<RunLine>,
     /// When the newest trace started: later ones are told while the page is open.
     pub newest: Option<Timestamp>,
+    /// Nothing was recorded but evaluations and experiments.
+    pub has_only_own: bool,
     /// The page with evaluations and experiments alone, where it leaves them out.
     pub own: Option<String>,
     /// Nothing was recorded yet: how to change that.
@@ -52,12 +57,6 @@ pub struct RunLine {
     pub dataset: Text,
     /// When it began.
     pub at: Timestamp,
-}
-
-impl RunLine {
-    fn time(&self) -> String {
-        clock(self.at)
-    }
 }
 
 /// A rule or evaluator that needs attention.

@@ -163,8 +163,8 @@ fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
     }
 }
 
-#[test]
-fn the_overview_is_inert() {
+/// A day that has not ended, and an empty one.
+fn chart(title: &'static str, part: Part) -> Chart {
     let bar = |value, part| Bar {
         time: (
             Timestamp::from_millis(0),
@@ -172,22 +172,27 @@ fn the_overview_is_inert() {
         ),
         value,
         part,
-        is_partial: part > 0.0,
+        partial: (part > 0.0).then_some(SO_FAR),
         href: typed(),
     };
     let bars = [bar(4.0, 1.0), bar(0.0, 0.0)];
     let shown = |value: f64| value.to_string();
-    let chart = |title, part| Chart::new((title, part), Granularity::Day, &bars, shown);
+    Chart::new((title, part), Granularity::Day, &bars, shown)
+}
+
+#[test]
+fn the_overview_is_inert() {
     let said = Together::Share(text(HOSTILE), 0.5, [0.25, 0.75]);
     let figure = Figure {
         label: "Users",
         value: "2".to_owned(),
-        change: None,
         rows: Some(typed()),
+        ..Figure::default()
     };
-    let score = ScoreTrend::new(HOSTILE, (said, 4), &[(typed(), Some(1.0))], typed());
+    let means = [1.0, 0.5, 0.0].map(|mean| (typed(), Some(mean)));
+    let score = ScoreTrend::new(HOSTILE, (said, 4), &means, typed());
     let trends = [
-        Trend::Latency(vec![figure], Some(chart("Latency", Part::Median))),
+        Trend::Latency(figure.clone(), Some(chart("Latency", Part::Median))),
         Trend::Models(vec![ModelLine::new(
             HOSTILE,
             (CostSum::default(), 2.0, 3),
@@ -209,15 +214,25 @@ fn the_overview_is_inert() {
     let overview = checked(&OverviewPage {
         shell: shell(),
         newest: Some(Timestamp::from_millis(0)),
+        has_only_own: true,
         focus: focus(),
         notices: vec![Text::from(HOSTILE)],
         figures: vec![Figure {
             label: "Traces",
             value: "41".to_owned(),
+            of: Some("2 of 41".to_owned()),
+            is_bad: true,
             change: change(3.0, 2.0),
             rows: Some("/traces".to_owned()),
         }],
-        charts: vec![chart("Observations", Part::Errors)],
+        is_compared: true,
+        quantiles: Some(Later {
+            label: "Latency and users",
+            part: typed(),
+            whole: typed(),
+            shown: Some(Trend::Figures(vec![figure])),
+        }),
+        cost: Some(chart("Cost", Part::Errors)),
         later: later.into(),
         waiting: vec![Waiting {
             name: text(HOSTILE),
@@ -235,8 +250,9 @@ fn the_overview_is_inert() {
         setup: None,
     });
     assert!(overview.contains("+50 %") && overview.contains("Needs attention"));
-    assert_eq!(overview.matches("<rect").count(), 8, "{overview}");
-    assert!(overview.contains("4, 1 with errors") && overview.contains("not whole"));
+    assert_eq!(overview.matches("<rect").count(), 10, "{overview}");
+    assert!(overview.contains("4, 1 with errors") && overview.contains("today so far"));
+    assert!(overview.contains("leads bad\"><dt>") && overview.contains("2 of 41"));
 }
 
 #[test]
@@ -274,6 +290,11 @@ fn the_other_pages_are_inert() {
         ..LoginPage::default()
     };
     assert!(checked(&login).contains("role=\"alert\""));
+    let blocked = checked(&LoginPage {
+        again_after: Some(34),
+        ..login
+    });
+    assert!(blocked.contains("<b class=\"num\">34</b> s."), "{blocked}");
     let leave = checked(&LogoutPage { shell: shell() });
     assert_eq!(leave.matches("action=\"/logout\"").count(), 2);
     let error = ErrorPage {
@@ -298,6 +319,7 @@ fn the_other_pages_are_inert() {
             conditions: vec![text(HOSTILE)],
             evaluators: vec![Named::new(HOSTILE, HOSTILE), Named::gone(HOSTILE)],
         }],
+        setup: None,
         evaluators: vec![EvaluatorRow {
             id: text(HOSTILE),
             name: text(HOSTILE),
@@ -313,6 +335,27 @@ fn the_other_pages_are_inert() {
     let html = checked(&rules);
     assert!(html.contains("The newest 200 of each"));
     assert!(html.contains("/rules#evaluator-") && html.contains("/scores?fingerprint=abab"));
+    assert!(
+        html.contains(">same name</a>"),
+        "one name is not said twice"
+    );
+    let empty = checked(&RulesPage {
+        shell: shell(),
+        setup: Some(Setup {
+            origin: "http://127.0.0.1:4717".to_owned(),
+            project: "p".to_owned(),
+            public_key: typed(),
+            refused: None,
+        }),
+        ..RulesPage::default()
+    });
+    for path in [
+        "/api/public/v2/evaluation-rules",
+        "/api/public/v2/evaluators",
+    ] {
+        let command = format!("\"http://127.0.0.1:4717{path}\"");
+        assert!(empty.contains(&command), "{command}: {empty}");
+    }
 }
 
 #[test]
@@ -389,6 +432,8 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
         notes: vec!["Older ones were not searched."],
         further: Some("/project/p/search?q=x&below=7".to_owned()),
         none: text(HOSTILE),
+        silent: Some(text(HOSTILE)),
+        later: Some(typed()),
         has_help: true,
     };
     let page = |answer: &SearchAnswer| {
@@ -399,7 +444,8 @@ fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
         })
     };
     let html = page(&answer);
-    assert_eq!(html.matches("<a class=\"name\"").count(), FoundGroup::LIMIT);
+    let names = html.matches("<a class=\"name\"").count();
+    assert_eq!(names, FoundGroup::LIMIT + 1, "and where contents are");
     for part in ["The first 8", "Older ones", "&below=7", "Exact ids only"] {
         assert!(html.contains(part), "{part} in {html}");
     }

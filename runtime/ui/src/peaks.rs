@@ -6,16 +6,16 @@ use perpend_outline::{Entry, highest};
 
 use crate::aspect::Kept;
 use crate::rows::RowsInput;
-use perpend_words::{dollars, duration};
+use perpend_words::{count, dollars, duration};
 
-/// Steps named of each sort.
-const NAMED: usize = 3;
 /// In fewer rows they are seen at once.
 const FEW: usize = 8;
 
 /// A step that stands out.
 #[derive(Debug)]
 pub(crate) struct Peak {
+    /// What it stands out by.
+    pub(crate) label: &'static str,
     pub(crate) name: Text,
     /// Which of the steps of this name it is, where there are several.
     pub(crate) place: Option<String>,
@@ -23,21 +23,25 @@ pub(crate) struct Peak {
     pub(crate) value: String,
 }
 
-/// Steps that stand out, by what they do so: cost most, took longest.
-pub(crate) type Peaks = Vec<(&'static str, Vec<Peak>)>;
-
-pub(crate) fn peaks(input: &RowsInput<'_>) -> Peaks {
+/// The step that cost most and the one that took longest, where it is one alone: a tie tells nothing.
+pub(crate) fn peaks(input: &RowsInput<'_>) -> Vec<Peak> {
     let outline = input.view.outline();
     if outline.rows().len() < FEW {
         return Vec::new();
     }
-    let peak = |entry: &Entry, value: String| Peak {
-        name: Text::from(outline.name(entry)),
-        place: outline
-            .place_among_alike(entry)
-            .map(|(at, n)| format!("no. {at} of {n}")),
-        href: Kept::new(Some(entry.id()), input.folds).address(input.looking),
-        value,
+    let place = |(at, n): (usize, usize)| format!("{}/{}", count(at as u64), count(n as u64));
+    let peak = |label, [first, second]: [Option<(&Entry, String)>; 2]| {
+        let (entry, value) = first.filter(|(_, value)| {
+            let is_tie = second.as_ref().is_some_and(|(_, other)| other == value);
+            !is_tie
+        })?;
+        Some(Peak {
+            label,
+            name: Text::from(outline.name(entry)),
+            place: outline.place_among_alike(entry).map(place),
+            href: Kept::new(Some(entry.id()), input.folds).address(input.looking),
+            value,
+        })
     };
     let end = outline
         .period()
@@ -47,23 +51,21 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Peaks {
         .rows()
         .iter()
         .filter_map(|entry| Some((entry, entry.cost.filter(|cost| 0.0 < *cost)?)));
-    let costly = highest(NAMED, costs, f64::total_cmp)
+    let mut costly = highest(2, costs, f64::total_cmp)
         .into_iter()
-        .map(|(entry, cost)| peak(entry, dollars(cost)));
+        .map(|(entry, cost)| (entry, dollars(cost)));
     // What has steps below it takes as long as they do.
     let leaves = outline.rows().iter().filter(|entry| entry.n_below == 0);
-    let long = highest(NAMED, leaves.map(|entry| (entry, took(entry))), i64::cmp)
+    let mut long = highest(2, leaves.map(|entry| (entry, took(entry))), i64::cmp)
         .into_iter()
-        .map(|(entry, us)| peak(entry, duration(us)));
-    let cost_most = match outline.rows().iter().any(|entry| entry.is_unpriced) {
-        true => "Cost most, of steps with a known price",
-        false => "Cost most",
+        .map(|(entry, us)| (entry, duration(us)));
+    let most_expensive = match outline.rows().iter().any(|entry| entry.is_unpriced) {
+        true => "Most expensive with a known price",
+        false => "Most expensive",
     };
     let all = [
-        (cost_most, costly.collect::<Vec<_>>()),
-        ("Slowest single steps", long.collect()),
+        peak(most_expensive, [costly.next(), costly.next()]),
+        peak("Slowest", [long.next(), long.next()]),
     ];
-    all.into_iter()
-        .filter(|(_, peaks)| !peaks.is_empty())
-        .collect()
+    all.into_iter().flatten().collect()
 }

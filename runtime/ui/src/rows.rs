@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use askama::Template;
+use perpend_addresses::RowColumn;
 use perpend_domain::cost::CostSum;
 use perpend_domain::observation::Level;
 use perpend_domain::time::Timestamp;
@@ -13,10 +14,13 @@ use perpend_outline::{
 
 use crate::Text;
 use crate::aspect::{Aspect, Kept, Looking, forgotten};
+use crate::chips::Chip;
 use perpend_words::{cost, count, duration, kind_word, many};
 
 /// Rows rendered at once.
 pub const WINDOW: usize = 200;
+/// Scores that a row has room for; more are counted.
+const CHIPS: usize = 2;
 /// Deeper rows are indented like this one.
 const MAX_DEPTH: u32 = 20;
 /// Rows of the grid above the first line: the names of the columns and the trace.
@@ -41,6 +45,8 @@ pub struct RowsInput<'a> {
     pub selected: Option<usize>,
     /// Scores by the id of the observation they are about; by none those about the trace.
     pub n_scores: &'a HashMap<Option<String>, u64>,
+    /// The scores of steps by their ids, a chip for each name; none where there are too many to read them all.
+    pub chips: &'a HashMap<String, Vec<Chip>>,
     /// Draw the map of the whole.
     pub with_map: bool,
     /// How it is looked at.
@@ -117,10 +123,14 @@ pub(crate) struct Row {
     pub(crate) mark: Option<String>,
     pub(crate) mark_class: &'static str,
     pub(crate) n_scores: u64,
+    /// Its scores, where there is room for them: name, value and class of each.
+    pub(crate) chips: Vec<(Text, Text, &'static str)>,
     pub(crate) bar: Bar,
     /// The part of the time axis that it takes, on the timeline.
     pub(crate) part: Option<(f64, f64)>,
     pub(crate) duration: String,
+    /// The time in which nothing below it ran.
+    pub(crate) own: String,
     pub(crate) tokens: String,
     pub(crate) cost: String,
     pub(crate) is_selected: bool,
@@ -249,6 +259,10 @@ fn of_row(input: &RowsInput<'_>, line: &Line, axis: Axis) -> Row {
     let is_closed = line.is_open == Some(false);
     let (mark, mark_class) = mark(row, is_closed);
     let id = Some(row.id().to_owned());
+    let took = row.end.map(|end| end.micros_since(row.start));
+    let below = outline.own_us(at);
+    // What has nothing below it is all its own.
+    let own = below.or(took.filter(|_| row.n_below == 0));
     Row {
         step: encode(row.id()),
         is_run: false,
@@ -264,20 +278,27 @@ fn of_row(input: &RowsInput<'_>, line: &Line, axis: Axis) -> Row {
         mark,
         mark_class,
         n_scores: input.n_scores.get(&id).copied().unwrap_or_default(),
+        chips: chips_of(input, row.id()),
         bar: axis.bar(row.start, row.end, row.first_token),
         part: None,
-        duration: row.end.map_or_else(
-            || "open".to_owned(),
-            |end| duration(end.micros_since(row.start)),
-        ),
+        duration: took.map_or_else(|| "open".to_owned(), duration),
+        own: own.map_or_else(String::new, duration),
         tokens: nonzero(row.tokens),
         cost: cost_cell(row.own_cost()),
         is_selected: input.selected == Some(at),
-        title: outline
-            .own_us(at)
-            .map(|us| format!("Own time {}", duration(us))),
+        title: below.map(|us| format!("Self time {}", duration(us))),
         is_critical: false,
     }
+}
+
+/// The chips of a step; none where they are more than a row has room for.
+fn chips_of(input: &RowsInput<'_>, step: &str) -> Vec<(Text, Text, &'static str)> {
+    let chips = input.chips.get(step).map(Vec::as_slice);
+    let chips = chips
+        .filter(|chips| chips.len() <= CHIPS)
+        .unwrap_or_default();
+    let shown = |chip: &Chip| (chip.name.clone(), chip.value.clone(), chip.tone.class());
+    chips.iter().map(shown).collect()
 }
 
 fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
@@ -287,6 +308,8 @@ fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
         |label: &str, micros: Option<i64>| micros.map(|n| format!("{label} {}", duration(n)));
     let figures = [figure("median", run.median_us), figure("p95", run.p95_us)];
     let figures: Vec<String> = figures.into_iter().flatten().collect();
+    let note = figures.join(" · ");
+    let title = of_all(run, &note);
     let end = (run.n_open == 0).then_some(run.last_end);
     Row {
         step: encode(first.id()),
@@ -299,30 +322,33 @@ fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
         index: 0,
         parent: None,
         is_open: line.is_open,
-        note: Some(figures.join(" · ")).filter(|text| !text.is_empty()),
+        note: Some(note).filter(|text| !text.is_empty()),
         mark: (run.n_errors > 0).then(|| many(run.n_errors.into(), "error")),
         mark_class: "bad",
         n_scores: 0,
+        chips: Vec::new(),
         bar: axis.bar(first.start, end, None),
         part: None,
         duration: end.map_or_else(
             || "open".to_owned(),
             |end| duration(end.micros_since(first.start)),
         ),
+        own: String::new(),
         tokens: nonzero(run.tokens),
         cost: cost_cell(run.cost),
         is_selected: false,
-        title: of_all(run),
+        title,
         is_critical: false,
     }
 }
 
-/// `24,000 tokens, $0.24`
-fn of_all(run: &Run) -> Option<String> {
+/// `median 12 ms · p95 40 ms, 24,000 tokens, $0.24`
+fn of_all(run: &Run, note: &str) -> Option<String> {
+    let note = (!note.is_empty()).then(|| note.to_owned());
     let tokens = run.tokens.filter(|n| 0 < *n).map(|n| many(n, "token"));
     let cost = cost_cell(run.cost);
     let cost = (!cost.is_empty()).then_some(cost);
-    let all: Vec<String> = tokens.into_iter().chain(cost).collect();
+    let all: Vec<String> = [note, tokens, cost].into_iter().flatten().collect();
     (!all.is_empty()).then(|| all.join(", "))
 }
 
@@ -345,6 +371,27 @@ pub(crate) fn empty_columns(outline: &Outline, tokens: &str, cost: &str) -> &'st
         (true, false) => " no-cost",
         (false, false) => " no-tok no-cost",
     }
+}
+
+/// The classes of a grid: of its columns that were not chosen, and of those in which no row has anything.
+pub(crate) fn column_classes(
+    looking: &Looking,
+    outline: &Outline,
+    tokens: &str,
+    cost: &str,
+) -> String {
+    let empty = empty_columns(outline, tokens, cost);
+    if looking.columns.is_empty() {
+        return empty.to_owned();
+    }
+    // The timeline is its bars.
+    let is_shown = |column: RowColumn| {
+        looking.columns.contains(&column)
+            || (column == RowColumn::Time && looking.aspect == Aspect::Time)
+    };
+    let left_out = RowColumn::ALL.iter().filter(|(own, ..)| !is_shown(*own));
+    let left_out: String = left_out.map(|(.., class)| *class).collect();
+    format!(" by-hand{empty}{left_out}")
 }
 
 /// What is behind a row's name when something is unusual.

@@ -3,7 +3,9 @@
 use askama::Template;
 
 use crate::scores::{Named, Tone};
+use crate::setup::Setup;
 use crate::{Shell, Text};
+use perpend_words::many;
 
 /// What is scored, by what, and how it goes.
 #[derive(Clone, Debug, Default, Template)]
@@ -17,6 +19,8 @@ pub struct RulesPage {
     pub evaluators: Vec<EvaluatorRow>,
     /// There are more rules, or more evaluators, than the page shows.
     pub has_more: bool,
+    /// This server and its keys, where there are no rules or no evaluators yet.
+    pub setup: Option<Setup>,
 }
 
 impl RulesPage {
@@ -45,6 +49,20 @@ pub struct RuleRow {
     pub conditions: Vec<Text>,
     /// Its evaluators.
     pub evaluators: Vec<Named>,
+}
+
+impl RuleRow {
+    /// The row of an evaluator that has the name of the rule, which is not said twice.
+    pub(crate) fn namesake(&self, named: &Named, base: &str) -> Option<String> {
+        let is_same = named.name.raw() == self.name.raw();
+        named.href(base, "evaluator").filter(|_| is_same)
+    }
+}
+
+impl EvaluatorRow {
+    pub(crate) fn n_settings(&self) -> String {
+        many(self.settings.len() as u64, "setting")
+    }
 }
 
 /// One evaluator.

@@ -54,6 +54,7 @@ pub(crate) fn forms() -> FormKit {
 pub(crate) fn shell() -> Shell {
     Shell {
         project: Some(Opened::new(HOSTILE, HOSTILE)),
+        others: vec![Opened::new(HOSTILE, HOSTILE)],
         section: Section::Traces,
         preferences: Preferences::of_cookie("off.dark.compact.utc"),
         forms: forms(),
@@ -66,6 +67,7 @@ pub(crate) fn shell() -> Shell {
         api: vec![
             ApiRequest::new("http://localhost:4717", &encode(HOSTILE)).with("filter", HOSTILE),
         ],
+        now: Timestamp::from_millis(180_000),
     }
 }
 
@@ -259,6 +261,7 @@ pub(crate) fn trace_page_with(outline: &Outline, shown: Shown, head: HeadInput) 
             revision: 1,
             selected,
             n_scores: &[(None, 1)].into_iter().chain(of_step).collect(),
+            chips: &[("root".to_owned(), hostile_chips()[..1].to_vec())].into(),
             with_map: true,
             looking: &shown.looking,
         },
@@ -323,8 +326,9 @@ fn assert_inert(page: &str) {
     }
     // `onerror="..."` of the hostile text must only be there with its quotes escaped.
     assert!(!lower.contains("onerror=\"") && !lower.contains("onerror='"));
-    let is_control = |c: char| c.is_control() && c != '\n';
-    assert!(!page.contains(is_control) && !page.contains('\u{202e}'));
+    let is_hidden = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+    let hidden = page.lines().find(|line| line.contains(is_hidden));
+    assert_eq!(hidden, None);
 }
 
 /// Panics when tags do not pair up.

@@ -1,9 +1,11 @@
 //! The list of scores.
 
 use askama::Template;
-use perpend_domain::score::{Score, ScoreSource, Subject};
+use perpend_domain::score::{Score, ScoreSource, ScoreValue, Subject};
 use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::time::Timestamp;
 use perpend_markup::{encode, segment};
+use perpend_words::count;
 
 use crate::filter::{FilterView, Stopped};
 use crate::scores::{Origin, Tone, shown};
@@ -11,7 +13,6 @@ use crate::setup::Setup;
 use crate::shell::href;
 use crate::ways::Ways;
 use crate::{Focus, FocusView, Shell, Text};
-use perpend_words::clock;
 
 /// Characters of a value in a row.
 const VALUE: usize = 60;
@@ -49,10 +50,12 @@ pub struct ScoresPage {
 pub struct ScoreLine {
     name: Text,
     value: Text,
+    /// How much of it that is, where it is longer.
+    cut: Option<String>,
     tone: Tone,
     source: &'static str,
     comment: Option<Text>,
-    at: String,
+    at: Timestamp,
     at_iso: String,
     subject: About,
     origin: Option<Origin>,
@@ -92,6 +95,14 @@ struct About {
 /// Characters of an id in a row; the whole one is pointed at.
 const ID: usize = 8;
 
+/// The parameter of addresses that narrows the list by what is called so.
+pub(crate) fn parameter(said: &str) -> &str {
+    match said {
+        "without" => "own",
+        name => name,
+    }
+}
+
 pub(crate) fn short(id: &str) -> Text {
     let mut short: String = id.chars().take(ID).collect();
     if short.len() < id.len() {
@@ -109,10 +120,11 @@ impl ScoreLine {
         Self {
             name: Text::from(written.name.as_str()),
             value,
+            cut: cut(&written.value),
             tone,
             source: source_word(written.source),
             comment: written.comment.as_deref().map(Text::lines),
-            at: clock(written.timestamp),
+            at: written.timestamp,
             at_iso: written.timestamp.to_iso_micros(),
             subject: subject(&written.subject, base),
             origin,
@@ -164,6 +176,17 @@ impl ScoreLine {
     }
 }
 
+/// `60 of 1,234 characters`, of a text that a row shows the beginning of.
+fn cut(value: &ScoreValue) -> Option<String> {
+    let (ScoreValue::Categorical(text) | ScoreValue::Text(text) | ScoreValue::Correction(text)) =
+        value
+    else {
+        return None;
+    };
+    let n = text.chars().count();
+    (VALUE < n).then(|| format!("{VALUE} of {} characters", count(n as u64)))
+}
+
 const fn source_word(source: ScoreSource) -> &'static str {
     match source {
         ScoreSource::Eval => "evaluator",
@@ -199,14 +222,13 @@ impl ScoresPage {
         is_filtered || self.shell.focus != Focus::default()
     }
 
-    /// Which of the columns that few scores fill this page has: comment, author, config, and what made them.
-    fn columns(&self) -> [bool; 4] {
+    /// Which of the columns that few scores fill this page has: comment, author and config.
+    fn columns(&self) -> [bool; 3] {
         let has = |is_filled: fn(&ScoreLine) -> bool| self.lines.iter().any(is_filled);
         [
             has(|line| line.comment.is_some()),
             has(|line| line.author.is_some()),
             has(|line| line.config.is_some()),
-            has(|line| line.origin.is_some()),
         ]
     }
 }

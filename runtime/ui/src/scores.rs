@@ -6,7 +6,8 @@ use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Timestamp;
 use perpend_markup::{Html, Text, encode};
 
-use perpend_words::{clock, count, number};
+use crate::content::{json_without_media, worded};
+use perpend_words::{clock, count, exact_number, number};
 
 /// How something is coloured; the words beside it say the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,11 +175,6 @@ impl Origin {
         begins.map_or_else(|| self.fingerprint.clone(), |begins| format!("{begins}…"))
     }
 
-    /// Rule and evaluator are called the same.
-    pub(crate) fn has_evaluators_name(&self) -> bool {
-        self.rule.name == self.evaluator.name
-    }
-
     pub(crate) fn sampling_text(&self) -> String {
         format!("{} %", number(self.sampling * 100.0))
     }
@@ -209,7 +205,10 @@ impl ScoreView {
         Self {
             id: String::new(),
             name: Text::from(name),
-            value: text,
+            value: match value {
+                ScoreValue::Numeric(number) => Text::from(exact_number(*number)),
+                _ => text,
+            },
             tone,
             source: match source {
                 ScoreSource::Api => "sent over the API",
@@ -227,8 +226,8 @@ impl ScoreView {
     /// With what its sender says of it.
     #[must_use]
     pub fn metadata(mut self, metadata: &serde_json::Map<String, serde_json::Value>) -> Self {
-        let said = (!metadata.is_empty()).then(|| serde_json::to_string_pretty(metadata));
-        self.metadata = said.and_then(Result::ok).map(|said| {
+        let said = (!metadata.is_empty()).then(|| json_without_media(metadata));
+        self.metadata = said.flatten().map(|said| {
             let mut shown: String = said.chars().take(METADATA).collect();
             if shown.len() < said.len() {
                 shown.push_str("\n…");
@@ -248,7 +247,7 @@ impl ScoreView {
     /// With its explanation.
     #[must_use]
     pub fn comment(mut self, comment: Option<&str>) -> Self {
-        self.comment = comment.filter(|text| !text.is_empty()).map(Text::lines);
+        self.comment = comment.filter(|text| !text.is_empty()).map(worded);
         self
     }
 
@@ -345,6 +344,24 @@ mod tests {
         assert_eq!(shown(&long, 24).0.raw().chars().count(), 25);
         assert_eq!(shown(&ScoreValue::Boolean(false), 24).1, Tone::Bad);
         assert_eq!(shown(&ScoreValue::Numeric(0.5), 24).0, Text::from("0.5"));
+    }
+
+    #[test]
+    fn a_card_has_all_digits_of_a_number_and_labels_in_place_of_media() {
+        let image = format!("see data:image/png;base64,iVBORw0KGgo{}", "A".repeat(101));
+        let metadata = serde_json::json!({ "shot": image, "n": 1 });
+        let value = ScoreValue::Numeric(0.333_333_333);
+        let card = ScoreView::new("n", &value, ScoreSource::Api, Timestamp::from_millis(0))
+            .comment(Some(&image))
+            .metadata(metadata.as_object().unwrap());
+        assert_eq!(card.value.raw(), "0.333333333");
+        let [comment, metadata] = [card.comment, card.metadata].map(Option::unwrap);
+        assert!(comment.raw().starts_with("see [image/png"), "{comment:?}");
+        let shown = metadata.raw();
+        assert!(
+            shown.contains("\"see [image/png") && shown.contains("\"n\": 1"),
+            "{shown}"
+        );
     }
 
     #[test]

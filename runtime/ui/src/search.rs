@@ -24,6 +24,14 @@ pub struct SearchFragment {
     pub answer: SearchAnswer,
 }
 
+/// How many traces say what is searched for: the part of the page that takes longer.
+#[derive(Clone, Debug, Template)]
+#[template(path = "search_contents.html")]
+pub struct SearchContentsFragment {
+    /// What was found.
+    pub answer: SearchAnswer,
+}
+
 /// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct SearchAnswer {
@@ -31,6 +39,10 @@ pub struct SearchAnswer {
     pub groups: Vec<FoundGroup>,
     /// Where the same is looked for in what traces say.
     pub contents: Option<Found>,
+    /// What is said where no trace says it.
+    pub silent: Option<Text>,
+    /// The address that counts the traces that say it, which takes longer.
+    pub later: Option<String>,
     /// What was not searched, a sentence each.
     pub notes: Vec<&'static str>,
     /// Where a search that stopped goes on.

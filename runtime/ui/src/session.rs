@@ -10,7 +10,7 @@ use perpend_domain::trace::Trace;
 use perpend_found::{FoundIn, Sought};
 use perpend_markup::encode;
 
-use crate::content::{Addresses, Block, Repeated, Spoken, repeated};
+use crate::content::{Addresses, Block, Repeated, Spoken, repeated, worded};
 use crate::find::{Told, told};
 use crate::groups::GroupLine;
 use crate::line::TraceLine;
@@ -53,7 +53,7 @@ pub struct SessionPage {
     pub wanted: u64,
     /// One was asked for: it takes the focus.
     pub is_jump: bool,
-    /// The time that was asked for, as typed.
+    /// What was asked for, as typed, where it is no number.
     pub at: String,
     /// What of the address cannot be read.
     pub fault: Option<&'static str>,
@@ -221,7 +221,7 @@ impl ToolCall {
             name: Text::from(step.name.as_str()),
             took: took(step),
             mark: mark(step),
-            message: step.status_message.as_deref().map(Text::lines),
+            message: step.status_message.as_deref().map(worded),
             arguments: begins(input),
             result: begins(output),
             is_large: step.has_content && input.is_none() && output.is_none(),
@@ -267,9 +267,26 @@ impl SessionPage {
         self.shell.focus.query().replacen('?', "&", 1)
     }
 
+    /// A turn with a text that is looked for: the list of all that have it stays.
+    fn hit(&self, found: &FoundTurns, turn: &u64) -> String {
+        let text = encode(found.text.raw());
+        format!("?turn={turn}&find={text}{}", self.kept())
+    }
+
+    /// Where the page asks what came since.
+    fn news(&self) -> String {
+        let (base, id) = (self.shell.base(), encode(&self.line.group.id));
+        format!("{base}/_/sessions/news?session={id}{}", self.kept())
+    }
+
     /// A time or environments are chosen, which the page passes over.
     fn is_narrowed(&self) -> bool {
         self.shell.focus != perpend_addresses::Focus::default()
+    }
+
+    /// Nothing is said of the session as a whole: the turns have the width of the page.
+    fn is_unscored(&self) -> bool {
+        self.scores.is_empty() && self.verdicts.is_empty() && self.rules.said().is_none()
     }
 
     /// Something is on its way: the scores are asked for again.

@@ -5,6 +5,8 @@
 pub struct Setup {
     /// Scheme, host and port of this server.
     pub origin: String,
+    /// The id of the project.
+    pub project: String,
     /// The project's public key; empty when it has none.
     pub public_key: String,
     /// The last request of the project's keys that was refused.

@@ -2,6 +2,7 @@
 
 use perpend_addresses::Focus;
 use perpend_domain::telemetry::GroupedBy;
+use perpend_domain::time::Timestamp;
 use perpend_markup::{encode, segment};
 
 use crate::forms::FormKit;
@@ -13,6 +14,8 @@ use crate::{ApiRequest, Text};
 pub struct Shell {
     /// Absent before login, and then there is nothing to navigate.
     pub project: Option<Opened>,
+    /// The other projects that the browser is logged in to, the last used first.
+    pub others: Vec<Opened>,
     /// The entry of the rail to mark.
     pub section: Section,
     /// How the reader wants it.
@@ -27,6 +30,8 @@ pub struct Shell {
     pub waits: Waits,
     /// The requests of the API that give the same rows as the page.
     pub api: Vec<ApiRequest>,
+    /// When the page was made.
+    pub now: Timestamp,
 }
 
 /// What waits for somebody, as the rail counts it.
@@ -46,7 +51,7 @@ impl Waits {
 /// The project that is looked at.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    name: Text,
+    pub(crate) name: Text,
     base: String,
 }
 
@@ -195,6 +200,16 @@ static GROUPS: [Group; 2] = [
 ];
 
 impl Shell {
+    /// The time of day of an instant, with its date where that is not today's.
+    pub(crate) fn near(&self, at: &Timestamp) -> String {
+        perpend_words::near(*at, self.now)
+    }
+
+    /// How long ago an instant was; nothing where it is still to come.
+    pub(crate) fn ago(&self, at: &Timestamp) -> String {
+        perpend_words::ago(*at, self.now).unwrap_or_default()
+    }
+
     pub(crate) fn name(&self) -> Option<&Text> {
         self.project.as_ref().map(|project| &project.name)
     }
@@ -207,7 +222,9 @@ impl Shell {
 
     /// The address of the page without what says how the reader came to it: places in a list, and the list itself.
     pub(crate) fn canonical(&self) -> Option<String> {
-        const LEFT_OUT: [&str; 6] = ["in", "view", "after", "before", "page", "saved"];
+        const LEFT_OUT: [&str; 8] = [
+            "in", "view", "after", "before", "page", "saved", "looked", "found",
+        ];
         let (path, query) = self.here.split_once('?').unwrap_or((&self.here, ""));
         let pairs = query.split('&').filter(|pair| {
             let name = pair.split('=').next().unwrap_or_default();
@@ -236,6 +253,14 @@ impl Shell {
 
     pub(crate) fn href(&self, entry: &Entry) -> String {
         format!("{}{}{}", self.base(), entry.path, self.focus.query())
+    }
+
+    /// The same section of another project.
+    pub(crate) fn in_project(&self, other: &Opened) -> String {
+        let mut entries = GROUPS.iter().flat_map(|group| group.entries);
+        let path = entries.find(|entry| self.marks(entry));
+        let path = path.map_or("", |entry| entry.path);
+        format!("{}{path}{}", other.base, self.focus.query())
     }
 
     /// What an entry of the rail counts: the number, what it is of, and its class.

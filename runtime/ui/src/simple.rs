@@ -12,6 +12,10 @@ pub struct LoginPage {
     pub shell: Shell,
     /// Why the last try did not work.
     pub problem: Option<&'static str>,
+    /// Seconds until the next try is looked at.
+    pub again_after: Option<u64>,
+    /// The visitor is logged in to other projects, and stays so.
+    pub is_more: bool,
     /// Where to go afterwards: a path of this server.
     pub next: String,
     /// The public key as typed.

@@ -82,6 +82,11 @@ impl Table {
         self.menus.get(id).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether anything can be done in the row of this trace, besides opening it.
+    pub(crate) fn has_acts(&self, id: &str) -> bool {
+        self.peek.is_some() || !self.menu(id).is_empty()
+    }
+
     pub(crate) fn is_beside(&self, id: &str) -> bool {
         self.beside.as_deref() == Some(id)
     }

@@ -6,7 +6,7 @@ use perpend_domain::trace::Trace;
 use perpend_markup::{encode, segment};
 
 use crate::aspect::{Head, HeadInput, Kept, Looking};
-use crate::content::{Addresses, Block, Picked, Spoken, StepLink, Told, told};
+use crate::content::{Addresses, Block, Picked, Spoken, StepLink, Told, told, worded};
 use crate::facts::total_tokens;
 use crate::rows::{cost_cell, nonzero};
 use crate::ways::Ways;
@@ -237,7 +237,7 @@ fn spoken(call: &Call, base: &str, href: String) -> Spoken {
         href,
         took: took(step),
         mark: mark(step),
-        message: step.status_message.as_deref().map(Text::lines),
+        message: step.status_message.as_deref().map(worded),
     };
     Spoken::ran((call_id(step), &step.name), input, output, link)
 }
@@ -293,7 +293,7 @@ impl Entry {
             indent: call.depth.min(MAX_DEPTH),
             facts: facts(step),
             mark: mark(step),
-            message: step.status_message.as_deref().map(Text::lines),
+            message: step.status_message.as_deref().map(worded),
             is_large: false,
             asked: Vec::new(),
             answer: Block::Absent,

@@ -12,6 +12,8 @@ use perpend_words::{duration, exact_duration, many};
 
 /// Steps of the critical path that are named.
 const NAMED: usize = 3;
+/// Of fewer rows the critical path is said whatever part of them it has.
+const FEW: usize = 8;
 /// From this length on a part of a trace is written in seconds and minutes.
 const LONG_MS: f64 = 10_000.0;
 
@@ -126,7 +128,7 @@ impl TimePart {
             gaps: said,
             longest_gaps,
             bands,
-            summary: window.path.as_ref().and_then(summary),
+            summary: path_that_tells(window, outline.rows().len()).and_then(summary),
             kept: kept.chain(whole.pairs()).collect(),
             from: End::new(input.looking, 0, (from, length)),
             to: End::new(input.looking, 1, (to, length)),
@@ -135,6 +137,12 @@ impl TimePart {
             has_step: of_step.is_some(),
         }
     }
+}
+
+/// The critical path of few rows, or of less than half of them: where nearly all are on it, it tells nothing.
+fn path_that_tells(window: &Window, n_rows: usize) -> Option<&CriticalPath> {
+    let path = window.path.as_ref();
+    path.filter(|path| n_rows < FEW || path.len() * 2 < n_rows)
 }
 
 fn summary(path: &CriticalPath) -> Option<String> {

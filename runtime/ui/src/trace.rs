@@ -8,12 +8,12 @@ use perpend_outline::Tick;
 use serde_json::Value;
 
 use crate::aspect::{Aspect, Head, HeadInput};
-use crate::content::{Addresses, Forms, Shown, called_tools};
+use crate::content::{Addresses, Forms, Shown, called_tools, without_media, worded};
 use crate::facts::{Fact, fact, fact_at, total_tokens};
 use crate::forms::FormKit;
 use crate::happened::{Failure, List, failures, happened};
-use crate::peaks::{Peaks, peaks};
-use crate::rows::{RowsInput, Window, cost_cell, empty_columns, nonzero};
+use crate::peaks::{Peak, peaks};
+use crate::rows::{RowsInput, Window, column_classes, cost_cell, nonzero};
 use crate::scores::{RulesAsked, ScoreView, Tone, Verdict};
 use crate::step_scores::ScoresOfSteps;
 use crate::time::TimePart;
@@ -83,14 +83,14 @@ pub struct TracePage {
     shell: Shell,
     head: Head,
     time: Option<TimePart>,
-    peaks: Peaks,
+    peaks: Vec<Peak>,
     ticks: Vec<Tick>,
     /// Where in the trace the ticks begin to count, unless that is its start.
     ticks_from: Option<String>,
     /// The address that those of the parts of this page begin with.
     fragments: String,
-    /// Classes of the columns that are empty.
-    empty_columns: &'static str,
+    /// Classes of the columns that are left out.
+    columns: String,
     window: Window,
     trace_selected: bool,
     trace_scores: u64,
@@ -181,7 +181,7 @@ impl TracePage {
             ticks: axis.ticks(),
             ticks_from: (0 < ticks_from).then(|| exact_duration(ticks_from)),
             fragments: format!("{}/_/traces/{id}", shell.base()),
-            empty_columns: empty_columns(rows.view.outline(), &tokens, &cost),
+            columns: column_classes(looking, rows.view.outline(), &tokens, &cost),
             window,
             trace_selected,
             trace_scores: trace_scores.unwrap_or_default(),
@@ -217,10 +217,10 @@ impl Detail {
         !self.scores.is_empty() || of_steps.is_some_and(|of_steps| !of_steps.scores.is_empty())
     }
 
-    /// `why 3 rules made none`
+    /// `3 rules made no score`
     fn why_none(&self) -> Option<String> {
         let n = self.verdicts.len() as u64;
-        (0 < n).then(|| format!("why {} made none", many(n, "rule")))
+        (0 < n).then(|| format!("{} made no score", many(n, "rule")))
     }
 
     fn values(&self) -> &[Part] {
@@ -324,7 +324,7 @@ impl Detail {
             id: Text::from(step.id.as_str()),
             level,
             level_class,
-            status_message: step.status_message.as_deref().map(Text::lines),
+            status_message: step.status_message.as_deref().map(worded),
             failures: failures(step, &at("metadata")),
             figures: figures(step),
             facts: observation_facts(step, input.own_us),
@@ -381,7 +381,7 @@ fn observation_facts(step: &Observation, own_us: Option<i64>) -> Vec<Fact> {
         Some(end) => fact("Duration", duration(end.micros_since(step.start))),
         None => fact("Duration", "has not ended"),
     });
-    facts.extend(own_us.map(|us| fact("Own time", duration(us))));
+    facts.extend(own_us.map(|us| fact("Self time", duration(us))));
     if let Some(first) = step.completion_start {
         facts.push(fact(
             "First token after",
@@ -407,8 +407,8 @@ fn observation_facts(step: &Observation, own_us: Option<i64>) -> Vec<Fact> {
             .model_parameters
             .iter()
             .map(|(key, value)| match value {
-                Value::String(text) => format!("{key} {text}"),
-                other => format!("{key} {other}"),
+                Value::String(text) => format!("{key} {}", without_media(text)),
+                other => format!("{key} {}", without_media(&other.to_string())),
             });
         facts.push(fact("Parameters", shown.collect::<Vec<_>>().join(", ")));
     }

@@ -8,7 +8,7 @@ use perpend_markup::encode;
 
 use crate::facets::FacetsView;
 use crate::facts::when;
-use crate::filter::{FilterView, Stopped, TermChip, leaves};
+use crate::filter::{FilterView, Searched, Stopped, TermChip, Why};
 use crate::focus::FocusView;
 use crate::line::TraceLine;
 use crate::menu;
@@ -18,7 +18,7 @@ use crate::table::{Head, Table};
 use crate::trends::Trend;
 use crate::ways::Ways;
 use crate::{Html, Shell, Text};
-use perpend_words::count;
+use perpend_words::{count, many};
 
 /// A longer filter is not repeated in each row, so that the rows have no peek.
 const MAX_PEEKED: usize = 2 * MAX_LIST;
@@ -49,6 +49,8 @@ pub struct TracesPage {
     pub pager: Pager,
     /// Where the search stopped, because what is asked takes long to find.
     pub stopped: Option<Stopped>,
+    /// Where it went on from pages before: how far it came with this one.
+    pub searched: Option<Searched>,
     /// What evaluations record of themselves is left out: the address of the list with it.
     pub with_own: Option<String>,
     /// What the address asks for and cannot have.
@@ -87,10 +89,11 @@ impl Pick {
 const NEVER: &str = "9999-12-01T00:00:00Z";
 
 impl TracesPage {
-    /// The newest start on the page. Where a filter leaves some out, or nothing is there, only what arrives from now on is
-    /// new: what was left out may have started later.
+    /// The newest start on the page. Where a filter leaves some out, another order has others first, or nothing is there,
+    /// only what arrives from now on is new: what is not shown may have started later.
     fn since(&self) -> String {
-        let newest = self.lines.first().filter(|_| self.terms.is_empty());
+        let is_all = self.terms.is_empty() && self.query.sort == Sort::default();
+        let newest = self.lines.first().filter(|_| is_all);
         newest.map_or_else(|| NEVER.to_owned(), |line| line.at.to_iso_micros())
     }
 
@@ -102,18 +105,40 @@ impl TracesPage {
             terms: self.terms.clone(),
             kept: self.query.kept(&["q"]),
             sorts: self.sorts(),
+            why: Why {
+                around: self.alone,
+                elsewhere: self.elsewhere,
+            },
         }
     }
 
     /// The time and the environments: in words, how many traces each alone leaves, and the list without it.
     fn around(&self) -> Vec<(&'static str, Text, Option<String>, String)> {
-        let parts = self.filter().around(&self.query.focus);
-        let parts = parts.into_iter().zip(self.alone);
-        let part = |(part, alone): (Option<(&'static str, Text, String)>, _)| {
-            let (name, said, href) = part?;
-            Some((name, said, leaves(alone), href))
+        self.filter().narrowing(&self.query.focus)
+    }
+
+    /// Whether nothing in the list fits. An empty page with others before it does not say so, unless those were empty too.
+    fn is_without_any(&self) -> bool {
+        self.pager.is_first() || self.searched.is_some_and(|all| all.n_found == 0)
+    }
+
+    /// How far a search came that went on from pages before.
+    fn looked(&self) -> Option<String> {
+        let n = self.searched?.n_tested;
+        Some(format!(
+            "{} looked at, to the end of the list",
+            many(n, "trace")
+        ))
+    }
+
+    /// The same where the pages before have all that fits.
+    fn searched_to_the_end(&self) -> Option<String> {
+        let found = match self.searched?.n_found {
+            0 => return None,
+            1 => "the one that fits stands".to_owned(),
+            n => format!("the {} that fit stand", count(n)),
         };
-        parts.filter_map(part).collect()
+        Some(format!("{}: {found} before this page.", self.looked()?))
     }
 
     fn first_page(&self) -> String {

@@ -9,6 +9,8 @@ use perpend_words::{count, like, number, percent, percents};
 
 /// Height of a spark, in its own units.
 const HEIGHT: f64 = 16.0;
+/// With fewer points a spark shows nothing.
+const MIN_DOTS: usize = 3;
 
 /// A part of the overview, alone for the script that puts it in its place.
 #[derive(Clone, Debug, Template)]
@@ -21,12 +23,14 @@ pub struct TrendPage {
 /// What was added up.
 #[derive(Clone, Debug)]
 pub enum Trend {
-    /// Traces over time, above their list.
-    Traces(Chart),
+    /// One measure over time.
+    Chart(Chart),
     /// Several measures of the same time.
     Charts(Vec<Chart>),
-    /// Figures of the whole range, and latencies over time, where any trace began.
-    Latency(Vec<Figure>, Option<Chart>),
+    /// Figures of the whole range.
+    Figures(Vec<Figure>),
+    /// The slowest trace of the whole range, and latencies over time, where any trace began.
+    Latency(Figure, Option<Chart>),
     /// What each model cost, the dearest first.
     Models(Vec<ModelLine>),
     /// The names with most scores, and the others: how many, in words, and where they are listed.
@@ -115,9 +119,10 @@ impl ScoreTrend {
         over_time: &[(String, Option<f64>)],
         href: String,
     ) -> Self {
-        // Lines of one name begin at zero, so that a small change does not look like a large one.
+        // Lines of one name begin at zero, so that a small change does not look like a large one. Those on the scale from 0
+        // to 1 end at 1, so that those of several names can be compared.
         let values = || over_time.iter().filter_map(|(_, mean)| *mean);
-        let (low, high) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
+        let (low, high) = (values().fold(0.0, f64::min), values().fold(1.0, f64::max));
         let place = |value: f64| match low < high {
             true => (value - low) / (high - low) * HEIGHT,
             false => 0.0,
@@ -132,7 +137,11 @@ impl ScoreTrend {
                 title: format!("{at}: {}", number((*mean)?)),
             })
         });
-        let spark = dots.collect();
+        let dots: Vec<Dot> = dots.collect();
+        let spark = match dots.len() < MIN_DOTS {
+            true => Vec::new(),
+            false => dots,
+        };
         let (said, interval) = match said {
             Together::Mean(mean, interval) => (
                 Text::from(like(mean, mean)),
@@ -164,13 +173,21 @@ mod tests {
     #[test]
     fn a_mean_stands_with_its_interval_and_a_spark_begins_at_zero() {
         let at = |hour: u32, mean| (format!("{hour}:00"), mean);
-        let means = [at(1, Some(0.4)), at(2, None), at(3, Some(0.8))];
+        let means = [
+            at(1, Some(0.4)),
+            at(2, None),
+            at(3, Some(0.8)),
+            at(4, Some(1.0)),
+        ];
         let said = Together::Mean(0.6, Some([0.5, 0.7]));
         let trend = ScoreTrend::new("tone", (said, 1_234), &means, String::new());
         assert_eq!((trend.said.raw(), trend.n.as_str()), ("0.60", "1,234"));
         assert_eq!(trend.interval.as_deref(), Some("(0.50–0.70)"));
         let drawn: Vec<_> = trend.spark.iter().map(|dot| (dot.x, dot.height)).collect();
-        assert_eq!(drawn, [(0, 8.0), (2, 16.0)]);
+        assert_eq!(drawn, [(0, 6.4), (2, 12.8), (3, 16.0)]);
+        let said = Together::Mean(0.6, None);
+        let few = ScoreTrend::new("tone", (said, 2), &means[..3], String::new());
+        assert!(few.spark.is_empty(), "two points show nothing: {few:?}");
         let said = Together::Share(Text::from("true"), 0.81, [0.758, 0.854]);
         let trend = ScoreTrend::new("safe", (said, 10), &[], String::new());
         assert_eq!(trend.said.raw(), "81 % true");

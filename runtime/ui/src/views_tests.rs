@@ -436,7 +436,7 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     // They are outside of this part of the axis.
     assert_eq!(html.matches("class=\"gap\"").count(), 0);
     // What no child covered is said of the row, and of the trace's root alone.
-    assert_eq!(html.matches("title=\"Own time 200 ms\"").count(), 1);
+    assert_eq!(html.matches("title=\"Self time 200 ms\"").count(), 1);
     assert!(html.contains("1.00 s on 2 steps"), "{html}");
     assert!(
         html.contains("<span class=\"first\">250</span>")
@@ -514,7 +514,7 @@ fn links_and_forms_that_keep_the_selection_are_marked_for_the_script() {
         assert!(html.contains(link), "{link} in {html}");
     }
     let form = "<form class=\"goto\" method=\"get\" data-keeps>";
-    assert_eq!(html.matches(form).count(), 1, "{html}");
+    assert_eq!(html.matches(form).count(), 2, "{html}");
     // Only the timeline needs to know which part of the axis a row takes.
     assert!(!html.contains("data-part"), "{html}");
     let on_timeline = Shown {
@@ -522,7 +522,7 @@ fn links_and_forms_that_keep_the_selection_are_marked_for_the_script() {
         ..Shown::default()
     };
     let html = checked(&trace_page_with(&outline, on_timeline, head()));
-    assert_eq!(html.matches(form).count(), 2, "{html}");
+    assert_eq!(html.matches(form).count(), 3, "{html}");
 }
 
 #[test]
@@ -584,7 +584,7 @@ fn steps_of_other_kinds_are_counted_and_kinds_are_chosen_in_a_form() {
 }
 
 #[test]
-fn a_page_of_a_trace_that_may_still_change_says_which_state_it_shows() {
+fn a_page_of_a_trace_says_which_state_it_shows() {
     let outline = outline(&[observation("a", None, 0, 1)]);
     let html = checked(&trace_page(&outline, Shown::default()));
     assert!(!html.contains("data-version") && !html.contains("follow.js"));
@@ -605,15 +605,16 @@ fn a_page_of_a_trace_that_may_still_change_says_which_state_it_shows() {
     let view = |now_ms| {
         let head = HeadInput {
             state: Some(state(now_ms)),
-            version: 17,
+            version: "17-0-0".to_owned(),
             ..HeadInput::default()
         };
         checked(&trace_page_with(&outline, Shown::default(), head))
     };
     let open = view(5_000);
-    assert!(open.contains("data-version=\"17\"") && open.contains("-follow.js\""));
+    assert!(open.contains("data-version=\"17-0-0\"") && open.contains("-follow.js\""));
     assert!(open.contains("1 step still open"), "{open}");
-    assert!(!view(4_000_000).contains("data-version"));
+    // Scores come to a complete trace too.
+    assert!(view(4_000_000).contains("data-version"));
 }
 
 #[test]

@@ -223,14 +223,25 @@ async fn every_way_to_show_credentials_is_limited_and_a_failure_counts_once() ->
 
     let form = [crate::pages::FORM, crate::pages::OURS];
     let login = async || {
-        let body = format!("public_key={}&secret_key=guess", KEYS.0);
-        let answer = visitor.send(Method::POST, "/login", &form, body).await;
-        answer.map(|answer| answer.status.as_u16())
+        let body = format!("public_key={}&secret_key=guess&next=%2Frules", KEYS.0);
+        visitor.send(Method::POST, "/login", &form, body).await
     };
     for _ in 0..MAX_FAILURES {
-        assert_eq!(login().await?, 401);
+        assert_eq!(login().await?.status, 401);
     }
-    assert_eq!(login().await?, 429);
+    let blocked = login().await?;
+    assert_eq!(blocked.status, 429);
+    assert!(blocked.headers.contains_key("retry-after"));
+    // The form stays, with what was typed, and counts down.
+    let blocked = blocked.text();
+    for part in [
+        "name=\"secret_key\"",
+        &format!("value=\"{}\"", KEYS.0),
+        "name=\"next\" value=\"/rules\"",
+        "data-again=\"",
+    ] {
+        assert!(blocked.contains(part), "{part}: {blocked}");
+    }
     assert_eq!(status(&app.client, SCORES).await, 200);
     app.stop().await
 }

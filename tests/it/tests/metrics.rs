@@ -277,15 +277,45 @@ fn slowest_is_opened(part: &str) {
             .find(|tile| tile.contains(label))
             .unwrap()
     };
-    let slowest = tile("Slowest trace: open it");
+    let slowest = tile("Slowest trace");
     assert!(
         slowest.contains("/traces/t") && !slowest.contains("sort="),
         "{slowest}"
     );
+    assert!(tile("p95 latency").contains("sort=-latency"), "{part}");
+}
+
+#[tokio::test]
+async fn figures_of_a_time_stand_with_their_change_against_the_same_time_before() {
+    let app = filled().await;
+    let visitor = crate::pages::Visitor::of(&app).await;
+    let p95 = async |from: &str, to: &str| {
+        let question = with(
+            json!({ "view": "traces", "fromTimestamp": from, "toTimestamp": to,
+            "metrics": [{ "measure": "latency", "aggregation": "p95" }] }),
+        );
+        let (_, answer) = ask(&app, "/api/public/metrics", &question).await;
+        answer["data"][0]["p95_latency"].as_f64().unwrap()
+    };
+    let was = p95("2026-03-02T00:00:00Z", "2026-03-04T00:00:00Z").await;
+    let is = p95("2026-03-04T00:00:00Z", "2026-03-06T00:00:00Z").await;
+    let change = perpend_ui::change(is, was).unwrap();
+    assert!(change.ends_with(" %"), "{change}");
+    let time = "from=2026-03-04&to=2026-03-06";
+    let part = visitor
+        .page(&format!("/_/trends?{time}&part=figures"))
+        .await;
+    let took = perpend_ui::duration((is * 1e3) as i64);
+    let shown = format!("<b>{took}</b> <span class=\"muted change\">{change}</span>");
+    assert!(part.contains(&shown), "{shown}: {part}");
+    let overview = visitor.page(&format!("?{time}")).await;
     assert!(
-        tile("95th percentile of").contains("sort=-latency"),
-        "{part}"
+        overview.contains("<b>1</b> <span class=\"muted change\">as before</span>"),
+        "{overview}"
     );
+    assert!(overview.contains("Changes are against"), "{overview}");
+    let first = visitor.page("?from=2026-03-02&to=2026-03-03").await;
+    assert!(first.contains("no change is shown"), "{first}");
 }
 
 /// The overview adds up what the metrics add up: each figure of its slower part is the answer to a question.
@@ -312,7 +342,7 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
     assert_eq!(sent.await.unwrap().json()["errors"], json!([]));
     let time = "from=2026-03-02&to=2026-03-05";
     let mut part = String::new();
-    for name in ["latency", "models", "scores"] {
+    for name in ["figures", "traces", "latency", "models", "scores"] {
         part += &visitor.page(&format!("/_/trends?{time}&part={name}")).await;
     }
     let shows = |what: &str| assert!(part.contains(what), "{what}: {part}");
@@ -326,7 +356,7 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
     let asked = &asked["data"];
     for (label, measure) in [
         ("Median latency", "p50_latency"),
-        ("95th percentile of latency", "p95_latency"),
+        ("p95 latency", "p95_latency"),
         ("Slowest trace", "max_latency"),
     ] {
         let ms = asked[0][measure].as_f64().unwrap();
@@ -375,7 +405,7 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
         assert_eq!(visitor.client.get(&odd).await.unwrap().status, 400);
     }
     // Where no time is chosen, the users are those of the time that is shown.
-    let usual = visitor.page("/_/trends?part=latency").await;
+    let usual = visitor.page("/_/trends?part=figures").await;
     let users = format!("{}/users?from=-7d", visitor.base);
     assert!(usual.contains(&users), "{usual}");
     app.stop().await.unwrap();

@@ -89,6 +89,7 @@ async fn addresses_without_a_project_lead_to_the_viewers_and_others_are_not_foun
         "/sessions",
         "/users",
         "/rules",
+        "/search?q=x",
         "/scores?name=a",
         "/datasets",
         "/datasets/d1",
@@ -135,7 +136,7 @@ async fn an_error_page_stands_in_the_frame_of_who_is_signed_in_and_leads_out() {
     for path in [
         "/nope",
         &format!("{base}/nope"),
-        &format!("{base}/traces/"),
+        &format!("{base}/traces/%ff"),
         "/project/another/nope",
         "/project/another/traces/t1",
     ] {
@@ -184,8 +185,17 @@ async fn what_evaluations_record_of_themselves_is_left_out_until_it_is_asked_for
     app.ingest(&own).await.unwrap();
     let overview = visitor.page("").await;
     assert!(
-        overview.contains("data-wait"),
-        "the application has sent nothing"
+        !overview.contains("data-wait"),
+        "something was recorded: {overview}"
+    );
+    let said = "Only evaluations and experiments have been recorded so far";
+    assert!(overview.contains(said), "{overview}");
+    let shown = "?env=perpend-eval%2Cperpend-playground%2Csdk-experiment\">show them</a>";
+    assert!(overview.contains(shown), "{overview}");
+    let alone = visitor.page("?env=sdk-experiment").await;
+    assert!(
+        alone.contains(said) && alone.contains("class=\"cards\""),
+        "{alone}"
     );
     let list = visitor.page("/traces").await;
     assert!(
@@ -588,6 +598,24 @@ async fn a_list_begins_with_the_best_in_a_score_and_a_page_behind_its_end_says_s
         assert!(page.contains("The list ends before this page"), "{page}");
         assert!(!page.contains("No trace fits"), "{page}");
     }
+    // A search that went on from the beginning knows whether the pages before had any.
+    let end = "/traces?q=ticket&after=_0_0&looked=20000&found=";
+    for (n, said) in [
+        (0, "No trace fits these conditions"),
+        (3, "the 3 that fit stand before this page"),
+    ] {
+        let page = visitor.page(&format!("{end}{n}")).await;
+        assert!(page.contains(said), "{page}");
+        assert!(
+            page.contains("20,000 traces looked at, to the end"),
+            "{page}"
+        );
+        let canonical = format!(
+            "<link rel=\"canonical\" href=\"{}/traces?q=ticket\">",
+            visitor.base
+        );
+        assert!(page.contains(&canonical), "{page}");
+    }
     let odd = visitor.page("/traces?sort=-latency&after=_0_0").await;
     assert_eq!(rows(&odd).len(), 3, "the rest of the page works");
     assert!(
@@ -731,11 +759,11 @@ async fn an_empty_list_says_what_each_condition_alone_leaves() {
     let page = visitor.page(&format!("/traces?q={q}")).await;
     let (_, empty) = page.split_once("No trace fits these conditions").unwrap();
     for said in [
-        "name:ticket</bdi></code> alone leaves 3 traces",
-        "userId:u2</bdi></code> alone leaves 1 trace ",
+        "name:ticket</bdi></code>: 3 traces",
+        "userId:u2</bdi></code>: 1 trace ",
         "latncy:&#62;2</bdi></code> has no effect",
-        "sessionId:set</bdi></code> alone leaves no trace",
-        "nowhere</bdi></code> alone leaves no trace",
+        "sessionId:set</bdi></code>: no trace",
+        "nowhere</bdi></code>: no trace",
         "drop it",
     ] {
         assert!(empty.contains(said), "{said} is missing: {empty}");

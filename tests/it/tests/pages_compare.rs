@@ -4,7 +4,7 @@
 
 use axum::http::Method;
 use perpend_it::{TestApp, Trace, trace_id};
-use perpend_ui::{encode, without_tokens};
+use perpend_ui::{encode, without_passing};
 use serde_json::json;
 
 use crate::pages::Visitor;
@@ -95,7 +95,7 @@ async fn two_rows_of_the_list_are_compared_by_rows_and_by_words() {
         "{page}"
     );
     assert!(
-        page.contains("only in B</span>") && page.contains("equal row"),
+        page.contains("only in B</span>") && page.contains("equal step"),
         "{page}"
     );
     assert!(
@@ -205,7 +205,7 @@ async fn a_side_that_the_project_does_not_have_says_so_and_the_other_is_shown() 
     let of_unknown = compared(&visitor, &own.id, &unknown, "").await;
     let bare = |page: &str, id: &str| {
         let page = page.replace(id, "ID");
-        let parts: Vec<&[u8]> = without_tokens(page.as_bytes()).collect();
+        let parts: Vec<&[u8]> = without_passing(page.as_bytes()).collect();
         String::from_utf8(parts.concat()).unwrap()
     };
     assert_eq!(bare(&of_foreign, &foreign.id), bare(&of_unknown, &unknown));
@@ -218,7 +218,8 @@ async fn a_side_that_the_project_does_not_have_says_so_and_the_other_is_shown() 
         "{of_foreign}"
     );
     assert!(
-        of_foreign.contains("role=\"region\" aria-label=\"Rows") && of_foreign.contains(">answer<"),
+        of_foreign.contains("role=\"region\" aria-label=\"Steps")
+            && of_foreign.contains(">answer<"),
         "{of_foreign}"
     );
     let pair = format!("&pair=a.{}", Trace::span_id(2));

@@ -465,6 +465,46 @@ async fn an_address_that_says_a_thing_twice_is_refused_on_a_page_with_its_frame(
 }
 
 #[tokio::test]
+async fn whatever_goes_wrong_is_said_on_a_page_with_its_frame_and_a_slash_at_the_end_leads_on() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    for (path, body, status) in [
+        ("/logout", "form=stale".to_owned(), 403),
+        ("/preferences", "form=stale".to_owned(), 403),
+        ("/login", format!("token={}", "x".repeat(20 << 10)), 413),
+    ] {
+        let answer = visitor.send(path, body).await;
+        let html = answer.text();
+        assert_eq!(answer.status, status, "{path}: {html}");
+        assert!(html.contains("class=\"rail\""), "{path}: {html}");
+    }
+    let list = format!("{}/traces", visitor.base);
+    let odd = visitor.client.get(&format!("{list}/%ff")).await.unwrap();
+    assert_eq!(odd.status, 404, "{}", odd.text());
+    assert!(odd.text().contains("class=\"rail\""), "{}", odd.text());
+    for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
+        let page = visitor.client.send(method.clone(), &list, &[], "").await;
+        let page = page.unwrap();
+        assert_eq!(page.status, 405, "{method}");
+        assert!(page.headers.contains_key("allow"), "{method}");
+        assert!(page.text().contains("class=\"rail\""), "{}", page.text());
+        let program = app.client.send(method.clone(), &list, &[], "").await;
+        let program = program.unwrap();
+        assert_eq!(program.status, 405, "{method}");
+        assert!(program.json()["message"].is_string(), "{}", program.text());
+    }
+    for (path, there) in [
+        (format!("{list}/?q=a"), format!("{list}?q=a")),
+        ("/api/reference/".to_owned(), "/api/reference".to_owned()),
+    ] {
+        let answer = visitor.client.get(&path).await.unwrap();
+        assert_eq!(answer.status, 308, "{path}");
+        assert_eq!(answer.headers["location"], there, "{path}");
+    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_session_of_many_turns_opens_in_its_budget_and_jumps_by_number_and_by_time() {
     const N: u64 = 20_000;
     let app = TestApp::new().await.unwrap();
@@ -499,6 +539,7 @@ async fn a_session_of_many_turns_opens_in_its_budget_and_jumps_by_number_and_by_
     for asked in [
         "turn=19000",
         "turn=19%2C000",
+        "turn=2026-02-02+07%3A56%3A39",
         "turn=1&at=2026-02-02+07%3A56%3A39",
     ] {
         let there = visitor.page(&format!("/sessions/long?{asked}")).await;

@@ -40,6 +40,25 @@ fn filtered(list: &str, q: &str) -> String {
     format!("/{list}?q={}", encode(q))
 }
 
+/// Where none fits, what each condition leaves alone.
+async fn assert_each_condition_is_told(visitor: &Visitor) {
+    let none = visitor.page(&filtered("users", "traceCount:>9")).await;
+    assert!(none.contains("No user fits these conditions"), "{none}");
+    let none = format!(
+        "{}&env=default&from=-1h",
+        filtered("users", "traceCount:>9")
+    );
+    let none = visitor.page(&none).await;
+    for part in [
+        "<code><bdi>traceCount:&#62;9</bdi></code>: no user · <a href=",
+        "Time <bdi>Last 1 hour</bdi>: no user · <a href=",
+        "Environments <bdi>default</bdi>: 3 users · <a href=",
+        "/users\">show all users",
+    ] {
+        assert!(none.contains(part), "{part}: {none}");
+    }
+}
+
 #[tokio::test]
 async fn sessions_and_users_are_filtered_by_sums_and_what_is_no_column_is_marked() {
     let app = TestApp::new().await.unwrap();
@@ -96,20 +115,16 @@ async fn sessions_and_users_are_filtered_by_sums_and_what_is_no_column_is_marked
         page.contains("/sessions?q=userId%3Abob\" aria-label=\"Without"),
         "{page}"
     );
-    let none = visitor.page(&filtered("users", "traceCount:>9")).await;
-    assert!(none.contains("No user fits these conditions"), "{none}");
-    let none = format!(
-        "{}&env=default&from=-1h",
-        filtered("users", "traceCount:>9")
-    );
-    let none = visitor.page(&none).await;
-    for part in [
-        "Time <bdi>Last 1 hour</bdi> · <a href=",
-        "Environments <bdi>default</bdi> · <a href=",
-        "/users\">show all users",
-    ] {
-        assert!(none.contains(part), "{part}: {none}");
-    }
+    assert_each_condition_is_told(&visitor).await;
+    let elsewhere = format!("{}&from=-1h", filtered("sessions", "traceCount:>1"));
+    let elsewhere = visitor.page(&elsewhere).await;
+    let (_, said) = elsewhere
+        .split_once("At other times there are sessions that fit, from ")
+        .unwrap();
+    let href = said.split("href=\"").nth(1).unwrap();
+    let href = href.split('"').next().unwrap().replace("&#38;", "&");
+    let there = visitor.client.get(&href).await.unwrap().text();
+    assert_eq!(rows(&there), [escaped, "chat"], "{href}");
     // The focus stays beside the filter, and the filter beside the focus.
     let page = format!("{}&env=default", filtered("sessions", "traceCount:>2"));
     let page = visitor.page(&page).await;
@@ -295,7 +310,7 @@ async fn the_page_of_a_user_is_about_the_chosen_time_and_its_charts_lead_to_the_
     let list = visitor.client.get(&href).await.unwrap().text();
     assert_eq!(list.matches("<td class=\"what\"").count(), 2, "{list}");
     // A day without a trace has no latency, which is no zero.
-    let (_, latency) = charts.split_once("Latency, 95th percentile").unwrap();
+    let (_, latency) = charts.split_once("Latency, p95").unwrap();
     let (_, none) = latency.split_once(">2023-11-16</time></a>").unwrap();
     assert!(
         none.starts_with("</td><td class=\"num\">–</td>"),
@@ -303,6 +318,107 @@ async fn the_page_of_a_user_is_about_the_chosen_time_and_its_charts_lead_to_the_
     );
     let with_charts = visitor.page(&format!("/users/ada?{time}&trends=1")).await;
     assert!(with_charts.contains(on), "{with_charts}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn lists_of_sessions_users_and_scores_and_a_session_say_what_came_since() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    send(&app, &[span(1, 0, "chat", "ada")]).await;
+    score(
+        &app,
+        json!({ "traceId": trace_id(1), "name": "tone", "value": 1 }),
+    )
+    .await;
+    let mut asked = Vec::new();
+    for (path, said) in [
+        ("/sessions", "2 sessions with new traces · show"),
+        (
+            "/users?q=traceCount%3A%3E0",
+            "1 user with new traces, which the filter may",
+        ),
+        ("/sessions/chat", "1 new trace · show"),
+        ("/sessions?env=staging", ""),
+        ("/scores", "1 new score · show"),
+        ("/scores?to=2020-01-01", ""),
+    ] {
+        let page = visitor.page(path).await;
+        let addresses = page.split("data-from=\"").skip(1);
+        let mut addresses = addresses.filter_map(|rest| rest.split('"').next());
+        let address = addresses.find(|address| address.contains("/news"));
+        let address = address.unwrap().replace("&#38;", "&");
+        // The first answer names the instant alone.
+        let first = visitor.client.get(&address).await.unwrap();
+        assert_eq!((first.status.as_u16(), first.text().trim()), (200, ""));
+        let now = first.headers["perpend-now"].to_str().unwrap();
+        asked.push((format!("{address}&received={}", encode(now)), path, said));
+    }
+    send(
+        &app,
+        &[span(2, 5, "chat", "ada"), span(3, 6, "other", "ada")],
+    )
+    .await;
+    score(
+        &app,
+        json!({ "traceId": trace_id(2), "name": "tone", "value": 0 }),
+    )
+    .await;
+    for (address, path, said) in asked {
+        let news = visitor.client.get(&address).await.unwrap().text();
+        assert!(news.contains(said), "{path}: {news}");
+        assert_eq!(news.trim().is_empty(), said.is_empty(), "{path}: {news}");
+        let href = format!("href=\"{}{path}\"", visitor.base);
+        assert!(said.is_empty() || news.contains(&href), "{path}: {news}");
+    }
+    app.stop().await.unwrap();
+}
+
+/// What the page of a user counts, its links lead to, whatever environment it is in.
+#[tokio::test]
+async fn links_of_users_and_sessions_show_the_traces_that_these_count() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let spans = [span(1, 0, "chat", "ada"), span(2, 10, "chat", "ada")];
+    let resource = |environment: &str, span: &Value| {
+        let value = json!({ "stringValue": environment });
+        let attribute = json!({ "key": "deployment.environment", "value": value });
+        json!({ "resource": { "attributes": [attribute] }, "scopeSpans": [{ "spans": [span] }] })
+    };
+    let sent = json!({ "resourceSpans": [
+        resource("sdk-experiment", &spans[0]), resource("prod", &spans[1]),
+    ]});
+    let sent = app.client.json(Method::POST, OTLP, &sent).await.unwrap();
+    assert_eq!(sent.status, 200, "{}", sent.text());
+    let user = visitor.page("/users/ada").await;
+    assert!(user.contains("<dt>Traces</dt><dd>2</dd>"), "{user}");
+    let to = |page: &str, behind: &str| {
+        let before = page.split_once(behind).unwrap().0;
+        let href = before.rsplit_once("href=\"").unwrap().1;
+        href.split('"').next().unwrap().replace("&#38;", "&")
+    };
+    let all = to(&user, "\">All traces of this user");
+    let charts = visitor
+        .page("/_/users/ada/trends?from=2023-11-12&to=2023-11-17")
+        .await;
+    let day = to(&charts, "<time datetime=\"2023-11-14\">");
+    let found = visitor.page("/sessions/chat?find=turn").await;
+    for href in [all, day] {
+        let list = visitor.client.get(&href).await.unwrap().text();
+        assert_eq!(list.matches("<td class=\"what\"").count(), 2, "{href}");
+    }
+    assert!(to(&found, "\">Show in the list of traces").contains("environment%3Aset"));
+    // Nothing is hidden there, and the field of the environments says so.
+    for (path, usual) in [
+        ("/users", "all"),
+        ("/users/ada", "all"),
+        ("/sessions", "all"),
+        ("/traces", "all but those of evaluations"),
+    ] {
+        let page = visitor.page(path).await;
+        let said = format!("placeholder=\"{usual}\"");
+        assert!(page.contains(&said), "{path}: {page}");
+    }
     app.stop().await.unwrap();
 }
 
@@ -321,8 +437,11 @@ async fn lists_of_sessions_users_and_scores_have_the_rows_that_are_asked_for_or_
         assert!(next.split('"').next().unwrap().contains("n=25"), "{some}");
     }
     for list in ["sessions", "users", "scores"] {
-        let odd = visitor.page(&format!("/{list}?n=abc&sort=foo")).await;
+        let odd = visitor
+            .page(&format!("/{list}?n=abc&sort=foo&cols=luck"))
+            .await;
         for said in [
+            "cols: this list always has the same columns; luck",
             "n: a page cannot have abc rows",
             "sort: this list has one order",
         ] {

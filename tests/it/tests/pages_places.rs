@@ -244,7 +244,7 @@ async fn a_score_leads_to_those_with_its_fingerprint_and_the_list_is_walked() {
     let list = visitor.page("/scores").await;
     assert_eq!((rows_of(&list), count(&all)), (4, 4), "{list}");
     assert!(
-        list.contains("/traces/") && list.contains("version 1"),
+        list.contains("/traces/") && list.contains(">v1</span>"),
         "{list}"
     );
     let none = visitor.page("/scores?name=other").await;
@@ -398,9 +398,12 @@ async fn the_overview_says_which_share_of_traces_has_errors_and_what_it_hides() 
     app.ingest(&own).await.unwrap();
     let focus = "from=2026-02-01";
     let page = visitor.page(&format!("?{focus}&to=2026-03-01")).await;
-    assert!(page.contains("<b>1 (12.5 %)</b>"), "{page}");
     assert!(
-        page.contains("Evaluations and experiments hidden"),
+        page.contains("<b>12.5 %</b> <span class=\"muted\">1 of 8</span>"),
+        "{page}"
+    );
+    assert!(
+        page.contains("evaluations and experiments hidden"),
         "{page}"
     );
     let (_, link) = page.split_once("hidden, <a href=\"").unwrap();
@@ -408,12 +411,15 @@ async fn the_overview_says_which_share_of_traces_has_errors_and_what_it_hides() 
     assert!(link.contains(focus) && link.contains("sdk-experiment"));
     // The last bar of a chart ends with the time.
     let part = visitor
-        .page(&format!("?{focus}&to=2026-02-28T12:30:00Z"))
+        .page(&format!("?{focus}&to=2026-02-28T12:30:00Z&trends=1"))
         .await;
     let last = "from=2026-02-28T00%3A00%3A00Z&#38;to=2026-02-28T12%3A30%3A00Z";
     assert!(part.contains(last), "{part}");
     let alone = visitor.client.get(&link).await.unwrap().text();
-    assert!(alone.contains("<b>1 (100.0 %)</b>"), "{alone}");
+    assert!(
+        alone.contains("<b>100.0 %</b> <span class=\"muted\">1 of 1</span>"),
+        "{alone}"
+    );
     assert!(!alone.contains("experiments hidden"), "{alone}");
     app.stop().await.unwrap();
 }

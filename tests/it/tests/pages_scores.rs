@@ -12,8 +12,9 @@ use crate::pages::Visitor;
 
 /// The names of the scores on a page, in its order.
 fn names(page: &str) -> Vec<&str> {
-    let rows = page.split("<td class=\"what\"><bdi>").skip(1);
-    rows.filter_map(|row| row.split("</bdi>").next()).collect()
+    let rows = page.split("<td class=\"what\"><bdi").skip(1);
+    let names = rows.filter_map(|row| row.split_once('>')?.1.split("</bdi>").next());
+    names.collect()
 }
 
 /// Where a link of the page leads.
@@ -37,6 +38,36 @@ async fn give(app: &TestApp, scores: &[Value]) {
         .client
         .json(Method::POST, "/api/public/ingestion", &batch);
     assert_eq!(sent.await.unwrap().json()["errors"], json!([]));
+}
+
+/// What each condition leaves, and when what fits at other times was.
+async fn assert_an_empty_list_says_why(visitor: &Visitor) {
+    let q = encode("name:tone value:>0.5 dataType:CATEGORICAL");
+    let none = visitor.page(&format!("/scores?q={q}&env=staging")).await;
+    for said in [
+        "name:tone</bdi></code>: 1 score ",
+        "value:&#62;0.5</bdi></code>: 1 score ",
+        "Environments <bdi>staging</bdi>: 1 score ",
+    ] {
+        assert!(none.contains(said), "{said}: {none}");
+    }
+    let none = visitor
+        .page("/scores?q=value%3A%3E0&from=2020-01-01&to=2020-01-02")
+        .await;
+    assert!(
+        none.contains("to 2020-01-02T00:00:00Z</bdi>: no score "),
+        "{none}"
+    );
+    assert!(
+        none.contains("there are scores that fit, from <time"),
+        "{none}"
+    );
+    let none = visitor.page("/scores?name=nosuch&trace=t1").await;
+    assert!(
+        none.contains("<bdi>name: nosuch</bdi></code> · <a href="),
+        "{none}"
+    );
+    assert!(none.contains("/scores?trace=t1\">drop it"), "{none}");
 }
 
 #[tokio::test]
@@ -89,6 +120,7 @@ async fn each_condition_narrows_the_list_and_an_unknown_column_is_named() {
         assert_eq!(page.contains("there is no column"), is_faulty, "{q}");
         assert_eq!(page.contains("No such score"), expected.is_empty(), "{q}");
     }
+    assert_an_empty_list_says_why(&visitor).await;
     // Older addresses narrow beside the filter, and stay when it changes.
     let both = visitor
         .page("/scores?name=tone&trace=t1&q=value%3A%3C0.5")
@@ -100,7 +132,8 @@ async fn each_condition_narrows_the_list_and_an_unknown_column_is_named() {
     }
     assert!(both.contains("<th scope=\"col\">Comment</th>"), "{both}");
     for absent in ["Author", "Config", "Execution", "Fingerprint"] {
-        assert!(!both.contains(&format!("<th scope=\"col\">{absent}</th>")));
+        let named = [format!("col\">{absent}</th>"), format!("<dt>{absent}</dt>")];
+        assert!(named.iter().all(|name| !both.contains(name)), "{both}");
     }
     let odd = visitor.page("/scores?before=x&superseded=yes").await;
     assert!(
@@ -115,6 +148,33 @@ async fn each_condition_narrows_the_list_and_an_unknown_column_is_named() {
     // What a filter may go on with.
     let begun = visitor.page("/_/scores/suggest?q=sour").await;
     assert!(begun.contains("source"), "{begun}");
+    // Scores have environments that no trace has.
+    let begun = visitor.page("/_/scores/suggest?q=environment%3A").await;
+    let offered = "data-whole=\"environment:staging \"";
+    assert!(begun.contains(offered), "{begun}");
+    assert!(begun.contains("1 of 3"), "{begun}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_long_value_says_how_much_of_it_is_shown_and_an_id_leads_to_the_card_of_its_score() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(1, "ticket");
+    app.ingest(&trace).await.unwrap();
+    let long = json!({ "id": "an-essay", "name": "essay", "value": "é".repeat(100),
+        "dataType": "CATEGORICAL", "traceId": trace.id.to_string() });
+    give(&app, &[long]).await;
+    let list = visitor.page("/scores").await;
+    assert!(list.contains("60 of 100 characters"), "{list}");
+    let address = format!("{}/search?q=an-essay", visitor.base);
+    let found = visitor.client.get(&address).await.unwrap();
+    let there = found.headers.get("location");
+    let there = there.map_or_else(|| found.text(), |there| there.to_str().unwrap().to_owned());
+    assert!(
+        there.contains(&format!("/traces/{}#score-an-essay", trace.id)),
+        "{there}"
+    );
     app.stop().await.unwrap();
 }
 
@@ -172,7 +232,7 @@ async fn superseded_scores_are_counted_and_shown_beside_those_that_took_their_pl
     let page = visitor.page("/scores").await;
     assert!(!page.contains("superseded score"), "{page}");
     for column in ["Execution", "Fingerprint"] {
-        assert!(page.contains(&format!("<th scope=\"col\">{column}</th>")));
+        assert!(page.contains(&format!("<dt>{column}</dt>")), "{page}");
     }
     app.ingest(&trace.generation("late", "Or on Tuesday."))
         .await

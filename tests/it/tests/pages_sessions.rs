@@ -86,8 +86,8 @@ async fn a_turn_that_carries_its_whole_history_shows_what_is_new_in_it() {
     let links = kept.replace("&#38;", "&");
     for link in [
         format!("\"?turn=3&{focus}\""),
-        format!("?turn=3&{focus}&end=1\""),
-        format!("\"?turn=5&{focus}\""),
+        format!("?turn=3&find=question%205&{focus}&end=1\""),
+        format!("\"?turn=5&find=question%205&{focus}\""),
     ] {
         assert!(links.contains(&link), "{link}: {links}");
     }
@@ -204,9 +204,12 @@ async fn turns_are_found_by_a_text_in_any_case_and_jumped_to() {
     assert!(list.contains("3 turns:"), "{list}");
     let turns = list.split("href=\"?turn=").skip(1);
     let turns: Vec<&str> = turns.filter_map(|turn| turn.split('"').next()).collect();
-    assert_eq!(turns, ["7", "30", "58"], "{list}");
+    let hits = ["7", "30", "58"].map(|turn| format!("{turn}&#38;find=REFUND"));
+    assert_eq!(turns, hits, "{list}");
     assert!(list.contains("<mark>Refund</mark>") && list.contains("in a step"));
-    let there = visitor.page(&format!("{path}?turn=58")).await;
+    // The list of hits stays when one of them is opened.
+    let there = visitor.page(&format!("{path}?turn=58&find=REFUND")).await;
+    assert!(there.contains("aria-label=\"Turns that contain"), "{there}");
     assert!(there.contains("Refund 58?") && there.contains("Turns 58–60 of 60"));
     let all = list.split("<a href=\"").nth(1).unwrap();
     let all = all.split('"').next().unwrap().replace("&#38;", "&");

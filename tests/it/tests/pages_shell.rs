@@ -65,7 +65,7 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
         ("ada", "/users/ada".to_owned()),
         (&dataset, format!("/datasets/{dataset}")),
         (run, format!("/datasets/{dataset}/runs/{run}")),
-        (&score, format!("/traces/{}", trace.id)),
+        (&score, format!("/traces/{}#score-{score}", trace.id)),
         (&evaluator, format!("/rules#evaluator-{evaluator}")),
         (&rule, format!("/rules#rule-{rule}")),
     ] {
@@ -93,9 +93,11 @@ async fn whatever_has_an_id_is_found_by_it_and_one_enter_goes_there() {
     let said =
         format!("No session, user, evaluator, rule, dataset or prompt begins with “{foreign}”");
     assert!(none.contains(&said), "{none}");
+    let part = format!("/_/search/contents?q={foreign}");
+    let part = visitor.page(&part).await;
     assert!(
-        none.contains(&format!("No trace says “{foreign}”")),
-        "{none}"
+        part.contains(&format!("No trace says “{foreign}”")),
+        "{part}"
     );
     // Where nothing is called so, traces may say it.
     let said = format!("{base}/search?q=refund+%22policy%22&go=1");
@@ -113,8 +115,15 @@ async fn what_reads_as_a_term_of_a_filter_is_searched_as_text_and_ids_may_be_in_
         let said = format!("{base}/search?q={}&go=1", encode(text));
         let there = format!("{base}/traces?q={}", encode(&format!("\"{text}\"")));
         assert_eq!(visitor.leads_to(&said).await, there);
-        let page = visitor.page(&format!("/search?q={}", encode(text))).await;
-        assert!(page.contains(&format!("No trace says “{text}”")), "{page}");
+        let q = encode(text);
+        let page = visitor.page(&format!("/search?q={q}")).await;
+        let part = format!("/_/search/contents?q={q}");
+        assert!(
+            page.contains(&format!("data-later=\"{base}{part}\"")),
+            "{page}"
+        );
+        let part = visitor.page(&part).await;
+        assert!(part.contains(&format!("No trace says “{text}”")), "{part}");
     }
     let lettered = Trace::new(0xabc, "lettered").generation("answer", "Yes.");
     app.ingest(&lettered).await.unwrap();
@@ -127,6 +136,29 @@ async fn what_reads_as_a_term_of_a_filter_is_searched_as_text_and_ids_may_be_in_
         format!("{base}/traces/{}", lettered.id)
     );
     app.stop().await.unwrap();
+}
+
+/// What traces say is counted apart from names, and a long text is repeated in part.
+async fn assert_contents_are_counted(visitor: &Visitor) {
+    let long = "x".repeat(300);
+    let page_of_long = visitor.page(&format!("/search?q={long}")).await;
+    let cut = |said: &str| format!("{said} “{}…”", "x".repeat(60));
+    assert!(
+        page_of_long.contains(&cut("Traces that say")),
+        "{page_of_long}"
+    );
+    let counted = visitor.page(&format!("/_/search/contents?q={long}")).await;
+    assert!(counted.contains(&cut("No trace says")), "{counted}");
+    assert!(
+        !counted.contains("href="),
+        "what no trace says is not linked: {counted}"
+    );
+    let some = visitor.page("/_/search/contents?q=ticket").await;
+    assert!(
+        some.contains("12 traces say “ticket”") && some.contains("/traces?q=ticket\""),
+        "{some}"
+    );
+    assert_eq!(visitor.page("/_/search/contents?q=%3F").await.trim(), "");
 }
 
 #[tokio::test]
@@ -162,18 +194,12 @@ async fn names_are_found_by_their_beginning_and_a_prefix_narrows_the_search() {
     // And where contents are searched for it.
     assert_eq!(hits.matches("role=\"option\"").count(), 8 * 3 + 1 + 1);
     let contents = format!("href=\"{}/traces?q=tickets\"", visitor.base);
-    assert!(
-        hits.contains(&contents) && page.contains(&contents),
-        "{page}"
-    );
-    // That comes first, with how many there are, and says none of its own where nothing does.
-    let places = ["traces say “tickets”", "<h2 id=\"group-0\">"].map(|part| page.find(part));
-    let none = page.find("No trace says “tickets”");
-    assert!(
-        places[0].or(none) < places[1] && places[1].is_some(),
-        "{page}"
-    );
+    assert!(hits.contains(&contents), "{hits}");
+    // That comes first; how many there are is a part of its own.
+    let places = ["Traces that say “tickets”", "<h2 id=\"group-0\">"].map(|part| page.find(part));
+    assert!(places[0].is_some() && places[0] < places[1], "{page}");
     assert!(n_compressed(&hits) <= 4 << 10, "{}", n_compressed(&hits));
+    assert_contents_are_counted(&visitor).await;
     let ids = visitor.page("/search?q=%23tickets").await;
     assert!(ids.contains("Nothing has the id “tickets”"), "{ids}");
     let pages = visitor.page("/search?q=sess").await;
@@ -190,8 +216,11 @@ async fn names_are_found_by_their_beginning_and_a_prefix_narrows_the_search() {
             .contains("Exact ids only")
     );
     assert!(visitor.page("/search").await.contains("Overview</bdi>"));
+    let long = "x".repeat(801);
+    let kept = format!("value=\"{long}\"");
     for (wrong, named) in [
-        (format!("q={}", "x".repeat(801)), "800 characters"),
+        (format!("q={long}"), "800 characters"),
+        (format!("q={long}"), kept.as_str()),
         ("q=x&below=yesterday".to_owned(), "older traces"),
     ] {
         let address = format!("{}/search?{wrong}", visitor.base);
@@ -337,7 +366,7 @@ async fn a_page_is_titled_by_thing_section_and_project_and_has_one_address() {
         ("/search?q=x", "x · Search", "/search?q=x"),
     ] {
         let page = visitor.page(path).await;
-        let project = between(&page, ("title=\"Project\">", "</bdi>"));
+        let project = between(&page, ("title=\"Project\"><bdi>", "</bdi>"));
         let wanted = format!("{title} · {project} · Perpend");
         assert_eq!(between(&page, ("<title>", "</title>")), wanted, "{path}");
         let address = between(&page, ("rel=\"canonical\" href=\"", "\""));
@@ -553,10 +582,21 @@ async fn what_came_since_is_counted_and_evaluations_do_not_count() {
         own.contains("&env=staging") || own.contains("&#38;env=staging"),
         "{own}"
     );
-    for page in ["/traces?sort=timestamp", "/traces?page=2"] {
-        let page = visitor.page(page).await;
-        assert!(!page.contains("/_/news"), "{page}");
-    }
+    let behind = visitor.page("/traces?page=2").await;
+    assert!(!behind.contains("/_/news"), "{behind}");
+    // In another order what is new is not at the beginning: the link leads to where it is.
+    let slowest = address(&visitor.page("/traces?sort=-latency").await);
+    let slowest = slowest.replace("&#38;", "&");
+    assert!(
+        slowest.contains("since=9999") && slowest.contains("&sort=-latency"),
+        "{slowest}"
+    );
+    let sorted = format!("{since}&sort=-latency");
+    let news = asked(&visitor, &sorted, &[]).await.text();
+    assert!(
+        news.contains("/traces\">2 new traces · show the newest first"),
+        "{news}"
+    );
     for (wrong, named) in [
         ("/_/news", "since"),
         ("/_/news?since=yesterday", "since"),
@@ -594,5 +634,70 @@ async fn a_filtered_list_says_what_arrives_though_it_began_before_all_that_is_sh
         news.contains("1 new trace, which the filter may leave out") && news.contains("q=name"),
         "{news}"
     );
+    app.stop().await.unwrap();
+}
+
+/// What a form of the login answers: where it leads, and the cookie from then on.
+async fn logged_in(visitor: &Visitor, form: &str) -> (String, String) {
+    let answer = visitor.send("/login", form.to_owned()).await;
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    let cookie = answer.headers["set-cookie"].to_str().unwrap();
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let there = answer.headers["location"].to_str().unwrap();
+    (there.to_owned(), cookie)
+}
+
+#[tokio::test]
+async fn a_browser_is_in_several_projects_and_goes_from_one_to_another() {
+    let app = TestApp::new().await.unwrap();
+    app.other_project().await.unwrap();
+    let own = Visitor::of(&app).await;
+    let before = own.page("/sessions?env=prod").await;
+    assert!(before.contains("href=\"/login?more=1\""), "{before}");
+    let form = own.client.get("/login?more=1").await.unwrap().text();
+    assert!(form.contains("Log in to another project"), "{form}");
+    let (there, cookie) = logged_in(&own, "public_key=pk-other&secret_key=sk-other").await;
+    assert_eq!(there, "/");
+    let both = Visitor {
+        client: app
+            .anonymous()
+            .with_header("cookie", &cookie)
+            .with_header("accept", "text/html"),
+        base: own.base.clone(),
+    };
+    // Without a project an address is of the one that was used last.
+    let other = both.leads_to("/").await;
+    assert_ne!(other, own.base);
+    assert_eq!(both.leads_to("/traces").await, format!("{other}/traces"));
+    // The section, the time and the environments stay.
+    let page = both.page("/sessions?env=prod").await;
+    let link = format!("<a href=\"{other}/sessions?env=prod\"><bdi>Other</bdi></a>");
+    assert!(page.contains(&link), "{page}");
+    let there = format!("{other}/sessions?env=prod");
+    let there = both.client.get(&there).await.unwrap();
+    let back = format!("<a href=\"{}/sessions?env=prod\">", own.base);
+    assert!(there.text().contains(&back), "{}", there.text());
+    assert!(there.headers.get("set-cookie").is_none());
+    // Opening a page of the other one makes it the last used; what a page asks for by itself does not.
+    let part = format!("{}/_/news?received=1", own.base);
+    let part = both.client.get(&part).await.unwrap();
+    assert!(part.headers.get("set-cookie").is_none(), "{}", part.text());
+    let opened = format!("{}/traces", own.base);
+    let opened = both.client.get(&opened).await.unwrap();
+    let moved = opened.headers["set-cookie"].to_str().unwrap();
+    let moved = moved.split(';').next().unwrap();
+    let again = app.anonymous().with_header("cookie", moved);
+    let start = again.get("/").await.unwrap();
+    assert_eq!(start.headers["location"].to_str().unwrap(), own.base);
+    // Forms of a page that was open before are still good.
+    let token = before.split_once("name=\"form\" value=\"").unwrap().1;
+    let token = token.split('"').next().unwrap();
+    let sent = both.send("/preferences", format!("form={token}&theme=dark"));
+    assert_eq!(sent.await.status, 303);
+    // A third project stays closed, like one that is not there.
+    let ids = ["no-such-project", "none"].map(|id| format!("/project/{id}/traces"));
+    let [one, two] = [both.client.get(&ids[0]), both.client.get(&ids[1])];
+    let [one, two] = [one.await.unwrap(), two.await.unwrap()];
+    assert_eq!((one.status.as_u16(), one.text()), (404, two.text()));
     app.stop().await.unwrap();
 }

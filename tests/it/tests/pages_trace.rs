@@ -48,7 +48,8 @@ async fn the_head_says_how_far_a_trace_has_come_and_shows_its_tokens_and_scores(
             "1 step still open",
             "<dt>First token</dt><dd>120 ms",
             "900 input · 50 cached · 100 output",
-            "#score-s1\"><bdi>helpful</bdi> <b><bdi>0.5</bdi></b></a>",
+            "#score-s1\" title=\"Score of the trace\">",
+            "<bdi>helpful</bdi> <b><bdi>0.5</bdi></b></a>",
         ] {
             assert!(page.contains(said), "{view}: {said}: {page}");
         }
@@ -86,6 +87,16 @@ async fn a_page_of_a_running_trace_learns_of_each_change() {
     assert_ne!(version(&second), shown, "{second}");
     let page = visitor.page("/traces/run").await;
     assert_eq!(version(&page), version(&second));
+    // So it does of scores, in each view.
+    let score = json!({ "id": "s2", "traceId": "run", "observationId": "child", "name": "late", "value": 1 });
+    send(&app, &[("score-create", score)]).await;
+    let third = version(&visitor.page(state).await);
+    assert_ne!(third, version(&second));
+    for view in ["tree", "time", "thread", "log"] {
+        let page = visitor.page(&format!("/traces/run?v={view}")).await;
+        assert_eq!(version(&page), third, "{view}");
+        assert!(page.contains("-follow.js\""), "{view}");
+    }
     let unknown = format!("{}/_/traces/none/state", visitor.base);
     assert_eq!(visitor.client.get(&unknown).await.unwrap().status, 404);
     app.stop().await.unwrap();

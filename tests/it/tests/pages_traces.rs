@@ -120,7 +120,7 @@ async fn bars_come_with_the_page_without_script_and_say_what_of_the_list_they_do
     );
     let whole = visitor.page(&format!("/traces?{TIME}&bars=1")).await;
     assert_eq!(bars(&whole).len(), 7, "{whole}");
-    let note = "the filter is not applied";
+    let note = ">Not filtered<";
     assert!(!whole.contains(note) && !whole.contains("the last 7 days"));
 
     let filtered = visitor
@@ -250,13 +250,13 @@ async fn an_empty_list_names_its_time_and_its_environments_and_drops_each() {
         .await;
     let list = format!("{}/traces", visitor.base);
     for said in [
-        "level:ERROR</bdi></code> alone leaves 2 traces".to_owned(),
+        "level:ERROR</bdi></code>: 2 traces".to_owned(),
         format!(
-            "Time <bdi>From 2026-03-05T00:00:00Z</bdi> alone leaves 1 trace · \
+            "Time <bdi>From 2026-03-05T00:00:00Z</bdi>: 1 trace · \
              <a href=\"{list}?q=level%3AERROR&#38;env=staging\">drop it"
         ),
         format!(
-            "Environments <bdi>staging</bdi> alone leaves 1 trace · \
+            "Environments <bdi>staging</bdi>: 1 trace · \
              <a href=\"{list}?q=level%3AERROR&#38;from=2026-03-05T00%3A00%3A00Z\">drop it"
         ),
         format!("<a href=\"{list}\">show all traces"),

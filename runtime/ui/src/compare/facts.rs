@@ -56,7 +56,9 @@ pub(super) fn facts(sides: [Option<&CompareSide>; 2]) -> Vec<(Text, Figure)> {
     for (label, of) in words {
         let said = traces.map(|trace| trace.and_then(of));
         if said.iter().any(Option::is_some) {
-            all.push((label, Figure::words(said.each_ref().map(Option::as_deref))));
+            let words = Figure::words(said.each_ref().map(Option::as_deref));
+            let is_word = true;
+            all.push((label, Figure { is_word, ..words }));
         }
     }
     let all = all

@@ -17,6 +17,8 @@ pub(crate) struct Figure {
     pub(crate) share: Option<String>,
     /// Both sides are known and differ, or one of them alone is known.
     pub(crate) differs: bool,
+    /// A name or another word: that it differs is neither good nor bad.
+    pub(crate) is_word: bool,
     /// Two traces may have it different and still be the same.
     pub(crate) is_apart: bool,
 }
@@ -31,6 +33,15 @@ fn share(a: f64, b: f64) -> Option<String> {
     let is_told = a > 0.0 && share.is_finite() && 0.05 <= share.abs();
     is_told.then(|| {
         let amount = match share.abs() {
+            // Nothing is left, or twice as much is there, only where it is so.
+            amount if amount != 100.0 && amount.round() == 100.0 => {
+                let decimals = (1..4)
+                    .find(|decimals| format!("{amount:.decimals$}").parse::<f64>() != Ok(100.0));
+                match decimals {
+                    Some(decimals) => format!("{amount:.decimals$}"),
+                    None => format!("{} 100", if amount < 100.0 { "under" } else { "over" }),
+                }
+            }
             amount if amount < 10.0 => number((amount * 10.0).round() / 10.0),
             amount => count(amount.round().min(1e15) as u64),
         };
@@ -149,6 +160,9 @@ mod tests {
         assert_eq!(delta(Figure::number([Some(0.1), Some(0.3)])), "+0.2");
         let share = Figure::count([Some(200), Some(250)]).share;
         assert_eq!(share.as_deref(), Some("+25 %"));
+        let share = |b| Figure::count([Some(100_000), Some(b)]).share.unwrap();
+        assert_eq!([share(0), share(200_000)], ["−100 %", "+100 %"]);
+        assert_eq!([share(20), share(200_300)], ["−99.98 %", "+100.3 %"]);
     }
 
     #[test]

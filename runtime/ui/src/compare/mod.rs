@@ -136,6 +136,16 @@ impl ComparePage {
         self.heads.iter().all(|head| head.found.is_some())
     }
 
+    /// A fact in which both are the same.
+    fn is_folded(&self, figure: &Figure) -> bool {
+        self.has_both() && !figure.differs && !figure.is_apart
+    }
+
+    fn n_folded(&self) -> usize {
+        let facts = self.facts.iter();
+        facts.filter(|(_, figure)| self.is_folded(figure)).count()
+    }
+
     fn address(&self, change: impl FnOnce(&mut CompareQuery)) -> String {
         self.query.with(change).address(self.shell.base())
     }
@@ -220,7 +230,7 @@ fn verdict([only_a, only_b, changed, equal]: [usize; 4], n_unread: usize, is_sam
         0 => String::new(),
         n => format!(
             "; the contents of {} were not compared",
-            many(n as u64, "row")
+            many(n as u64, "step")
         ),
     };
     match parts.is_empty() {

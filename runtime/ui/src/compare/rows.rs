@@ -244,7 +244,7 @@ impl<'a> Compared<'a> {
             query.at = rows.start / COMPARED_ROWS * COMPARED_ROWS;
         });
         Shown::Equal {
-            n: many(rows.len() as u64, "equal row"),
+            n: many(rows.len() as u64, "equal step"),
             names: Text::from(names.join(", ")),
             indent: first.depth.min(MAX_DEPTH),
             href: opened.address(base),

@@ -144,7 +144,7 @@ fn equal_traces_have_no_difference_and_unread_contents_are_never_called_equal() 
         "{html}"
     );
     assert!(
-        html.contains("4 equal rows") && !html.contains("changed"),
+        html.contains("4 equal steps") && !html.contains("changed"),
         "{html}"
     );
     let mut unread = both();
@@ -158,7 +158,7 @@ fn equal_traces_have_no_difference_and_unread_contents_are_never_called_equal() 
         !page.is_same
             && page
                 .verdict
-                .ends_with("the contents of 1 row were not compared"),
+                .ends_with("the contents of 1 step were not compared"),
         "{}",
         page.verdict
     );

@@ -11,6 +11,7 @@ mod shown;
 mod tests;
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use perpend_domain::payload::Payload;
 
@@ -21,6 +22,7 @@ use crate::content::comparable;
 use perpend_diff::json::{self, Node, Step};
 use perpend_diff::lines::{self, Part, Rules};
 use perpend_words::size;
+use unicode_normalization::UnicodeNormalization as _;
 
 /// Larger values are compared by lines only.
 const MAX_WHOLE: usize = 1 << 20;
@@ -47,6 +49,20 @@ pub struct Diff {
     pub(crate) notes: Vec<String>,
     pub(crate) parts: Vec<Shown>,
     pub(crate) is_inline: bool,
+}
+
+/// Equal for values that a difference says to be the same, whatever the order of their members and the way that they are
+/// written.
+#[must_use]
+pub fn value_print(value: Option<&Payload>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let text = value.map(Payload::as_str);
+    let small = text.filter(|text| text.len() <= MAX_WHOLE);
+    match small.and_then(|text| Node::read(text, false)) {
+        Some(node) => node.print.hash(&mut hasher),
+        None => text.hash(&mut hasher),
+    }
+    hasher.finish()
 }
 
 impl Diff {
@@ -97,6 +113,10 @@ impl Diff {
             return;
         }
         let is_whole = longest <= MAX_WHOLE;
+        if is_whole && texts[0].nfc().eq(texts[1].nfc()) {
+            let note = "Only the way characters are composed differs (Unicode normalization): both sides look alike.";
+            self.notes.push(note.to_owned());
+        }
         let read = |text| {
             let node = is_whole.then(|| Node::read(text, choice.ignores_space));
             node.flatten()

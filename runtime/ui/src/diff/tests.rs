@@ -94,6 +94,13 @@ fn documents_are_compared_by_path_whatever_the_order_of_their_members() {
 }
 
 #[test]
+fn texts_that_look_alike_and_are_composed_differently_say_so() {
+    let diff = of(&text("caf\u{e9}"), &text("cafe\u{301}"));
+    assert!(!diff.is_same() && diff.notes[0].contains("composed"));
+    assert!(of(&text("caf\u{e9}"), &text("cafe")).notes.is_empty());
+}
+
+#[test]
 fn numbers_are_compared_to_their_last_digit() {
     let document = |n: &str| Payload::Json(format!("{{\"n\":{n}}}"));
     let diff = of(
@@ -101,6 +108,33 @@ fn numbers_are_compared_to_their_last_digit() {
         &document("12345678901234567890124"),
     );
     assert!(!diff.is_same(), "{:?}", diff.parts);
+}
+
+#[test]
+fn prints_of_values_are_equal_where_their_difference_says_that_they_are_the_same() {
+    let json = |raw: &str| Some(Payload::Json(raw.to_owned()));
+    let values = [
+        json(r#"{"a": 1, "b": [1, 2]}"#),
+        json(r#"{"b":[1,2.0],"a":1e0}"#),
+        Some(text(r#"{"b": [1, 2], "a": 1.0}"#)),
+        json(r#"{"a": 1, "b": [2, 1]}"#),
+        json(r#"{"a": "1", "b": [1, 2]}"#),
+        Some(text("a: 1")),
+        Some(text("")),
+        None,
+    ];
+    for (a, b) in values
+        .iter()
+        .flat_map(|a| values.iter().map(move |b| (a, b)))
+    {
+        let [a, b] = [a, b].map(Option::as_ref);
+        let diff = Diff::new(a, b, DiffChoice::default(), 100);
+        assert_eq!(
+            value_print(a) == value_print(b),
+            diff.is_same(),
+            "{a:?} {b:?}"
+        );
+    }
 }
 
 #[test]

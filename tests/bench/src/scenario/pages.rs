@@ -114,7 +114,7 @@ impl Opening {
             format!("{base}?from=-1d&env=staging")
         })
         .await?;
-        for part in ["latency", "models", "scores"] {
+        for part in ["figures", "traces", "latency", "models", "scores"] {
             self.page(&format!("{part} of a week"), CHART, |_| {
                 format!("{base}/_/trends?part={part}")
             })

@@ -70,6 +70,15 @@ async fn waits_for_the_first_trace(visitor: &Visitor) -> Result<()> {
     visitor.log_in().await?;
     let is_waiting = "document.querySelector('[data-wait]') !== null";
     browser.wait_for(is_waiting).await?;
+    browser
+        .click(".tabs details:nth-child(2) > summary")
+        .await?;
+    browser
+        .expect("document.querySelectorAll('.tabs details[open]').length === 1 && document.querySelector('.tabs details[open] pre').innerText.includes('pip install langfuse')")
+        .await?;
+    browser
+        .expect("Array.from(document.querySelectorAll('pre.code')).every((pre) => pre.scrollWidth <= pre.clientWidth)")
+        .await?;
     let command = browser
         .eval("Array.from(document.querySelectorAll('pre.code'), (pre) => pre.textContent).find((text) => text.startsWith('curl'))")
         .await?;
@@ -78,8 +87,10 @@ async fn waits_for_the_first_trace(visitor: &Visitor) -> Result<()> {
     run(command)?;
     let said = "document.getElementById('waits').textContent.includes('last request refused: 401 wrong secret')";
     browser.wait_for(said).await?;
+    browser.eval("void (window.stays = true)").await?;
     run(&command.replace("secret key", Server::KEYS.1))?;
     browser.wait_for(&format!("!({is_waiting})")).await?;
+    browser.expect("window.stays === true").await?;
     ensure!(browser.text(".cards").await?.contains("Traces"));
     visitor.assert_quiet().await?;
     visitor.open("/traces").await?;

@@ -55,7 +55,7 @@ async fn compares(visitor: &Visitor) -> Result<()> {
         .wait_for("location.pathname.endsWith('/traces/compare')")
         .await?;
     browser
-        .expect("document.querySelector('.equal-rows a').textContent.includes('equal row')")
+        .expect("document.querySelector('.equal-rows a').textContent.includes('equal step')")
         .await?;
     let signs =
         "Array.from(document.querySelectorAll('.compared .num > b'), (b) => b.textContent[0])";

@@ -88,6 +88,21 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
             "a_key_shows_what_can_be_done_on_the_page_and_a_calendar_fills_in_a_time",
             acts_by_keys,
         ),
+        shared.test(
+            Place::Demo,
+            "escape_closes_the_innermost_panel_and_leaves_a_field",
+            leaves_by_keys,
+        ),
+        shared.test(
+            Place::Demo,
+            "enter_in_the_palette_takes_the_only_hit_and_a_page_that_is_called_so",
+            takes_what_is_certain,
+        ),
+        shared.test(
+            Place::Demo,
+            "going_back_fields_say_what_the_address_does",
+            goes_back,
+        ),
     ]
 }
 
@@ -399,20 +414,20 @@ async fn shows_times_of_zones(visitor: &Visitor) -> Result<()> {
         local[1].as_str().is_some_and(|utc| utc.ends_with("UTC")),
         "{local}"
     );
-    let ahead = "(() => { const at = document.querySelector('#rows time'); return (Date.parse(`${at.textContent.replace(' ', 'T')}Z`) - Date.parse(at.title.replace(' UTC', 'Z').replace(' ', 'T'))) / 3600000; })()";
+    // A time of today has no date.
+    let ahead = "(() => { const at = document.querySelector('#rows time'); \
+        const [here, utc] = [at.textContent, at.title].map((text) => Number(/(\\d\\d):/.exec(text)[1])); \
+        return (here - utc + 24) % 24; })()";
     browser.expect(&format!("{ahead} === 9")).await?;
-    let head = |zone| {
-        format!(
-            "[...document.querySelectorAll('th')].some((head) => head.textContent.endsWith(', {zone}'))"
-        )
-    };
-    browser.expect(&head("local")).await?;
-    let picker = "[...document.querySelectorAll('.picks bdi')].some((pick) => pick.textContent === 'Started, local')";
-    browser.expect(picker).await?;
+    let head = |is| format!("document.querySelector('span[data-zone]').textContent {is} 'UTC'");
+    browser.expect(&head("!==")).await?;
+    let ago =
+        "/^\\d+ (s|min|h) ago$/.test(document.querySelector('#rows time + .ago').textContent)";
+    browser.expect(ago).await?;
     browser.press("T").await?;
     let utc = browser.eval(both).await?;
     ensure!(utc[0] == local[1] && utc[1] == local[0], "{utc}");
-    browser.expect(&head("UTC")).await?;
+    browser.expect(&head("===")).await?;
     browser.press("T").await?;
     ensure!(browser.eval(both).await? == local);
     visitor.open("/preferences").await?;
@@ -515,6 +530,84 @@ async fn acts_by_keys(visitor: &Visitor) -> Result<()> {
         .await?;
     browser
         .expect("document.querySelector('.focus [name=from]').value === '2026-03-01 10:00'")
+        .await?;
+    visitor.assert_quiet().await
+}
+
+async fn leaves_by_keys(visitor: &Visitor) -> Result<()> {
+    const ESCAPE: &str = "\u{e00c}";
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    visitor.open("/traces").await?;
+    let on = "document.activeElement";
+    // Suggestions first, then the field.
+    let has_suggestions = "!document.getElementById('suggestions').hidden";
+    browser.press("/lev").await?;
+    browser.wait_for(has_suggestions).await?;
+    browser.press(ESCAPE).await?;
+    browser
+        .expect(&format!(
+            "!({has_suggestions}) && {on}.matches('[data-filter]')"
+        ))
+        .await?;
+    browser.press(ESCAPE).await?;
+    browser.expect(&format!("{on} === document.body")).await?;
+    for (key, panel) in [("t", "focus"), ("E", "focus"), ("c", "picker")] {
+        browser.press(key).await?;
+        let is_open = format!("document.querySelector('details.{panel}').open");
+        browser.expect(&is_open).await?;
+        browser.press(ESCAPE).await?;
+        browser
+            .expect(&format!("!{is_open} && {on}.matches('.{panel} > summary')"))
+            .await?;
+    }
+    browser.click("details.project > summary").await?;
+    browser.press(ESCAPE).await?;
+    browser
+        .expect(&format!(
+            "!document.querySelector('details.project').open && {on}.matches('.project > summary')"
+        ))
+        .await?;
+    visitor.assert_quiet().await
+}
+
+async fn takes_what_is_certain(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    visitor.open("/traces").await?;
+    browser.press(".").await?;
+    browser.press("30 d\u{e007}").await?;
+    browser.wait_for("location.search === '?from=-30d'").await?;
+    browser
+        .eval("void dispatchEvent(new KeyboardEvent('keydown', { key: 'k', ctrlKey: true }))")
+        .await?;
+    browser.press("overv\u{e007}").await?;
+    browser
+        .wait_for("document.querySelector('h1').textContent === 'Overview'")
+        .await?;
+    visitor.assert_quiet().await
+}
+
+async fn goes_back(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    visitor.log_in().await?;
+    visitor.open("/traces").await?;
+    let fields = "(() => { const [q, sort] = ['q', 'sort'].map((name) => document.querySelector(`.filter [name=${name}]`)); \
+        return { q, sort, usual: Array.from(sort.options).find((one) => one.defaultSelected) }; })()";
+    browser
+        .eval(&format!(
+            "(() => {{ const {{ q, sort }} = {fields}; q.value = 'level:ERROR'; sort.value = '-latency'; q.form.requestSubmit(); }})()"
+        ))
+        .await?;
+    browser
+        .wait_for("location.search === '?q=level%3AERROR&sort=-latency'")
+        .await?;
+    browser.eval("history.back()").await?;
+    browser
+        .wait_for(&format!(
+            "(() => {{ if (location.search !== '') return false; \
+             const {{ q, sort, usual }} = {fields}; return q.value === '' && sort.value === usual.value; }})()"
+        ))
         .await?;
     visitor.assert_quiet().await
 }

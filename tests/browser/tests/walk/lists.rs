@@ -214,8 +214,8 @@ async fn sees_trends(visitor: &Visitor) -> Result<()> {
     let browser = &visitor.browser;
     visitor.log_in().await?;
     visitor.open("").await?;
-    for nth in 0..3 {
-        let place = format!("document.querySelectorAll('.trend')[{nth}]");
+    for nth in 0..5 {
+        let place = format!("document.querySelectorAll('[data-later]')[{nth}]");
         browser.eval(&format!("{place}.scrollIntoView()")).await?;
         browser
             .wait_for(&format!("{place}.dataset.later === ''"))
@@ -225,7 +225,14 @@ async fn sees_trends(visitor: &Visitor) -> Result<()> {
         .expect("document.querySelectorAll('.trend .ranked').length === 2")
         .await?;
     let seen = "document.querySelector('main').innerText";
-    for what in ["Median latency", "Users", "Cost by model", "Scores"] {
+    for what in [
+        "Median latency",
+        "p95 latency",
+        "Users",
+        "Slowest trace",
+        "Cost by model",
+        "Scores",
+    ] {
         browser
             .expect(&format!("{seen}.includes('{what}')"))
             .await?;

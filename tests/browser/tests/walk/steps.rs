@@ -53,6 +53,16 @@ pub(crate) fn all(shared: &Arc<Shared>) -> Vec<Trial> {
         ),
         shared.test(
             Place::Own,
+            "log_and_thread_of_a_running_trace_show_what_arrives_and_the_head_its_scores",
+            follows_in_views_without_rows,
+        ),
+        shared.test(
+            Place::Demo,
+            "a_row_far_down_that_is_folded_keeps_the_keyboard_and_stays_in_view",
+            folds_far_down,
+        ),
+        shared.test(
+            Place::Own,
             "another_view_level_kind_or_part_of_the_time_keeps_the_selected_step_and_the_folds",
             keeps_the_selection,
         ),
@@ -385,6 +395,65 @@ async fn follows_a_running_trace(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("document.querySelector('.figures').textContent.includes('settling')")
         .await?;
+    visitor.assert_quiet().await
+}
+
+async fn folds_far_down(visitor: &Visitor) -> Result<()> {
+    let browser = &visitor.browser;
+    open_agent(visitor).await?;
+    let on = "document.activeElement";
+    browser.press("j\u{e010}").await?;
+    browser
+        .wait_for(&format!(
+            "{on}.getAttribute('aria-rowindex') === document.querySelector('.grid').getAttribute('aria-rowcount')"
+        ))
+        .await?;
+    // To the row around it, which is then folded.
+    browser.press("\u{e012}").await?;
+    let is = |open: &str| format!("{on}.getAttribute('aria-expanded') === '{open}'");
+    browser.wait_for(&is("true")).await?;
+    let step = browser.eval(&format!("{on}.dataset.step")).await?;
+    browser.press("\u{e012}").await?;
+    let in_view = "((row, grid) => grid.top < row.top && row.bottom <= grid.bottom + 1)(\
+        document.activeElement.getBoundingClientRect(), document.querySelector('.grid').getBoundingClientRect())";
+    let is_kept = format!("{on}.dataset.step === {step} && {in_view}");
+    browser
+        .wait_for(&format!("{} && {is_kept}", is("false")))
+        .await?;
+    browser.expect(&is_kept).await?;
+    visitor.assert_quiet().await
+}
+
+async fn follows_in_views_without_rows(visitor: &Visitor) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    visitor.log_in().await?;
+    let kind = [("perpend.observation.type", "generation")];
+    for view in ["log", "thread"] {
+        let trace = data::new_trace();
+        let span = |n, name: &str| data::span(&trace, n, Some(1), name, &kind);
+        server.send(&[span(5, "answer")]).await?;
+        visitor.open(&format!("/traces/{trace}?v={view}")).await?;
+        let names = "Array.from(document.querySelectorAll('[data-rows] .name'), (name) => name.textContent).join()";
+        browser.wait_for(&format!("{names} === 'answer'")).await?;
+        // What comes behind all others is put there; what comes before them is led to.
+        server.send(&[span(9, "check")]).await?;
+        browser
+            .wait_for(&format!("{names} === 'answer,check'"))
+            .await?;
+        server.send(&[span(2, "plan")]).await?;
+        let is_led =
+            "document.querySelector('#arrived:not([hidden])')?.textContent.startsWith('1 new')";
+        browser.wait_for(is_led).await?;
+        ensure!(browser.eval(names).await? == "answer,check", "{view}");
+        browser.click("#arrived a").await?;
+        browser
+            .wait_for(&format!("{names} === 'plan,answer,check'"))
+            .await?;
+        let score = json!({ "traceId": trace.as_str(), "name": "came late", "value": 0.5 });
+        server.post("/api/public/scores", &score).await?;
+        let is_shown = "document.querySelector('#marks').textContent.includes('came late')";
+        browser.wait_for(is_shown).await?;
+    }
     visitor.assert_quiet().await
 }
 

@@ -311,6 +311,14 @@ impl Walk<'_> {
                  document.querySelector('#detail h2').textContent === {scored}.querySelector('.name').textContent"
             ))
             .await?;
+        // What made it is named at once, and all of it is one step away.
+        ensure!(
+            browser
+                .text("#detail .made > summary")
+                .await?
+                .contains("version 1, rule")
+        );
+        browser.click("#detail .made > summary").await?;
         let detail = browser.text("#detail").await?;
         for needed in ["Evaluator", "version 1", "Fingerprint", "Execution", "Rule"] {
             ensure!(detail.contains(needed), "{needed} is missing in {detail}");

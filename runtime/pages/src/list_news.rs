@@ -1,0 +1,139 @@
+//! `GET P/_/sessions/news?received=`, and the same of users and of scores: what came after an instant, in the time and the
+//! environments of the list. Pages poll it, so it reads the end of one index. The other parameters are those of the list, which
+//! the answer links to; with `session` it is the page of that session.
+
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use perpend_domain::telemetry::{GroupQuery, GroupedBy, ScoreQuery};
+use perpend_domain::time::Timestamp;
+use perpend_ui::{ListNews, href, list_href, with_query};
+use perpend_web::problem::Problem;
+use serde::Deserialize;
+
+use crate::answer::page;
+use crate::news::{AT_MOST, MAX_BACK_MS, NOW};
+use crate::query::Query;
+use crate::state::App;
+use crate::viewer::Viewer;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    received: String,
+    session: String,
+    q: String,
+    n: String,
+    name: String,
+    fingerprint: String,
+    trace: String,
+    own: String,
+    superseded: String,
+}
+
+/// What is listed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Of {
+    Groups(GroupedBy),
+    Scores,
+}
+
+/// How many there are, and whether that may not be all.
+async fn counted(
+    app: &App,
+    viewer: &Viewer,
+    (of, asked): (Of, &Asked),
+    received: Timestamp,
+) -> Result<(u64, bool), Problem> {
+    let (telemetry, project) = (&app.store.telemetry, &viewer.project);
+    let (from, to) = viewer.focus.range(app.web.clock.now());
+    let since = (received, AT_MOST);
+    let environments = viewer.focus.environments.clone();
+    Ok(match of {
+        Of::Groups(by) if !asked.session.is_empty() => {
+            // The page of a session shows all of it.
+            let all = GroupQuery::new(by, 1);
+            let only = Some(asked.session.as_str());
+            telemetry.groups_since(project, &all, only, since).await?
+        }
+        Of::Groups(by) => {
+            let query = GroupQuery {
+                started: (from, to),
+                environments,
+                ..GroupQuery::new(by, 1)
+            };
+            telemetry.groups_since(project, &query, None, since).await?
+        }
+        Of::Scores => {
+            let query = ScoreQuery {
+                from,
+                to,
+                environments,
+                ..ScoreQuery::default()
+            };
+            telemetry.scores_since(project, &query, since).await?
+        }
+    })
+}
+
+/// The list, or the page of the session, that is asked about.
+fn list(viewer: &Viewer, of: Of, asked: Asked) -> String {
+    let base = viewer.base();
+    let path = match of {
+        Of::Groups(by) if !asked.session.is_empty() => href(&base, by, &asked.session),
+        Of::Groups(by) => list_href(&base, by),
+        Of::Scores => format!("{base}/scores"),
+    };
+    let own = [
+        ("q", asked.q),
+        ("n", asked.n),
+        ("name", asked.name),
+        ("fingerprint", asked.fingerprint),
+        ("trace", asked.trace),
+        ("own", asked.own),
+        ("superseded", asked.superseded),
+    ];
+    let own = own.into_iter().filter(|(_, value)| !value.is_empty());
+    let pairs: Vec<_> = own.chain(viewer.focus.pairs()).collect();
+    with_query(&path, &pairs)
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(asked): Query<Asked>,
+    of: Of,
+) -> Result<Response, Problem> {
+    let now = app.web.clock.now();
+    let (n, is_cut) = match asked.received.as_str() {
+        // The first question is for the instant alone.
+        "" => (0, false),
+        text => {
+            let received = Timestamp::parse(text);
+            let received =
+                received.map_err(|error| Problem::query("received", error.to_string()))?;
+            let received = received.max(now.plus_millis(-MAX_BACK_MS));
+            counted(&app, &viewer, (of, &asked), received).await?
+        }
+    };
+    let is_narrowed = [&asked.q, &asked.name, &asked.fingerprint, &asked.trace];
+    let view = ListNews {
+        n,
+        is_cut,
+        said: match of {
+            Of::Groups(_) if !asked.session.is_empty() => ["new trace", "new traces"],
+            Of::Groups(GroupedBy::Session) => {
+                ["session with new traces", "sessions with new traces"]
+            }
+            Of::Groups(GroupedBy::User) => ["user with new traces", "users with new traces"],
+            Of::Scores => ["new score", "new scores"],
+        },
+        is_filtered: is_narrowed.iter().any(|value| !value.is_empty()),
+        list: list(&viewer, of, asked),
+    };
+    let mut answer = page(StatusCode::OK, &view)?;
+    if let Ok(now) = HeaderValue::from_str(&now.to_iso_micros()) {
+        answer.headers_mut().insert(NOW, now);
+    }
+    Ok(answer)
+}
