@@ -3,16 +3,14 @@
 //! the answer links to; with `session` it is the page of that session.
 
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy, ScoreQuery};
 use perpend_domain::time::Timestamp;
-use perpend_ui::{ListNews, href, list_href, with_query};
+use perpend_ui::{NewsFragment, href, list_href, with_query};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
-use crate::answer::page;
-use crate::news::{AT_MOST, MAX_BACK_MS, NOW};
+use crate::news::{AT_MOST, TRACES, answered, received};
 use crate::query::Query;
 use crate::state::App;
 use crate::viewer::Viewer;
@@ -105,23 +103,16 @@ pub(super) async fn show(
     of: Of,
 ) -> Result<Response, Problem> {
     let now = app.web.clock.now();
-    let (n, is_cut) = match asked.received.as_str() {
-        // The first question is for the instant alone.
-        "" => (0, false),
-        text => {
-            let received = Timestamp::parse(text);
-            let received =
-                received.map_err(|error| Problem::query("received", error.to_string()))?;
-            let received = received.max(now.plus_millis(-MAX_BACK_MS));
-            counted(&app, &viewer, (of, &asked), received).await?
-        }
+    let (n, is_cut) = match received(&asked.received, now)? {
+        None => (0, false),
+        Some(received) => counted(&app, &viewer, (of, &asked), received).await?,
     };
     let is_narrowed = [&asked.q, &asked.name, &asked.fingerprint, &asked.trace];
-    let view = ListNews {
+    let view = NewsFragment {
         n,
         is_cut,
         said: match of {
-            Of::Groups(_) if !asked.session.is_empty() => ["new trace", "new traces"],
+            Of::Groups(_) if !asked.session.is_empty() => TRACES,
             Of::Groups(GroupedBy::Session) => {
                 ["session with new traces", "sessions with new traces"]
             }
@@ -129,11 +120,8 @@ pub(super) async fn show(
             Of::Scores => ["new score", "new scores"],
         },
         is_filtered: is_narrowed.iter().any(|value| !value.is_empty()),
+        is_sorted: false,
         list: list(&viewer, of, asked),
     };
-    let mut answer = page(StatusCode::OK, &view)?;
-    if let Ok(now) = HeaderValue::from_str(&now.to_iso_micros()) {
-        answer.headers_mut().insert(NOW, now);
-    }
-    Ok(answer)
+    answered(&view, now)
 }

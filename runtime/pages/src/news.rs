@@ -18,9 +18,11 @@ use crate::read;
 use crate::state::App;
 use crate::viewer::Viewer;
 
-/// Traces that are counted.
+/// What came is counted so far.
 pub(super) const AT_MOST: u32 = 1_000;
-pub(super) const MAX_BACK_MS: i64 = 3_600_000;
+const MAX_BACK_MS: i64 = 3_600_000;
+/// What is new where traces are listed: one, and several.
+pub(super) const TRACES: [&str; 2] = ["new trace", "new traces"];
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -30,7 +32,31 @@ pub(super) struct Asked {
 }
 
 /// The instant of the answer: what is sent as `received` next time.
-pub(super) const NOW: HeaderName = HeaderName::from_static("perpend-now");
+const NOW: HeaderName = HeaderName::from_static("perpend-now");
+
+fn instant(name: &'static str, text: &str) -> Result<Timestamp, Problem> {
+    Timestamp::parse(text).map_err(|error| Problem::query(name, error.to_string()))
+}
+
+/// After which instant what is received is new: on a page that is open for long, in the last hour, because it is looked for among
+/// the changes of all projects. None at the first question, which is for the instant alone.
+pub(super) fn received(text: &str, now: Timestamp) -> Result<Option<Timestamp>, Problem> {
+    match text {
+        "" => Ok(None),
+        text => Ok(Some(
+            instant("received", text)?.max(now.plus_millis(-MAX_BACK_MS)),
+        )),
+    }
+}
+
+/// The answer, with its instant.
+pub(super) fn answered(view: &NewsFragment, now: Timestamp) -> Result<Response, Problem> {
+    let mut answer = page(StatusCode::OK, view)?;
+    if let Ok(now) = HeaderValue::from_str(&now.to_iso_micros()) {
+        answer.headers_mut().insert(NOW, now);
+    }
+    Ok(answer)
+}
 
 pub(super) async fn show(
     State(app): State<App>,
@@ -38,19 +64,10 @@ pub(super) async fn show(
     RawQuery(raw): RawQuery,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    let instant = |name: &'static str, text: &str| {
-        Timestamp::parse(text).map_err(|error| Problem::query(name, error.to_string()))
-    };
-    let received = match asked.received.as_str() {
-        "" => None,
-        text => Some(instant("received", text)?),
-    };
     let now = app.web.clock.now();
-    // What was received is looked for among the changes of all projects: of a page that is open for long, in the last hour.
-    let received = received.map(|at| at.max(now.plus_millis(-MAX_BACK_MS)));
     let since = Since {
         started: instant("since", &asked.since)?,
-        received,
+        received: received(&asked.received, now)?,
         within: viewer.focus.range(now),
         among: match viewer.focus.environments.as_slice() {
             [] => Among::Without(&read::OWN),
@@ -68,13 +85,10 @@ pub(super) async fn show(
     let view = NewsFragment {
         n,
         is_cut,
+        said: TRACES,
         is_filtered: !list.q.trim().is_empty(),
         is_sorted: list.sort != Sort::default(),
         list: by_time.first(&viewer.base()),
     };
-    let mut answer = page(StatusCode::OK, &view)?;
-    if let Ok(now) = HeaderValue::from_str(&now.to_iso_micros()) {
-        answer.headers_mut().insert(NOW, now);
-    }
-    Ok(answer)
+    answered(&view, now)
 }

@@ -67,7 +67,7 @@ fn of_thread(members: &mut Map<String, Value>) {
     }
 }
 
-/// A request of Google's library, whose settings stand in one object.
+/// A request of Google's library, which puts its settings into one object.
 fn of_request(members: &mut Map<String, Value>) {
     let model = text(members, "model");
     let is_google =

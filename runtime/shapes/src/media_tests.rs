@@ -1,4 +1,4 @@
-//! Media however short they are, and markup that stands in an address as it is.
+//! Media of any length, and `data:` addresses that contain unencoded markup.
 
 use perpend_domain::payload::Payload;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::members::{is_empty, merge, rename, text};
 
-/// Types of parts of Microsoft.Extensions.AI, which stand in `$type`, and the common words for them.
+/// Values of `$type` in parts of Microsoft.Extensions.AI, and the common words for them.
 const DOTNET: [(&str, &str); 7] = [
     ("data", "uri"),
     ("functionCall", "tool_call"),
@@ -156,7 +156,7 @@ fn of_origin(members: &mut Map<String, Value>) {
     merge(result, moved);
 }
 
-/// A text of OpenAI's Assistants, which stands in an object beside its annotations.
+/// A text of OpenAI's Assistants: an object with the text and its annotations.
 fn of_value(members: &mut Map<String, Value>) {
     let Some(held) = members.get_mut("text") else {
         return;
@@ -220,7 +220,7 @@ fn of_transcript(members: &mut Map<String, Value>) {
     }
 }
 
-/// A call of a tool that a provider runs, or its result, as OpenTelemetry records them: what it says stands in a member named
+/// A call of a tool that a provider runs, or its result, as OpenTelemetry records them: their content is in a member named
 /// like its type.
 fn of_server(members: &mut Map<String, Value>, (own, held): (&str, &str), kind: &str) {
     if members.contains_key(held) {

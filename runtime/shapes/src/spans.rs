@@ -149,7 +149,7 @@ fn is_markup(content_type: &str) -> bool {
         .any(|name| content_type.contains(name))
 }
 
-/// How far markup goes that stands in an address as it is: elements one behind the other.
+/// Where unencoded markup in an address ends: behind its last element.
 fn markup_length(text: &str, n_left: &mut usize) -> usize {
     let mut at = 0;
     while let Some(length) = element_length(&text[at..], n_left) {

@@ -201,7 +201,7 @@ function onKey(event) {
     case "j":
     case "k":
       if (isOpen() && row && row !== shownRow()) peek(row);
-      // In a narrow window the peek stands in the place of the list, where nothing takes the focus.
+      // In a narrow window the peek replaces the list, so no row can take the focus.
       else if (isOpen() && !list.querySelector("[data-rows]").checkVisibility()) walk(event.key === "j");
       return;
     case "Escape":

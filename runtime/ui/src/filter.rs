@@ -16,7 +16,7 @@ pub(crate) const EXAMPLES: [(&str, &str); 8] = [
         "is this; terms stand apart by spaces, and all of them hold",
     ),
     ("column:a,b", "is one of these"),
-    ("-column:a,b", "is none of these"),
+    ("-column:a,b", "is neither of these"),
     (
         "column:~part",
         "contains it; ^part begins with it, $part ends with it",

@@ -66,7 +66,7 @@ impl FocusView {
 }
 
 impl FocusView {
-    /// The ends of the time: parameter, label, what is typed, and what stands there where nothing is.
+    /// The fields for the ends of the time: parameter, label, typed value and placeholder.
     pub(crate) fn fields(&self) -> [(&'static str, &'static str, &Text, &'static str); 2] {
         [
             ("from", "From", &self.from, "-24h"),

@@ -155,7 +155,7 @@ impl GroupLine {
         [(first, &self.group.first), (last, &self.group.last)]
     }
 
-    /// What else stands in the head of the page of one of them.
+    /// Further facts in the head of the page of a session or user.
     pub(crate) fn figures(&self) -> [Fact; 4] {
         [
             fact("Traces", self.traces()),

@@ -33,7 +33,6 @@ mod groups;
 mod happened;
 mod keys;
 mod line;
-mod list_news;
 #[cfg(test)]
 mod lists_tests;
 mod log;
@@ -100,7 +99,6 @@ pub use focus::FocusView;
 pub use forms::{FormKit, Told, Tried, Undo};
 pub use groups::{GroupChip, GroupLine, GroupsPage, UserPage};
 pub use line::TraceLine;
-pub use list_news::ListNews;
 pub use log::{LOG, LogInput, LogPage};
 pub use news::{NewsFragment, StateFragment};
 pub use overview::{OverviewPage, RunLine, Waiting};

@@ -1,4 +1,4 @@
-//! What came since a page was made.
+//! What came since a page or a list was shown.
 
 use askama::Template;
 
@@ -7,34 +7,34 @@ use perpend_words::count;
 /// A line that says so; nothing when nothing came.
 #[derive(Clone, Debug, Template)]
 #[template(
-    source = "{% if n > 0 %}<a href=\"{{ list }}\">{{ self.said() }} · show{% if is_sorted %} the newest first{% endif %}</a>{% endif %}",
+    source = "{% if n > 0 %}<a href=\"{{ list }}\">{{ self.words() }} · show{% if is_sorted %} the newest first{% endif %}</a>{% endif %}",
     ext = "html"
 )]
 pub struct NewsFragment {
-    /// New traces.
+    /// So many came.
     pub n: u64,
     /// There may be more.
     pub is_cut: bool,
+    /// What one is called, and what several are.
+    pub said: [&'static str; 2],
     /// The list leaves some out by a filter, which is not asked of those that are counted.
     pub is_filtered: bool,
-    /// The page is in another order than by time: what is new is not at its beginning.
+    /// The page is not ordered by time, so that new traces are not on top.
     pub is_sorted: bool,
     /// The address of the list by time.
     pub list: String,
 }
 
 impl NewsFragment {
-    fn said(&self) -> String {
+    fn words(&self) -> String {
+        let [one, several] = self.said;
+        let said = if self.n == 1 { one } else { several };
         let more = if self.is_cut { "+" } else { "" };
-        let filter = if self.is_filtered {
-            ", which the filter may leave out"
-        } else {
-            ""
+        let filter = match self.is_filtered {
+            true => ", which the filter may leave out",
+            false => "",
         };
-        match self.n {
-            1 => format!("1 new trace{filter}"),
-            n => format!("{}{more} new traces{filter}", count(n)),
-        }
+        format!("{}{more} {said}{filter}", count(self.n))
     }
 }
 
@@ -62,6 +62,7 @@ mod tests {
             let news = NewsFragment {
                 n,
                 is_cut,
+                said: ["new trace", "new traces"],
                 is_filtered: is_cut,
                 is_sorted: is_cut,
                 list,
