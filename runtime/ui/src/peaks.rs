@@ -29,7 +29,7 @@ pub(crate) fn peaks(input: &RowsInput<'_>) -> Vec<Peak> {
     if outline.rows().len() < FEW {
         return Vec::new();
     }
-    let place = |(at, n): (usize, usize)| format!("{}/{}", count(at as u64), count(n as u64));
+    let place = |(at, n): (usize, usize)| format!("{} of {}", count(at as u64), count(n as u64));
     let peak = |label, [first, second]: [Option<(&Entry, String)>; 2]| {
         let (entry, value) = first.filter(|(_, value)| {
             let is_tie = second.as_ref().is_some_and(|(_, other)| other == value);
