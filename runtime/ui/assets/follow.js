@@ -147,13 +147,16 @@ function putEntries(page) {
   }
 }
 
-/** What stands above every view of a trace. */
+/** What stands above every view of a trace. What is being filled in, or was refused and says why, stays. */
 function putHead(page) {
   for (const part of [".trace-head", "#beside", "#marks"]) {
     const [own, now] = [document, page].map((one) => one.querySelector(part));
     if (!own || !now) continue;
-    const isTyped = hasFocus(own) || fields(own).some((field) => field.value !== field.defaultValue);
-    if (!isTyped && words(own) !== words(now)) own.replaceChildren(...now.childNodes);
+    const isRefused = own.querySelector("[aria-invalid=true]") !== null;
+    const isTyped = isRefused || hasFocus(own) || fields(own).some((field) => field.value !== field.defaultValue);
+    if (isTyped || words(own) === words(now)) continue;
+    keepOpen(own, now);
+    own.replaceChildren(...now.childNodes);
   }
   document.title = page.title;
 }

@@ -22,10 +22,7 @@ function swap(page, names, changed) {
       if (again) again.checked = true;
     }
     if (here.matches("tr[aria-current]")) there.setAttribute("aria-current", "true");
-    // What was unfolded to fill it in stays so.
-    for (const open of here.querySelectorAll("details[id][open]")) {
-      there.querySelector(`#${open.id}`)?.setAttribute("open", "");
-    }
+    keepOpen(here, there);
     here.replaceWith(there);
     if (place !== -1) focusAt(there, place);
   }

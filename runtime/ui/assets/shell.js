@@ -162,6 +162,13 @@ function focusAt(part, place) {
   again?.focus({ preventScroll: true });
 }
 
+/** What was unfolded to fill it in stays so when another part takes the place of this one. */
+function keepOpen(here, there) {
+  for (const open of here.querySelectorAll("details[id][open]")) {
+    there.querySelector(`#${open.id}`)?.setAttribute("open", "");
+  }
+}
+
 /** Says in a part of the page that it could not be loaded; the rest of the page works on. */
 function noteFailure(part, retry) {
   part.querySelector(":scope > .failed")?.remove();

@@ -148,11 +148,17 @@ async fn marks(visitor: &Visitor) -> Result<()> {
         .expect("document.querySelector('.of-tag') !== null && document.getElementById('field-add').value === 'z'")
         .await?;
     browser.fill("#field-add", &format!("  {ENTER}")).await?;
-    browser
-        .wait_for("document.activeElement.matches('.problems') && document.querySelector('#field-add[aria-invalid]') !== null")
-        .await?;
-    browser.allow_scripts(false).await?;
+    let is_refused = "document.activeElement.matches('.problems') && document.querySelector('#field-add[aria-invalid]') !== null";
+    browser.wait_for(is_refused).await?;
+    // What arrives meanwhile does not take it away.
     let older = spans[0]["traceId"].as_str().context("an id")?;
+    let later = data::span(older, 2, Some(1), "what came later", &[]);
+    server.send(&[later]).await?;
+    browser
+        .wait_for("document.querySelector('[role=treegrid]').innerText.includes('what came later')")
+        .await?;
+    browser.expect(is_refused).await?;
+    browser.allow_scripts(false).await?;
     let path = format!("/traces/{older}");
     visitor.open(&path).await?;
     browser.click(".remove").await?;
