@@ -3,10 +3,13 @@
 
 pub mod encoded;
 mod exceptions;
+pub mod fields;
 mod holders;
 pub mod inline;
+pub mod kinds;
 #[cfg(test)]
 mod library_tests;
+pub mod locate;
 #[cfg(test)]
 mod media_tests;
 mod members;
@@ -14,6 +17,7 @@ mod messages;
 mod parts;
 mod said;
 pub mod spans;
+pub mod speech;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -7,34 +7,6 @@ use serde_json::Value;
 
 use perpend_words::size;
 
-/// What the common APIs call a part of a message that is a medium.
-pub(super) const MEDIUM_TYPES: [&str; 25] = [
-    "audio",
-    "audio-url",
-    "audio_url",
-    "base64",
-    "binary",
-    "blob",
-    "document",
-    "document-url",
-    "document_url",
-    "file",
-    "image",
-    "image-url",
-    "image_file",
-    "image_url",
-    "input_audio",
-    "input_file",
-    "input_image",
-    "input_video",
-    "media",
-    "output_audio",
-    "uri",
-    "url",
-    "video",
-    "video-url",
-    "video_url",
-];
 /// What an address of others may not hold in ours.
 const UNSAFE: &AsciiSet = &CONTROLS
     .add(b' ')

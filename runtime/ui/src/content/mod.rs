@@ -2,26 +2,24 @@
 //! conversation, other JSON as a tree, the rest as text. Media are taken out before anything is rendered; their bytes are never
 //! text on a page.
 //!
-//! Messages are given one shape and media are found by `perpend_shapes`.
+//! Where in a value the messages are and what their parts are called is known by `perpend_shapes`, which also gives them
+//! one shape and finds media.
 //!
-//! - `locate`: where in a value the messages are; `messages`, `parts`, `kinds`: their shapes; `pairs`:
-//!   results of tools beside their calls; `tools`: what was offered.
+//! - `messages`, `parts`: who speaks, and what is said; `pairs`: results of tools beside their calls; `tools`: what was
+//!   offered.
 //! - `media`: how media inside a value are shown; `perpend_shapes::inline` takes them out.
 //! - `spoken`: what is new in each of several conversations that continue each other (`perpend_diff::repeats` says what is
 //!   not); `ran`: steps that ran tools, at the calls that asked for them.
 //! - `json`, `node`: nodes of a value, found in its text; `tree`: a window of them; `found`: where a text stands in it.
-//! - `fields`: what of an object was shown, and what is left; `fold`: long values; `form`: the forms of a value.
+//! - `fold`: long values; `form`: the forms of a value.
 
 #[cfg(test)]
 mod corpus_tests;
-mod fields;
 mod fold;
 mod form;
 mod found;
 #[cfg(test)]
 mod hostile_tests;
-mod kinds;
-mod locate;
 mod media;
 mod messages;
 mod node;
@@ -46,7 +44,6 @@ use perpend_shapes::{inline, merge, unify};
 use serde_json::{Map, Value};
 
 use self::fold::{Fold, Further, SHOWN_BYTES, Style, Window};
-use self::locate::Item;
 pub(crate) use self::media::Place;
 use self::messages::Message;
 use self::node::Node;
@@ -54,6 +51,7 @@ use self::source::Source;
 use self::tools::Tools;
 use self::tree::Tree;
 pub(crate) use self::tree::Twig;
+use perpend_shapes::locate::{self, Item};
 
 use crate::ways::Ways;
 

@@ -9,12 +9,14 @@ use perpend_markup::Text;
 use perpend_shapes::{is_empty, merge, parsed};
 use serde_json::{Map, Value};
 
-use super::fields::{Fields, short};
 use super::fold::{Fold, Further};
-use super::kinds::{CALL_IDS, CALL_MEMBERS, Kind, REASONING, RESULT_MEMBERS, RESULTS, TEXT};
-use super::kinds::{RUN_BY_GEMINI, is_step, name_in_type};
 use super::media::Place;
 use super::source::Source;
+use perpend_shapes::fields::{Fields, short};
+use perpend_shapes::kinds::{
+    CALL_IDS, CALL_MEMBERS, Kind, REASONING, RESULT_MEMBERS, RESULTS, TEXT,
+};
+use perpend_shapes::kinds::{RUN_BY_GEMINI, is_step, name_in_type};
 
 /// Contents inside contents; deeper ones are shown as JSON.
 const MAX_DEPTH: usize = 3;

@@ -8,10 +8,11 @@ use perpend_shapes::inline::{self, Taken};
 use perpend_shapes::{beginning, is_empty};
 use serde_json::{Map, Value};
 
-use super::fields::short;
 use super::fold::{Fold, Further, Style, Window};
 use super::form::Form;
-use super::media::{Addresses, MEDIUM_TYPES, Media, family, is_address};
+use super::media::{Addresses, Media, family, is_address};
+use perpend_shapes::fields::short;
+use perpend_shapes::kinds::MEDIUM_TYPES;
 use perpend_words::size;
 
 /// Media shown of one text or JSON value.

@@ -9,12 +9,12 @@ use perpend_markup::Text;
 use perpend_shapes::{inline, unify};
 
 use super::fold::Window;
-use super::locate::{self, Item};
 use super::messages::Message;
 use super::parts::{Part, StepLink};
 use super::ran::{self, EarlierCall, LONG_PART, ToolStep};
 use super::source::Source;
 use super::{Addresses, Block, Chat, pairs};
+use perpend_shapes::locate::{self, Item};
 
 /// A call with a larger input or output is not taken apart here: its own page shows it.
 const MAX_BYTES: usize = 2 << 20;

@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use super::READ_BYTES;
 use super::fold::{Fold, Window};
-use super::locate::{Item, locate};
 use super::media::Addresses;
 use super::messages::Message;
 use super::source::Source;
+use perpend_shapes::locate::{Item, locate};
 use perpend_words::count;
 
 /// Tools in the order in which they were offered.

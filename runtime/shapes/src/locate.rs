@@ -1,10 +1,11 @@
 //! Where in a value the conversation is: the value itself, or a member of a request or an answer, which
 //! may also offer tools and say other things besides.
 
-use perpend_shapes::{HOLDERS, TOOLS, is_empty, merge};
 use serde_json::{Map, Value};
 
-use super::messages::{is_message, is_reply, is_said};
+use crate::members::{is_empty, merge};
+use crate::messages::{HOLDERS, TOOLS};
+use crate::speech::{is_message, is_reply, is_said};
 
 /// Objects and lists around the messages.
 const MAX_DEPTH: usize = 6;
@@ -18,7 +19,7 @@ const INSTRUCTIONS: [&str; 5] = [
 const QUESTIONS: [&str; 3] = ["prompt", "input", "contents"];
 
 /// A message, where it is.
-pub(super) enum Item<'v> {
+pub enum Item<'v> {
     Message(&'v Value),
     /// Said by this role, in a member of its own.
     Said(&'static str, &'v Value),
@@ -26,15 +27,15 @@ pub(super) enum Item<'v> {
 
 /// A conversation in a value.
 #[derive(Default)]
-pub(super) struct Located<'v> {
-    pub(super) items: Vec<Item<'v>>,
-    pub(super) tools: Option<&'v Value>,
+pub struct Located<'v> {
+    pub items: Vec<Item<'v>>,
+    pub tools: Option<&'v Value>,
     /// What else the objects around it say.
-    pub(super) further: Map<String, Value>,
+    pub further: Map<String, Value>,
 }
 
 /// The conversation in a value, if there is one.
-pub(super) fn locate(value: &Value) -> Option<Located<'_>> {
+pub fn locate(value: &Value) -> Option<Located<'_>> {
     locate_within(value, 0)
 }
 

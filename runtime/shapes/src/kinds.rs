@@ -1,18 +1,19 @@
 //! What a part of a message is, by its type and members.
 
-use perpend_shapes::is_empty;
 use serde_json::{Map, Value};
 
-use super::media::MEDIUM_TYPES;
+use crate::members::is_empty;
 
-pub(super) const TEXT: [&str; 5] = [
+/// Types of a part that is text.
+pub const TEXT: [&str; 5] = [
     "text",
     "input_text",
     "output_text",
     "summary_text",
     "reasoning_text",
 ];
-pub(super) const REASONING: [&str; 4] = ["reasoning", "thinking", "redacted_thinking", "thought"];
+/// Types of a part that is what a model thought.
+pub const REASONING: [&str; 4] = ["reasoning", "thinking", "redacted_thinking", "thought"];
 const CALLS: [&str; 6] = [
     "tool-call",
     "tool_use",
@@ -21,14 +22,16 @@ const CALLS: [&str; 6] = [
     "tool-invocation",
     "toolCall",
 ];
-pub(super) const RESULTS: [&str; 5] = [
+/// Types of a part that is what a tool answered.
+pub const RESULTS: [&str; 5] = [
     "tool-result",
     "tool_call_response",
     "tool-error",
     "toolResult",
     "function_response",
 ];
-pub(super) const CALL_MEMBERS: [&str; 6] = [
+/// Members that hold a call of a tool.
+pub const CALL_MEMBERS: [&str; 6] = [
     "functionCall",
     "function_call",
     "toolUse",
@@ -36,7 +39,8 @@ pub(super) const CALL_MEMBERS: [&str; 6] = [
     "executableCode",
     "executable_code",
 ];
-pub(super) const RESULT_MEMBERS: [&str; 6] = [
+/// Members that hold what a tool answered.
+pub const RESULT_MEMBERS: [&str; 6] = [
     "functionResponse",
     "function_response",
     "toolResult",
@@ -45,11 +49,39 @@ pub(super) const RESULT_MEMBERS: [&str; 6] = [
     "code_execution_result",
 ];
 /// What Gemini runs has no name of its own.
-pub(super) const RUN_BY_GEMINI: [&str; 4] = [
+pub const RUN_BY_GEMINI: [&str; 4] = [
     "executableCode",
     "executable_code",
     "codeExecutionResult",
     "code_execution_result",
+];
+/// What the common APIs call a part of a message that is a medium.
+pub const MEDIUM_TYPES: [&str; 25] = [
+    "audio",
+    "audio-url",
+    "audio_url",
+    "base64",
+    "binary",
+    "blob",
+    "document",
+    "document-url",
+    "document_url",
+    "file",
+    "image",
+    "image-url",
+    "image_file",
+    "image_url",
+    "input_audio",
+    "input_file",
+    "input_image",
+    "input_video",
+    "media",
+    "output_audio",
+    "uri",
+    "url",
+    "video",
+    "video-url",
+    "video_url",
 ];
 const MEDIUM_MEMBERS: [&str; 7] = [
     "inlineData",
@@ -60,7 +92,8 @@ const MEDIUM_MEMBERS: [&str; 7] = [
     "input_audio",
     "image",
 ];
-pub(super) const CALL_IDS: [&str; 7] = [
+/// Members that name a call, those that are likelier first.
+pub const CALL_IDS: [&str; 7] = [
     "call_id",
     "tool_call_id",
     "toolCallId",
@@ -72,7 +105,7 @@ pub(super) const CALL_IDS: [&str; 7] = [
 
 /// What a part is, by its type and members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     Text,
     Reasoning,
     Refusal,
@@ -83,7 +116,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn of(object: &Map<String, Value>) -> Self {
+    /// By the type of the part; without one by its members.
+    pub fn of(object: &Map<String, Value>) -> Self {
         let has = |key: &str| object.get(key).is_some_and(|value| !is_empty(value));
         let is_object = |key: &str| object.get(key).is_some_and(Value::is_object);
         let kind = object
@@ -117,7 +151,7 @@ fn is_ui_call(kind: &str) -> bool {
 }
 
 /// The name of a tool that the type of its call says: of Vercel's UI, or of a provider's own tool.
-pub(super) fn name_in_type(kind: &str) -> Option<String> {
+pub fn name_in_type(kind: &str) -> Option<String> {
     if let Some(name) = kind.strip_prefix("tool-") {
         let is_own = CALLS.contains(&kind) || name.is_empty();
         return (!is_own).then(|| name.to_owned());
@@ -128,7 +162,7 @@ pub(super) fn name_in_type(kind: &str) -> Option<String> {
 }
 
 /// Whether it is a part of a message of Vercel's UI that says nothing: a step begins.
-pub(super) fn is_step(value: &Value) -> bool {
+pub fn is_step(value: &Value) -> bool {
     value.get("type").and_then(Value::as_str) == Some("step-start")
 }
 
