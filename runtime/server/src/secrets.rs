@@ -101,12 +101,12 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 
 const WAY_OUT: &str = "Start with the key that was used before: restore secrets.key in the data directory from a \
     backup, or set PERPEND_SECRETS_KEY to it; all servers on one database need the same key. If it is lost for \
-    good, `perpend secrets reset` lists what cannot be read any more and goes on with another key";
+    good, `perpend secrets reset` lists what cannot be read any more; with --confirm it goes on with another key";
 
-/// The database was encrypted with another key, so this one sealed nothing in it.
+/// The database was set up with another key, so this one sealed nothing in it.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the key in {place} is not the one that this database was encrypted with. {}",
+    "the key in {place} is not the one that this database was set up with. {}",
     WAY_OUT
 )]
 struct Differs {
@@ -152,7 +152,7 @@ pub(crate) async fn open(
         && store.catalog.sealed_values().await?.is_empty();
     anyhow::ensure!(
         is_first,
-        "{place} is missing, and this database holds values that were encrypted with the key in it. {WAY_OUT}"
+        "{place} is missing, and this database was set up with the key in it. {WAY_OUT}"
     );
     begin(store, &place, ids).await
 }

@@ -161,6 +161,7 @@ async fn a_backup_under_load_holds_all_that_was_acknowledged_before_it_and_start
     let restored = run(&["restore", utf8(&backup), "--data-dir", utf8(&again)]).await;
     assert!(restored.status.success(), "{}", text(&restored.stderr));
     assert!(text(&restored.stdout).contains("made without secrets.key"));
+    assert!(text(&restored.stdout).contains(" MiB in 1 file\n"));
     std::fs::copy(data.join("secrets.key"), again.join("secrets.key")).unwrap();
     let child = Child::start(&again).await.unwrap();
     for number in 0..n_before {

@@ -112,7 +112,7 @@ pub(super) fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
         match manifest.secrets_key {
             SecretsKey::LeftOut | SecretsKey::NotFound => say(&format!(
                 "The backup was made without secrets.key. Put it into {data_dir} before the server starts, or give its \
-                 text in PERPEND_SECRETS_KEY: without it the stored secrets cannot be read."
+                 text in PERPEND_SECRETS_KEY: without it the server does not start."
             )),
             SecretsKey::InSettings => {
                 say("Start the server with the same secrets.key setting as before.");
@@ -133,9 +133,12 @@ fn describe(manifest: &Manifest) {
         manifest.created_at, manifest.perpend_version, manifest.schema_version
     ));
     say(&format!(
-        "  size       {} MiB in {} files",
+        "  size       {} MiB in {}",
         n_bytes.div_ceil(1 << 20),
-        manifest.files.len()
+        match manifest.files.len() {
+            1 => "1 file".to_owned(),
+            n_files => format!("{n_files} files"),
+        }
     ));
     say(&format!(
         "  holds      {} traces, {} observations, {} scores",

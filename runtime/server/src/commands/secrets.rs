@@ -48,7 +48,9 @@ pub(super) fn reset(settings: &SettingArgs, is_confirmed: bool) -> anyhow::Resul
 
 fn warn_of(lost: &[String]) {
     match lost {
-        [] => say("The database has another key, but it encrypted nothing: no secret is lost."),
+        [] => say(
+            "The database was set up with another key, but no stored secret needs it: none is lost.",
+        ),
         lost => {
             say(
                 "Without the former key these secrets cannot be read any more and have to be entered again:",

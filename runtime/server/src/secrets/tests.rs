@@ -153,6 +153,7 @@ async fn a_lost_or_different_key_stops_the_start_and_no_new_one_is_made() {
         std::fs::remove_file(key_file(&dir)).unwrap();
         let said = refused(&store, &config).await;
         assert!(said.contains("secrets.key is missing"), "{said}");
+        assert!(!said.contains("encrypted"), "nothing was: {said}");
         assert!(!key_file(&dir).exists());
 
         std::fs::write(key_file(&dir), key_of(7)).unwrap();
