@@ -105,7 +105,7 @@ macro_rules! rate_limit {
             key: $key,
             short: None,
             default: "0",
-            since: "0.2",
+            since: "0.1",
             text: $text,
             set: |config, text| {
                 config.limits.$field = number(text, 0, MAX_PER_MINUTE)? as u32;
@@ -154,7 +154,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "server.max_connections",
         short: None,
         default: "0",
-        since: "0.2",
+        since: "0.1",
         text: "Connections that may be open at a time. When another one comes, the one that has been idle longest \
                is closed; when none is idle, the new one waits to be accepted. 0: as many as the limit of open \
                files allows, less a reserve for database, workers and files, at most 8192. The reserve is kept \
@@ -168,7 +168,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "server.trusted_proxies",
         short: None,
         default: "",
-        since: "0.2",
+        since: "0.1",
         text: "Addresses of the proxies before the server, comma-separated, single or in CIDR notation such as \
                `10.1.0.0/16`. From these alone `Forwarded` and `X-Forwarded-For` say which client sent a request: \
                the rightmost address that is not in the list. A proxy has to write one of the two and remove or \
@@ -320,7 +320,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "ingest.max_key_share_percent",
         short: None,
         default: "50",
-        since: "0.2",
+        since: "0.1",
         text: "How much of `ingest.max_in_flight_mib` the requests of one key may hold. Beyond it this key gets \
                503 with `Retry-After`, and others are served. A single request may hold more, else it could \
                never be answered.",
@@ -345,7 +345,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "ingest.min_body_kib_per_second",
         short: None,
         default: "16",
-        since: "0.2",
+        since: "0.1",
         text: "The rate that the sender of a body keeps up. Who falls behind it by more than \
                `ingest.read_timeout_seconds` gets 408, on the OTLP paths 503 with `Retry-After`, because OTLP \
                clients send nothing again after 408. The built-in value is a tenth of what a poor mobile \
@@ -359,7 +359,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "ingest.body_deadline_seconds",
         short: None,
         default: "900",
-        since: "0.2",
+        since: "0.1",
         text: "How long a whole body may take. With the built-in value a medium of 100 MiB needs a megabit per \
                second. A body that takes longer is refused like one that is too slow: with 408, or 503 on the OTLP \
                paths.",
@@ -372,7 +372,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "ingest.max_spans",
         short: None,
         default: "32768",
-        since: "0.2",
+        since: "0.1",
         text: "Spans in one OTLP request; resources and scopes together, and log records of spans, may be as \
                many. Beyond it the answer is 413 and nothing of the request is stored.",
         set: |config, text| {
@@ -384,7 +384,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "ingest.max_values",
         short: None,
         default: "100000",
-        since: "0.2",
+        since: "0.1",
         text: "Values that one span may hold: attributes, the members of their lists and maps, and of JSON that \
                they hold as text. An attribute beyond it is dropped and counted in the metadata, JSON text \
                beyond it is kept as text.",
@@ -472,7 +472,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "api.max_body_values",
         short: None,
         default: "500000",
-        since: "0.2",
+        since: "0.1",
         text: "JSON values in the body of such a request: texts, numbers, lists and so on. Beyond it the answer is \
                413.",
         set: |config, text| {
@@ -523,7 +523,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "evaluation.confinement",
         short: None,
         default: "best-effort",
-        since: "0.2",
+        since: "0.1",
         text: "`best-effort`: the processes that run and compile plug-ins, and check schemas, are confined as far as the platform \
                can, and start-up says what it lacks. `required`: without all of it the server does not \
                start.",
@@ -540,7 +540,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "evaluation.worker_memory_mib",
         short: None,
         default: "4096",
-        since: "0.2",
+        since: "0.1",
         text: "A worker process with more memory in use is replaced; the evaluations it had are made again.",
         set: |config, text| {
             config.evaluation.worker_memory_bytes = number(text, 256, 1 << 20)? << 20;
@@ -566,7 +566,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "evaluation.reply_cache_days",
         short: None,
         default: "30",
-        since: "0.2",
+        since: "0.1",
         text: "For so long a reply of a model answers equal requests of its project: trials, targets that are scored again, and \
                live scoring at temperature 0. 0 turns this off and forgets what is stored.",
         set: |config, text| {
@@ -578,7 +578,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "evaluation.reply_cache_mib",
         short: None,
         default: "256",
-        since: "0.2",
+        since: "0.1",
         text: "What stored replies of a project may take up, compressed; the oldest go first. It may be more for ten minutes.",
         set: |config, text| {
             config.evaluation.max_reply_bytes = number(text, 1, 1 << 20)? << 20;
@@ -589,7 +589,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "exports.private_endpoints",
         short: None,
         default: "",
-        since: "0.2",
+        since: "0.1",
         text: "Hosts, between commas, that exports to buckets and calls of models may reach although their addresses \
                are not public: `minio:9000`, or `10.0.0.7` for any port. Names below them count too. `10.1.0.0/16` lets any \
                host have an address in that range. Without it, whoever may set up an export could have the server speak \
@@ -616,7 +616,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "exports.max_file_mib",
         short: None,
         default: "256",
-        since: "0.2",
+        since: "0.1",
         text: "An exported file that is larger, before it is compressed, is followed by a second one.",
         set: |config, text| {
             config.exports.max_file_bytes = (number(text, 1, 4_096)? as usize) << 20;
@@ -627,7 +627,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "secrets.key",
         short: None,
         default: "",
-        since: "0.2",
+        since: "0.1",
         text: "Key that encrypts stored secrets, such as those of LLM connections: 32 bytes in base64, as \
                `openssl rand -base64 32` prints them. Every server on one database needs the same. When \
                it is empty, `secrets.key` in the data directory holds one, made at the first start. Keep a copy of \
@@ -645,7 +645,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "admin.api_key",
         short: None,
         default: "",
-        since: "0.2",
+        since: "0.1",
         text: "Key of the administrator of this installation, at least 24 characters: sent both as \
                `Authorization: Bearer KEY` and as `x-perpend-admin-api-key: KEY`, with the id of a project in \
                `x-perpend-project-id`, it opens that project like a key pair of its own. When it is empty, \
@@ -686,7 +686,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "init.org_public_key",
         short: None,
         default: "",
-        since: "0.2",
+        since: "0.1",
         text: "Public half of a key pair of the organization, which manages its projects, their keys and its \
                members and reads no data. Made sure of at each start; a pair that was deleted is not made again, \
                which the start warns of. Needs `init.org_secret_key`; `perpend \
@@ -700,7 +700,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         key: "init.org_secret_key",
         short: None,
         default: "",
-        since: "0.2",
+        since: "0.1",
         text: "Secret half of that key pair, any long random text. Needs `init.org_public_key`.",
         set: |config, text| {
             config.init.org_secret_key = some_text(text);
