@@ -30,6 +30,8 @@ const LARGE: Budget = Budget(50.0, 60_000.0);
 const ROWS: Budget = Budget(20.0, 20_000.0);
 /// Of two traces of 5,000 observations.
 const COMPARED: Budget = Budget(150.0, 45_000.0);
+/// How many times as long the first request after a start may take.
+const FIRST: f64 = 5.0;
 
 /// Opens the pages of the data of the queries.
 ///
@@ -210,8 +212,16 @@ impl Opening {
         })
         .await?;
         let [large, other] = [data::LARGE_TRACE, data::OTHER_LARGE].map(trace_id);
+        let compared = format!("{base}/traces/compare?a={large}&b={other}");
+        let (first, _) = self.open(&compared).await?;
+        self.figures.push(figure(
+            "two traces of 5,000 compared, the first time",
+            first.as_secs_f64() * 1e3,
+            "ms",
+            Bar::AtMost(FIRST * COMPARED.0),
+        ));
         self.page("two traces of 5,000 compared", COMPARED, |_| {
-            format!("{base}/traces/compare?a={large}&b={other}")
+            compared.clone()
         })
         .await?;
         for view in ["time", "thread", "log"] {
