@@ -81,6 +81,10 @@ fn markup_in_an_address_is_a_medium_as_it_is() {
             "<img src=x onerror=alert(1)>",
         ),
         ("data:text/html,<u>", "<u>"),
+        (
+            "data:text/html,<p><pre>a</pre><p/>b<p>c</p></p>",
+            "<p><pre>a</pre><p/>b<p>c</p></p>",
+        ),
         ("data:text/html,%3Cb%3Ea%3C/b%3E", "<b>a</b>"),
     ] {
         let text = format!("see <i>{address}</i> and <b>words</b>");

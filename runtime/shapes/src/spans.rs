@@ -175,13 +175,37 @@ fn element_length(text: &str, n_left: &mut usize) -> Option<usize> {
     if is_alone {
         return Some(opened);
     }
-    let closed = window[opened..]
-        .find(&format!("</{name}"))
-        .and_then(|at| Some(opened + at + window[opened + at..].find('>')? + 1));
+    let closed = end_of(window, opened, name);
     if closed.is_none() {
         *n_left -= window.len();
     }
     Some(closed.unwrap_or(opened))
+}
+
+/// Where the element of this name ends whose content begins at `at`; others of the name may stand in it.
+fn end_of(window: &str, mut at: usize, name: &str) -> Option<usize> {
+    let mut depth = 1;
+    loop {
+        at += window[at..].find('<')? + 1;
+        let is_end = window[at..].starts_with('/');
+        let inner = &window[at + usize::from(is_end)..];
+        let is_named = inner.strip_prefix(name).is_some_and(|behind| {
+            behind.starts_with(|c: char| c == '>' || c == '/' || c.is_ascii_whitespace())
+        });
+        if !is_named {
+            continue;
+        }
+        let ends = at + window[at..].find('>')? + 1;
+        match is_end {
+            true => depth -= 1,
+            false if window[..ends].ends_with("/>") => {}
+            false => depth += 1,
+        }
+        if depth == 0 {
+            return Some(ends);
+        }
+        at = ends;
+    }
 }
 
 /// Spaces before the data, which are not the words of a sentence.
