@@ -14,7 +14,7 @@ mod words;
 
 pub use columns::{
     Column, ColumnKind, GROUPS, OBSERVATIONS, RULE_OBSERVATION, RULE_SESSION, RULE_TRACE,
-    SCORE_COLUMNS, SCORES, TRACES, find,
+    SCORE_COLUMNS, SCORE_NAMES, SCORES, TRACES, find,
 };
 pub use matching::{Cell, CellText, Mismatch, Row, member_at};
 pub use parse::{ConditionField, FilterError};

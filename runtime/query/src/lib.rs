@@ -25,7 +25,8 @@
 //! - `metadata.key:a` is `= "a"`, also where `a` is a number; `==5` compares numbers. Where members take
 //!   categories, `any(a)`, `a,b` and `-metadata.key:a` test those.
 //! - `score.NAME` is `scores_avg` with a number, `score_booleans` with `true` or `false`, and otherwise
-//!   `score_categories`; a quoted value, a list and `any(..)` are always categories.
+//!   `score_categories`; a quoted value, a list and `any(..)` are always categories. `score.NAME:set` is
+//!   `score_names` with `any of` that name, whatever its values are, and `null` is `none of`.
 //! - `-` before a number or a time is `!=`, before a truth value `<>`.
 //! - `a..b` is `>= a` and `<= b` for numbers. For times it is `>= a` and `< b`, as `fromTimestamp` and
 //!   `toTimestamp` are. A date without time of day begins at midnight UTC; `"2026-03-01 10:00"` is in UTC too.

@@ -7,7 +7,7 @@ use perpend_domain::filter::ColumnKind::{
     QueryMembers, Text, Time,
 };
 use perpend_domain::filter::{
-    Column, Condition, Filter, Order, SCORE_COLUMNS, SetOp, Test, TextOp,
+    Column, Condition, Filter, Order, SCORE_COLUMNS, SCORE_NAMES, SetOp, Test, TextOp,
 };
 
 /// The filter as text. [`parse`](super::parse) makes the same filter of it; the module says what has no
@@ -34,12 +34,7 @@ pub fn print_condition(condition: &Condition) -> Option<String> {
         (Test::NoneOf(values), Text | FullText | Options | List | CategoryMembers) => {
             term("-", column, None, &any_of(values)?)
         }
-        (Test::List(op, values), List) => match op {
-            SetOp::AnyOf if values.is_empty() => return None,
-            SetOp::AnyOf => term("", column, None, &set("any", values)),
-            SetOp::NoneOf => term("-", column, None, &set("any", values)),
-            SetOp::AllOf => term("", column, None, &set("all", values)),
-        },
+        (Test::List(op, values), List) => return list_term(column, *op, values),
         (Test::Time(order, at), Time) => {
             let value = format!("{}{}", sign(*order), at.to_iso_micros());
             term("", column, None, &value)
@@ -51,6 +46,21 @@ pub fn print_condition(condition: &Condition) -> Option<String> {
         (Test::Is(truth), Bool) => term("", column, None, &truth.to_string()),
         (Test::IsNot(truth), Bool) => term("-", column, None, &truth.to_string()),
         _ => return member_term(column, &condition.test),
+    })
+}
+
+fn list_term(column: &'static Column, op: SetOp, values: &[String]) -> Option<String> {
+    let one_name = match values {
+        [name] if column.id == SCORE_NAMES && !name.is_empty() => Some(name.as_str()),
+        _ => None,
+    };
+    Some(match (op, one_name) {
+        (SetOp::AnyOf, _) if values.is_empty() => return None,
+        (SetOp::AnyOf, Some(_)) => term("", column, one_name, "set"),
+        (SetOp::NoneOf, Some(_)) => term("", column, one_name, "null"),
+        (SetOp::AnyOf, None) => term("", column, None, &set("any", values)),
+        (SetOp::NoneOf, None) => term("-", column, None, &set("any", values)),
+        (SetOp::AllOf, _) => term("", column, None, &set("all", values)),
     })
 }
 

@@ -86,12 +86,20 @@ impl Reader {
     fn presence_test(&self, is_set: bool) -> Result<Test, Fault> {
         let key = self.key()?;
         Ok(match (key, self.column.kind, is_set) {
+            (None, List, _) if self.is_score() => return self.needs_key(),
+            (Some(name), List, true) => Test::List(SetOp::AnyOf, vec![name]),
+            (Some(name), List, false) => Test::List(SetOp::NoneOf, vec![name]),
             (None, _, false) => Test::IsNull,
             (None, _, true) => Test::IsNotNull,
             (Some(key), Members | QueryMembers, false) => Test::MemberIsNotSet(key),
             (Some(key), Members | QueryMembers, true) => Test::MemberIsSet(key),
             (Some(_), ..) => return self.misfit(),
         })
+    }
+
+    /// Whether `score` stands for the column, whose keys are names.
+    fn is_score(&self) -> bool {
+        self.named.column.text == SCORE && SCORE_COLUMNS.contains(&self.column.id)
     }
 
     /// The key, where the column has members.
@@ -102,6 +110,7 @@ impl Reader {
         let id = self.column.id;
         match self.column.kind {
             Members | QueryMembers | NumberMembers | BoolMembers | CategoryMembers => {}
+            _ if self.is_score() => {}
             _ => {
                 let message = format!("`{id}` has no keys; write `{id}:value`");
                 return Err(Fault::new(&key.at, message));
@@ -135,8 +144,7 @@ impl Reader {
             },
         };
         // `score` takes what any of its columns does.
-        let is_score = self.named.column.text == SCORE && SCORE_COLUMNS.contains(&self.column.id);
-        let fitting = match is_score {
+        let fitting = match self.is_score() {
             true => SCORE_OPERATORS,
             false => operators(self.column.kind),
         };

@@ -6,7 +6,7 @@ use super::reader::Reader;
 use super::syntax::{Named, Op, Raw, RawTest, Word};
 use super::values::{SCORE, is_number_range, number, truth};
 use perpend_domain::filter::ColumnKind::FullText;
-use perpend_domain::filter::{Column, Condition, SCORE_COLUMNS, Test, TextOp, find};
+use perpend_domain::filter::{Column, Condition, SCORE_COLUMNS, SCORE_NAMES, Test, TextOp, find};
 
 /// The column that answers to a name, whether its letters are small or capital.
 #[must_use]
@@ -77,7 +77,7 @@ fn column_of(named: &Named, columns: &'static [Column]) -> Result<&'static Colum
 }
 
 fn score_column(test: &RawTest) -> &'static str {
-    let [numbers, categories, _] = SCORE_COLUMNS;
+    let [numbers, categories, ..] = SCORE_COLUMNS;
     match test {
         RawTest::Op(Op::Order(_), _) | RawTest::Range(..) => numbers,
         RawTest::Op(Op::Exactly, word) => score_column_of(word),
@@ -90,10 +90,11 @@ fn score_column(test: &RawTest) -> &'static str {
 }
 
 fn score_column_of(word: &Word) -> &'static str {
-    let [numbers, categories, booleans] = SCORE_COLUMNS;
+    let [numbers, categories, booleans, _] = SCORE_COLUMNS;
     let text = word.text.as_str();
     match word.is_quoted {
         true => categories,
+        false if word.is_keyword() => SCORE_NAMES,
         false if truth(text).is_some() => booleans,
         false if number(text).is_some() || is_number_range(text) => numbers,
         false => categories,

@@ -211,6 +211,10 @@ fn each_way_to_test_a_number_or_a_member_has_its_meaning() {
             vec![Test::CategoryAnyOf(key(), own(&["1", "2"]))],
         ),
         ("score_categories:a", vec![Test::AnyOf(own(&["a"]))]),
+        ("score.k:set", vec![Test::List(SetOp::AnyOf, own(&["k"]))]),
+        ("-score.k:null", vec![Test::List(SetOp::AnyOf, own(&["k"]))]),
+        ("score.k:null", vec![Test::List(SetOp::NoneOf, own(&["k"]))]),
+        ("-score.k:set", vec![Test::List(SetOp::NoneOf, own(&["k"]))]),
     ];
     assert_meanings(table.into());
     let nested = tests_of("score.tone.politeness:>=1", OBSERVATIONS)
@@ -239,7 +243,7 @@ fn a_time_is_also_read_as_the_fields_of_a_page_take_it() {
 }
 
 /// A term, its invalid part, the start of the message, and the first of the suggestions.
-const FAULTS: [(&str, &str, &str, &[&str]); 23] = [
+const FAULTS: [(&str, &str, &str, &[&str]); 24] = [
     (
         "latncy:>2",
         "latncy",
@@ -277,9 +281,9 @@ const FAULTS: [(&str, &str, &str, &[&str]); 23] = [
         &["=", "!="],
     ),
     (
-        "score.k:null",
-        "null",
-        "`score` cannot be tested with `null`; it takes `<`, `<=`, `>`, `>=`, `=`, `!=`, `..`, `any(`, `true`, `false`",
+        "score.k:~a",
+        "~",
+        "`score` cannot be tested with `~`; it takes `<`, `<=`, `>`, `>=`, `=`, `!=`, `..`, `any(`, `true`, `false`, `null`, `set`",
         SCORE_OPERATORS,
     ),
     ("latency:fast", "fast", "`fast` is not a number", &[]),
@@ -310,6 +314,7 @@ const FAULTS: [(&str, &str, &str, &[&str]); 23] = [
         &["true", "false"],
     ),
     ("metadata:a", "metadata", "`metadata` needs a key", &[]),
+    ("score:set", "score", "`score` needs a key", &[]),
     ("metadata.\"\":a", "\"\"", "a key must not be empty", &[]),
     (
         "name.k:a",
@@ -442,10 +447,25 @@ fn any_text_to_look_for_is_one_word() {
 }
 
 #[test]
+fn whether_there_is_a_score_is_written_with_its_name() {
+    let again = |text: &str| print(&parse(text, TRACES).filter);
+    for (text, printed) in [
+        ("score.quality:set", "score.quality:set"),
+        ("-score.quality:set", "score.quality:null"),
+        ("score.\"is long: x\":null", "score.\"is long: x\":null"),
+        ("score_names:any(a)", "score.a:set"),
+        ("-score_names:any(a,b)", "-score_names:any(a,b)"),
+        ("score_names:any(\"\")", "score_names:any(\"\")"),
+    ] {
+        assert_eq!(again(text), printed, "{text}");
+    }
+}
+
+#[test]
 fn each_operator_of_a_score_can_be_written() {
     for sign in SCORE_OPERATORS {
         let test = match *sign {
-            "true" | "false" => (*sign).to_owned(),
+            "true" | "false" | "null" | "set" => (*sign).to_owned(),
             ".." => "1..2".to_owned(),
             "any(" => "any(a)".to_owned(),
             sign => format!("{sign}1"),

@@ -33,7 +33,7 @@ pub const fn operators(kind: ColumnKind) -> &'static [&'static str] {
 
 /// The same for a score by name, whichever column of scores the value fits.
 pub const SCORE_OPERATORS: &[&str] = &[
-    "<", "<=", ">", ">=", "=", "!=", "..", "any(", "true", "false",
+    "<", "<=", ">", ">=", "=", "!=", "..", "any(", "true", "false", "null", "set",
 ];
 
 /// A number as people write it: no `inf`, no `NaN`.

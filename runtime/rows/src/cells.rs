@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use perpend_domain::filter::{Cell, CellText, Row, SCORE_COLUMNS};
+use perpend_domain::filter::{Cell, CellText, Row, SCORE_COLUMNS, SCORE_NAMES};
 use perpend_domain::observation::Usage;
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{Score, ScoreValue, Subject};
@@ -66,8 +66,12 @@ fn own_or<'a>(own: Option<&'a str>, of_trace: Option<&'a str>) -> Cell<'a> {
     Cell::text(own.filter(|text| !text.is_empty()).or(of_trace))
 }
 
-/// Averages, categories and booleans by name (evaluation.md 2.1).
+/// Averages, categories and booleans by name (evaluation.md 2.1), and all names.
 fn scores_cell(column: &str, scores: &[Score]) -> Cell<'static> {
+    if column == SCORE_NAMES {
+        let names = scores.iter().map(|score| score.written.name.clone());
+        return Cell::List(Cow::Owned(names.collect()));
+    }
     if column == "score_booleans" {
         let found = scores.iter().filter_map(|score| match score.written.value {
             ScoreValue::Boolean(truth) => Some(format!("{}:{truth}", score.written.name)),

@@ -8,4 +8,6 @@ pub mod block;
 pub mod cells;
 pub mod leads;
 pub mod marks;
+pub mod needle;
 pub mod row;
+pub mod scored;

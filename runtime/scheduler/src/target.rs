@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use perpend_domain::evaluation::CompletionReason;
-use perpend_domain::filter::{Cell, Row};
+use perpend_domain::filter::{Cell, Row, SCORE_NAMES};
 use perpend_domain::observation::{Level, Observation};
 use perpend_domain::score::{NewScore, ScoreValue};
 use perpend_domain::session::Session;
@@ -65,6 +65,10 @@ fn scores_cell(column: &str, scores: &[NewScore]) -> Cell<'static> {
         "scores_avg" => Cell::Object(Cow::Owned(averages(scores))),
         "score_categories" => Cell::Object(Cow::Owned(categories(scores))),
         "score_booleans" => Cell::List(Cow::Owned(booleans(scores))),
+        SCORE_NAMES => {
+            let names = scores.iter().map(|score| score.name.clone());
+            Cell::List(Cow::Owned(names.collect()))
+        }
         _ => Cell::Null,
     }
 }

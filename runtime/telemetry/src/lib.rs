@@ -35,6 +35,7 @@ mod reading;
 mod recent;
 mod refresh;
 mod rollup;
+mod scored;
 pub mod scores;
 mod search;
 pub mod sessions;

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use perpend_domain::filter::{Condition, Filter, Order, SCORE_COLUMNS, Test, TextOp};
+use perpend_domain::filter::{Condition, Filter, Order, Test, TextOp};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::observation::Content;
 use perpend_domain::time::Timestamp;
@@ -17,12 +17,13 @@ use super::read::{LIST, Rest, observation_column, where_of};
 use super::refresh;
 use super::rollup::{HOUR, IS_STEP};
 use super::row::{ObservationRow, READ};
-use super::search::{Needle, is_on};
 use crate::metrics::rollup_column;
 use crate::{Error, Telemetry};
 use perpend_domain::telemetry::{
     GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation,
 };
+use perpend_rows::needle::{Needle, is_on};
+use perpend_rows::scored::needed;
 use perpend_sql::{Arg, Expr, Sql};
 
 pub(super) const OBSERVATION_ORDER: &str = " ORDER BY o.started_at DESC, t.trace_id, o.id";
@@ -172,20 +173,17 @@ fn among(
              WHERE d.tenant = {tenant} AND d.mark = {mark}"
         ));
     }
-    let is_score = condition
-        .column
-        .is_some_and(|column| SCORE_COLUMNS.contains(&column.id));
-    let needs_score = match &condition.test {
-        Test::MemberNumber(..) | Test::MemberIs(..) => true,
-        Test::CategoryAnyOf(_, values) => values.iter().all(|value| !value.is_empty()),
-        _ => false,
-    };
-    let name = condition.test.key().filter(|_| is_score && needs_score)?;
-    let (project, name) = (sql.bind_text(project.as_str()), sql.bind_text(name));
+    let names = needed(condition);
+    if names.is_empty() {
+        return None;
+    }
+    let project = sql.bind_text(project.as_str());
+    let names: Vec<String> = names.iter().map(|name| sql.bind_text(name)).collect();
+    let names = names.join(", ");
     Some(format!(
         "SELECT n.seq FROM scores s JOIN traces u ON u.tenant = {tenant} AND u.trace_id = s.trace_id \
          JOIN observations n ON n.trace = u.number AND n.id = s.observation_id \
-         WHERE s.project_id = {project} AND s.name = {name}"
+         WHERE s.project_id = {project} AND s.name IN ({names})"
     ))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use perpend_domain::filter::{Condition, Filter, Row, SCORE_COLUMNS};
+use perpend_domain::filter::{Condition, Filter, Row, SCORE_COLUMNS, SCORE_NAMES};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::score::Score;
 use perpend_domain::time::Timestamp;
@@ -24,10 +24,6 @@ const LATENCY: &str = "(o.ended_at - o.started_at) / 1000000.0";
 const OUTPUT_RATE: &str = "CAST(o.output_tokens AS DOUBLE PRECISION) \
     / NULLIF(CAST((o.ended_at - o.started_at) / 1000000.0 AS DOUBLE PRECISION), 0)";
 const FIRST_TOKEN: &str = "(o.first_token_at - o.started_at) / 1000000.0";
-
-/// Numbers of one trace itself, as the index of scores by number has them.
-pub(crate) const OWN_NUMBERS: &str =
-    "s.trace_id IS NOT NULL AND s.observation_id IS NULL AND s.number IS NOT NULL";
 
 /// Of a trace: the first member of its detail, so nothing in it can look like it.
 pub(crate) const BOOKMARKED: &str =
@@ -56,7 +52,7 @@ pub(crate) fn trace_column(id: &str) -> Option<Expr> {
         "observationCount" => Expr::Number("t.n_observations"),
         "bookmarked" => Expr::Bool(BOOKMARKED),
         "tags" | "kinds" | "models" | "prompts" | "metadata" => Expr::Present,
-        "scores_avg" | "score_categories" | "score_booleans" => Expr::Present,
+        "scores_avg" | "score_categories" | "score_booleans" | SCORE_NAMES => Expr::Present,
         _ => return None,
     })
 }
@@ -93,7 +89,7 @@ pub(crate) fn observation_column(id: &str) -> Option<Expr> {
         "hasParentObservation" => Expr::Bool("CASE WHEN o.parent_id IS NULL THEN 0 ELSE 1 END"),
         "tokensPerSecond" => Expr::Number(OUTPUT_RATE),
         "tags" | "metadata" | "toolNames" | "calledToolNames" => Expr::Present,
-        "scores_avg" | "score_categories" | "score_booleans" => Expr::Present,
+        "scores_avg" | "score_categories" | "score_booleans" | SCORE_NAMES => Expr::Present,
         _ => return None,
     })
 }

@@ -10,7 +10,8 @@ use perpend_found::Counted;
 use perpend_sql::{Arg, Sql, query_scalar};
 
 use super::places::{Figure, TraceCursor};
-use super::read::{BOOKMARKED, OWN_NUMBERS};
+use super::read::BOOKMARKED;
+use super::scored::OWN_NUMBERS;
 use super::trace_shape::Shape;
 use crate::{Error, Telemetry};
 

@@ -1,13 +1,15 @@
 //! How the rows of a list of traces are found: which index leads, and what is left to be tested in memory.
 
-use perpend_domain::filter::{Condition, Filter, SCORE_COLUMNS, SetOp, Test};
+use perpend_domain::filter::{Filter, SetOp};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
 use perpend_sql::{Arg, Expr, Sql};
 
-use super::leads::{bound, is_about, is_error, lead, unled};
+use super::leads::{is_about, is_error, lead, unled};
 use super::marks::{Marked, push_prefilter};
-use super::read::{OWN_NUMBERS, Rest, trace_column};
+use super::read::{Rest, trace_column};
+use super::scored::{Through, push_named, push_scored};
+use perpend_rows::scored::needed;
 
 /// SQLite has no statistics that would tell that few traces have errors: `has_errors` says it.
 fn from_traces(tenant: &str, has_errors: bool) -> String {
@@ -29,6 +31,23 @@ pub(super) enum Way {
     InOrder,
     /// The same, and the scores of a trace are looked for at each trace: for few of them, of SQLite alone.
     OneByOne,
+}
+
+impl Way {
+    const fn through_scores(self) -> Through {
+        match self {
+            Self::Any => Through::Names,
+            Self::InTime | Self::InOrder => Through::Traces,
+            Self::OneByOne => Through::IndexOfTraces,
+        }
+    }
+}
+
+/// What a mark of traces leads to, without the traces and with them.
+fn from_marks(tenant: &str, mark: &str) -> [String; 2] {
+    let here = format!("WHERE d.tenant = {tenant} AND d.mark = {mark}");
+    ["", "JOIN traces t ON t.number = d.trace "]
+        .map(|and| format!(" FROM trace_marks d {and}{here}"))
 }
 
 /// How the rows of a list are found.
@@ -102,33 +121,26 @@ impl Shape {
                 sql.push(&format!(" AND {hidden}t.n_error > 0"));
                 continue;
             }
-            if !sql.condition(condition, column, is_postgres) {
+            let (project, through) = (project.as_str(), way.through_scores());
+            if push_named(&mut sql, condition, project, through) {
+                gathers |= !needed(condition).is_empty();
+            } else if !sql.condition(condition, column, is_postgres) {
                 push_prefilter(&mut sql, condition, is_postgres);
-                gathers |= push_scored(&mut sql, condition, project, way);
+                gathers |= push_scored(&mut sql, condition, project, through);
                 rest.push(condition.clone());
             }
         }
         let conditions = std::mem::take(&mut sql.text);
+        let leads = lead_at.is_some_and(|at| is_error(&filter.conditions[at]));
         let from = match lead_mark {
-            Some(mark) => {
-                let mark = sql.bind_text(mark);
-                let here = format!("WHERE d.tenant = {of_tenant} AND d.mark = {mark}");
-                (
-                    format!(" FROM trace_marks d {here}"),
-                    format!(" FROM trace_marks d JOIN traces t ON t.number = d.trace {here}"),
-                )
-            }
-            None => {
-                let leads = lead_at.is_some_and(|at| is_error(&filter.conditions[at]));
-                let from = from_traces(&of_tenant, leads && !is_postgres);
-                (from.clone(), from)
-            }
+            Some(mark) => from_marks(&of_tenant, &sql.bind_text(mark)),
+            None => [(); 2].map(|()| from_traces(&of_tenant, leads && !is_postgres)),
         };
-        let from_traces = from.1 + &conditions;
+        let [from, from_traces] = from.map(|from| from + &conditions);
         Self {
             from: match reads_trace {
                 true => from_traces.clone(),
-                false => from.0 + &conditions,
+                false => from,
             },
             from_traces,
             conditions: format!("t.tenant = {of_tenant}{conditions}"),
@@ -196,38 +208,4 @@ pub(crate) fn push_marks(
             places.join(", ")
         ));
     }
-}
-
-/// Appends what every trace meets that has the score a condition asks for; whether there is such a thing.
-fn push_scored(sql: &mut Sql, condition: &Condition, project: &ProjectId, way: Way) -> bool {
-    let needs_score = match &condition.test {
-        Test::MemberNumber(..) | Test::MemberIs(..) => true,
-        Test::CategoryAnyOf(_, values) => values.iter().all(|value| !value.is_empty()),
-        _ => false,
-    };
-    let is_score = condition
-        .column
-        .is_some_and(|column| SCORE_COLUMNS.contains(&column.id));
-    if let (true, true, Some(name)) = (needs_score, is_score, condition.test.key()) {
-        let (project, name) = (sql.bind_text(project.as_str()), sql.bind_text(name));
-        let number = match bound(&condition.test) {
-            Some((sign, bound)) => {
-                let bound = sql.bind(bound.into());
-                format!(" AND {OWN_NUMBERS} AND s.number {sign} {bound}")
-            }
-            None => String::new(),
-        };
-        let named = format!("s.project_id = {project} AND s.name = {name}{number}");
-        sql.push(&match way {
-            Way::OneByOne => format!(
-                " AND EXISTS (SELECT 1 FROM scores s INDEXED BY scores_by_trace \
-                 WHERE s.trace_id = t.trace_id AND {named})"
-            ),
-            Way::Any | Way::InTime | Way::InOrder => {
-                format!(" AND t.trace_id IN (SELECT s.trace_id FROM scores s WHERE {named})")
-            }
-        });
-        return true;
-    }
-    false
 }

@@ -162,6 +162,7 @@ const SCORE_CATEGORIES: Column =
     Column::new("score_categories", CategoryMembers).aka(&["Scores (categorical)"]);
 const SCORE_BOOLEANS: Column =
     Column::new("score_booleans", BoolMembers).aka(&["Scores (boolean)"]);
+const NAMES: Column = Column::new(SCORE_NAMES, List).aka(&["Score names"]);
 
 /// Searched in: every text that a reader would look for a row by.
 const TEXT: Column = Column::new("text", FullText).aka(&["Text"]);
@@ -188,10 +189,19 @@ pub static RULE_OBSERVATION: &[Column] = &[
     SCORES_AVG,
     SCORE_CATEGORIES,
     SCORE_BOOLEANS,
+    NAMES,
 ];
 
+/// The names of all scores of a row, whatever their values are.
+pub const SCORE_NAMES: &str = "score_names";
+
 /// What scores say, in every kind of row that has them.
-pub const SCORE_COLUMNS: [&str; 3] = [SCORES_AVG.id, SCORE_CATEGORIES.id, SCORE_BOOLEANS.id];
+pub const SCORE_COLUMNS: [&str; 4] = [
+    SCORES_AVG.id,
+    SCORE_CATEGORIES.id,
+    SCORE_BOOLEANS.id,
+    SCORE_NAMES,
+];
 
 /// What rules see of a trace.
 pub static RULE_TRACE: &[Column] = &[
@@ -216,6 +226,7 @@ pub static RULE_TRACE: &[Column] = &[
     SCORES_AVG,
     SCORE_CATEGORIES,
     SCORE_BOOLEANS,
+    NAMES,
 ];
 
 /// What rules see of a session.
@@ -235,6 +246,7 @@ pub static RULE_SESSION: &[Column] = &[
     SCORES_AVG,
     SCORE_CATEGORIES,
     SCORE_BOOLEANS,
+    NAMES,
 ];
 
 /// What list calls see of a trace. `text` is its id, name, input and output, and those of each of its observations.
@@ -272,6 +284,7 @@ pub static TRACES: &[Column] = &[
     SCORES_AVG,
     SCORE_CATEGORIES,
     SCORE_BOOLEANS,
+    NAMES,
 ];
 
 /// What list calls see of an observation. `text` is its id, name, input and output.
@@ -320,6 +333,7 @@ pub static OBSERVATIONS: &[Column] = &[
     SCORES_AVG,
     SCORE_CATEGORIES,
     SCORE_BOOLEANS,
+    NAMES,
 ];
 
 /// What lists of sessions and of users see of one: the texts of all its traces, and sums over them.

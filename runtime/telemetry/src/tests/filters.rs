@@ -215,6 +215,7 @@ fn texts_of(column: &'static Column) -> Vec<String> {
             .map(|n| span_id(n).to_string())
             .chain([String::new()])
             .collect(),
+        "score_names" => own(&["k", "q", "a.b", "other", ""]),
         _ => own(&TEXTS),
     }
 }

@@ -487,3 +487,40 @@ async fn a_list_of_traces_with_a_score_is_whole_wherever_they_stand() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn traces_with_and_without_a_score_of_a_name_are_told_whatever_its_value_is() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let steps = (1..=4).map(|n| with_figures(n, None)).collect();
+        let write = store.telemetry.write_batch(&p, batch(steps), at(0));
+        write.await.unwrap();
+        let named = |id: &str, trace, name: &str, value| NewScore {
+            value,
+            ..score(id, Subject::Trace(trace_id(trace)), name, 0.0)
+        };
+        let scores = [
+            named("a", 1, "tone", ScoreValue::Categorical("kind".to_owned())),
+            named("b", 2, "tone", ScoreValue::Boolean(false)),
+            named("c", 2, "quality", ScoreValue::Numeric(1.0)),
+            // Not about the trace.
+            score("d", Subject::Observation(trace_id(3), span_id(3)), "tone", 1.0),
+        ];
+        store.telemetry.put_scores(&p, &scores, at(0)).await.unwrap();
+        for (operator, names, expected) in [
+            ("any of", vec!["tone"], vec![2, 1]),
+            ("none of", vec!["tone"], vec![4, 3]),
+            ("any of", vec!["quality", "other"], vec![2]),
+            ("all of", vec!["quality", "tone"], vec![2]),
+            ("none of", vec!["other"], vec![4, 3, 2, 1]),
+        ] {
+            let query = TraceQuery {
+                filter: filter(json!([{"type": "arrayOptions", "column": "score_names", "operator": operator, "value": names}])),
+                ..TraceQuery::default()
+            };
+            let expected: Vec<_> = expected.into_iter().map(trace_id).collect();
+            assert_eq!(ids(&store, &p, &query).await, expected, "{operator} {names:?}");
+        }
+    })
+    .await;
+}

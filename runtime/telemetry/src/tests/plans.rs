@@ -112,3 +112,31 @@ async fn traces_of_a_common_kind_are_read_in_the_order_of_a_figure_and_not_sorte
     assert!(!steps.iter().any(sorts), "{steps:?}");
     store.close().await;
 }
+
+#[tokio::test]
+async fn whether_a_trace_has_a_score_of_a_name_is_told_by_an_index_of_scores() {
+    let database = TempDatabase::sqlite();
+    let store = database.open().await;
+    for (operator, way, index) in [
+        ("any of", Way::Any, "scores_by_name"),
+        ("any of", Way::InTime, "scores_by_trace"),
+        ("none of", Way::Any, "scores_by_trace"),
+        ("none of", Way::InTime, "scores_by_trace"),
+    ] {
+        let has = json!({"type": "arrayOptions", "column": "score_names", "operator": operator, "value": ["quality"]});
+        let query = TraceQuery {
+            filter: Filter::parse(&[has], TRACES).unwrap(),
+            ..TraceQuery::default()
+        };
+        let shape = Shape::new(&project("p"), 1, &query, false, way);
+        assert!(shape.is_told_by_columns(), "{operator}");
+        let list = Ordered::new(&shape, &project("p"), &query, false);
+        let steps = plan(&store, &list.first_rows(None)[0]).await;
+        assert!(steps.iter().any(|step| step.contains(index)), "{steps:?}");
+        assert!(
+            !steps.iter().any(|step| step.starts_with("SCAN")),
+            "{steps:?}"
+        );
+    }
+    store.close().await;
+}
