@@ -8,7 +8,7 @@ use super::keys::{claim_public_key, insert_key};
 use super::{KeyOwner, NewApiKey};
 use crate::{Catalog, Error};
 use perpend_sql::in_transaction;
-use perpend_sql::{checked, from_json};
+use perpend_sql::{Arg, checked, from_json, value_list};
 use perpend_sql::{query, query_scalar};
 
 /// The owner of projects.
@@ -115,6 +115,24 @@ const INSERT: &str = "
     VALUES ($1, $2, $3, '{}', $4, $4)";
 
 impl Catalog {
+    /// Those of these projects that exist, with their organizations, in any order.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn projects_named(&self, ids: &[ProjectId]) -> Result<Vec<Project>, Error> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sql = format!(
+            "{}({})",
+            select_projects!("p.id IN "),
+            value_list(ids.len(), 1)
+        );
+        let args: Vec<Arg<'_>> = ids.iter().map(|id| id.as_str().into()).collect();
+        let rows = self.pool.select::<ProjectRow>(&sql, &args).await?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
     /// The project with its organization.
     ///
     /// # Errors

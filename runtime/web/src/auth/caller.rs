@@ -92,16 +92,22 @@ pub(super) async fn authenticate(
         Err(failure) => failure,
     };
     let credentials = headers.get(AUTHORIZATION).and_then(Credentials::parse);
+    if let Some(credentials) = &credentials {
+        note_refusal(web, credentials.public_key(), &failure).await;
+    }
+    Err(counted(web, client, headers, failure))
+}
+
+/// What the caller is told; what was wrong counts against it.
+fn counted(web: &Web, client: ClientAddress, headers: &HeaderMap, failure: Failure) -> Problem {
+    let credentials = headers.get(AUTHORIZATION).and_then(Credentials::parse);
     let attempt = Attempt {
         client,
         request_id: headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()),
         public_key: credentials.as_ref().map(Credentials::public_key),
     };
     let now = web.clock.now();
-    if let Some(public_key) = attempt.public_key {
-        note_refusal(web, public_key, &failure).await;
-    }
-    Err(match failure {
+    match failure {
         Failure::Problem(problem) => problem,
         Failure::Missing => {
             web.throttle.missing(attempt, now);
@@ -112,7 +118,7 @@ pub(super) async fn authenticate(
             refused()
         }
         Failure::Blocked(target, seconds) => web.throttle.refuse(&target, seconds, attempt, now),
-    })
+    }
 }
 
 /// Remembers for the project of a known key that its secret was wrong.
@@ -253,10 +259,17 @@ pub async fn session_of(
     let Some(InCookie { shown, token }) = sessions.in_cookies(headers, web.clock.now()) else {
         return Ok(None);
     };
-    let mut open = Vec::with_capacity(shown.len());
+    let mut acts = Vec::with_capacity(shown.len());
     for one in shown {
-        open.extend(opened(web, one).await?);
+        acts.extend(act_in(web, one).await?);
     }
+    let ids: Vec<ProjectId> = acts.iter().map(|act| act.project.clone()).collect();
+    let mut projects = web.catalog.projects_named(&ids).await?;
+    let open = acts.into_iter().filter_map(|act| {
+        let at = projects.iter().position(|one| one.id == act.project)?;
+        Some((act, projects.swap_remove(at)))
+    });
+    let mut open: Vec<(Act, Project)> = open.collect();
     if open.is_empty() {
         return Ok(None);
     }
@@ -270,8 +283,8 @@ pub async fn session_of(
     }))
 }
 
-/// What one session opens, while its project exists and what began it is valid.
-async fn opened(web: &Web, shown: Shown) -> Result<Option<(Act, Project)>, Problem> {
+/// What is done with one session, while what began it is valid.
+async fn act_in(web: &Web, shown: Shown) -> Result<Option<Act>, Problem> {
     let Shown { project, begun } = shown;
     let scope = match begun {
         Begun::Token => Scope::Full,
@@ -282,16 +295,15 @@ async fn opened(web: &Web, shown: Shown) -> Result<Option<(Act, Project)>, Probl
             _ => return Ok(None),
         },
     };
-    let found = web.catalog.project(&project).await?;
-    let act = Act {
+    Ok(Some(Act {
         project,
         scope,
         public_half: None,
-    };
-    Ok(found.map(|project| (act, project)))
+    }))
 }
 
-/// The act of who sent these headers in a project, for what has no guard in front.
+/// The act of who sent these headers in a project, for what has no guard in front. What is refused here is not told to the
+/// project as a refused request: somebody may have mistyped the secret in the form of the login.
 ///
 /// # Errors
 /// 401 without valid credentials, 403 for credentials that may not do it.
@@ -301,7 +313,9 @@ pub async fn act_of(
     headers: &HeaderMap,
     permission: Permission,
 ) -> Result<Act, Problem> {
-    match decide(authenticate(web, client, headers).await?, &[permission])? {
+    let caller = identify(web, client, headers).await;
+    let caller = caller.map_err(|failure| counted(web, client, headers, failure))?;
+    match decide(caller, &[permission])? {
         Allowed::InProject(act) => Ok(act),
         Allowed::InOrganization(_) => Err(unguarded()),
     }

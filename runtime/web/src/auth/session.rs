@@ -32,8 +32,10 @@ pub const SESSION_KEY: &str = "session-key";
 /// Keeps a signature made here from being one anywhere else.
 const DOMAIN: &[u8] = b"session/2";
 const FORM_DOMAIN: &[u8] = b"form/1";
-/// Sessions of one browser; browsers keep some 4,000 bytes of a cookie.
+/// Sessions of one browser.
 const MAX_AT_ONCE: usize = 12;
+/// Bytes of all of them. A browser drops a cookie of more than 4,096 bytes, its name and attributes counted.
+const MAX_BYTES: usize = 3_900;
 /// Between the sessions of a cookie.
 const BETWEEN: char = '~';
 
@@ -234,9 +236,13 @@ impl Sessions {
         })
     }
 
+    /// As many of them as a browser keeps.
     fn of_parts<'p>(&self, parts: impl Iterator<Item = &'p str>) -> String {
         let mut value = String::new();
         for part in parts.take(MAX_AT_ONCE) {
+            if MAX_BYTES < value.len() + 1 + part.len() {
+                break;
+            }
             if !value.is_empty() {
                 value.push(BETWEEN);
             }
@@ -258,7 +264,8 @@ impl Sessions {
     /// The sessions in the `Cookie` headers; `None` when there is none that has not run out and was signed here.
     pub(super) fn in_cookies(&self, headers: &HeaderMap, now: Timestamp) -> Option<InCookie> {
         let parts = self.parts(headers, now);
-        // The same whichever project was used last, and after a login to one more: forms of open pages stay good.
+        // The same whichever project was used last, and after a login to one more: forms of open pages stay good until the
+        // oldest session ends or its project is logged in to anew.
         let oldest = parts.iter().min_by_key(|part| part.until)?;
         let token = self.form_token(oldest.text);
         let shown = parts.into_iter().map(|part| part.shown).collect();
@@ -312,6 +319,22 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_browser_keeps_the_newest_session_however_long_its_key_is() {
+        let sessions = sessions("key");
+        let mut headers = HeaderMap::new();
+        for n in 0..6 {
+            let project = ProjectId::new(&format!("project-{n}")).unwrap();
+            let now = Timestamp::from_millis(n * 1_000);
+            let long = Begun::Pair("k".repeat(800));
+            let cookie = sessions.cookie(&project, long, now, &headers);
+            assert!(pair(&cookie).len() < 4_000, "{}", pair(&cookie).len());
+            headers = with(pair(&cookie));
+            let shown = sessions.in_cookies(&headers, now).unwrap().shown;
+            assert_eq!(shown[0].project, project);
+        }
+    }
 
     fn sessions(key: &str) -> Sessions {
         Sessions::new(key.as_bytes(), "token of a start", false)
