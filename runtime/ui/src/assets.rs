@@ -1,6 +1,6 @@
 //! Style sheet, script and mark: embedded, and served under names that carry their digest.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use perpend_domain::plugin::Digest;
 
@@ -24,6 +24,8 @@ pub struct Asset {
     pub content_type: &'static str,
     /// The bytes.
     pub bytes: &'static [u8],
+    /// The bytes compressed, from the first time that somebody asks for them so.
+    pub packed: OnceLock<Vec<u8>>,
     /// Path on the server; changes with the bytes, so that it may be cached for good.
     pub path: String,
 }
@@ -49,6 +51,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
             name,
             content_type,
             bytes,
+            packed: OnceLock::new(),
             path: format!("/assets/{}-{name}", &digest[..16]),
         }
     };
@@ -124,8 +127,8 @@ mod tests {
         assert_eq!(dark().matches('{').count(), 1);
         let n_colours = |css: &str| css.matches("--").count();
         let (light, _) = STYLE.split_once(DARK).unwrap();
-        // The font is the one that is no colour.
-        assert!(n_colours(dark()) + 2 > n_colours(light), "{}", dark());
+        // The font and the height of the bar are no colours.
+        assert!(n_colours(dark()) + 3 > n_colours(light), "{}", dark());
     }
 
     #[test]

@@ -61,6 +61,26 @@ pub fn around<S: Clone + Send + Sync + 'static>(paths: Router<S>) -> Router<S> {
         .layer(from_fn(after))
 }
 
+/// Whether a caller likes Brotli at least as well as any other encoding that it names: what is stored compressed
+/// so may be sent as it is.
+#[must_use]
+pub fn prefers_brotli(headers: &HeaderMap) -> bool {
+    let (mut brotli, mut best) = (0.0, 0.0_f32);
+    let values = headers.get_all(ACCEPT_ENCODING).iter();
+    let values = values.filter_map(|value| value.to_str().ok());
+    for coding in values.flat_map(|value| value.split(',')) {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, "q=1"));
+        let weight = weight.trim().to_ascii_lowercase();
+        let weight = weight.strip_prefix("q=").and_then(|q| q.parse().ok());
+        let weight: f32 = weight.unwrap_or(0.0);
+        if name.trim().eq_ignore_ascii_case("br") {
+            brotli = weight;
+        }
+        best = best.max(weight);
+    }
+    brotli > 0.0 && brotli >= best
+}
+
 fn may_compress(_: StatusCode, _: Version, headers: &HeaderMap, extensions: &Extensions) -> bool {
     let media_type = headers
         .get(CONTENT_TYPE)
@@ -173,6 +193,27 @@ mod tests {
     use futures_util::StreamExt as _;
 
     use super::*;
+
+    #[test]
+    fn brotli_is_preferred_where_it_is_named_and_nothing_is_liked_better() {
+        for (accepted, is_preferred) in [
+            ("gzip, deflate, br, zstd", true),
+            ("BR;Q=1.0", true),
+            ("gzip;q=0.5, br;q=0.5", true),
+            ("gzip", false),
+            ("br;q=0", false),
+            ("br;q=much", false),
+            ("br;q=0.2, gzip;q=0.9", false),
+            ("identity, br;q=0.5", false),
+            ("*", false),
+            ("", false),
+        ] {
+            let headers = [(ACCEPT_ENCODING, HeaderValue::from_static(accepted))];
+            let headers = HeaderMap::from_iter(headers);
+            assert_eq!(prefers_brotli(&headers), is_preferred, "{accepted}");
+        }
+        assert!(!prefers_brotli(&HeaderMap::new()));
+    }
 
     #[tokio::test]
     async fn a_body_in_pieces_is_the_same_body_of_the_same_length() {
