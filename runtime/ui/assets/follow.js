@@ -22,6 +22,9 @@ const slot = {};
 let pause = SOON;
 let next = 0;
 
+// Something was not put in its place, because it is read or filled in: it is asked for again.
+let isLeft = false;
+
 const hasFocus = (part) => part.contains(document.activeElement);
 
 /** The keyboard is in it, or what is being marked. */
@@ -30,7 +33,7 @@ function isRead(part) {
   return hasFocus(part) || (!marked.isCollapsed && part.contains(marked.anchorNode));
 }
 
-const fields = (part) => Array.from(part.querySelectorAll("input:not([type=hidden])"));
+const fields = (part) => Array.from(part.querySelectorAll("input:not([type=hidden]), textarea"));
 const key = (row) => `${row.dataset.step} ${row.classList.contains("run")}`;
 const bare = (row) => row.innerHTML.replaceAll(/ tabindex="-?\d+"/g, "");
 
@@ -102,12 +105,16 @@ function firstIndex() {
 /** What is read of the pane: times may be shown in another zone, and tokens of forms differ in each answer. */
 function words(part) {
   const copy = part.cloneNode(true);
-  for (const time of copy.querySelectorAll("time")) time.remove();
+  for (const time of copy.querySelectorAll("time, .ago, [data-zone]")) time.remove();
   return copy.textContent.replaceAll(/\s+/g, " ").trim();
 }
 
 function putPane(now) {
-  if (isRead(pane) || pane.hasAttribute("aria-busy") || words(now) === words(pane)) return;
+  if (words(now) === words(pane)) return;
+  if (isRead(pane) || pane.hasAttribute("aria-busy")) {
+    isLeft = true;
+    return;
+  }
   const top = pane.scrollTop;
   pane.replaceChildren(...now.childNodes);
   pane.scrollTop = top;
@@ -119,44 +126,60 @@ const nAll = (page) => Number(page.querySelector("main .shown")?.textContent.mat
 
 let nKnown = nAll(document);
 
-/** Whether an entry may give way to how it is now: not while it is read, or has something opened in it. */
-function isOutdated(own, now) {
+/** Puts an entry as it is now in its place: not while it is read, or has something opened in it. */
+function putEntry(own, now) {
   const nOpen = (entry) => entry.querySelectorAll("details[open]").length;
-  return words(own) !== words(now) && !isRead(own) && !own.querySelector(".detail-in-place") && nOpen(own) === nOpen(now);
+  if (words(own) === words(now)) return;
+  isLeft ||= isRead(own);
+  if (!isRead(own) && !own.querySelector(".detail-in-place") && nOpen(own) === nOpen(now)) own.replaceWith(now);
 }
 
 /** Puts entries behind those that are there. Others would move what is read: a bar leads to them. */
 function putEntries(page) {
   const [own, now] = [document, page].map(entries);
-  const isBegun = own.length > 0 && own.every((entry, at) => now[at] && keyOfEntry(entry) === keyOfEntry(now[at]));
+  const [keys, nowKeys] = [own, now].map((all) => all.map(keyOfEntry));
+  for (const details of page.querySelectorAll("details.in-place")) details.hidden = false;
+  // More of them may have been read than a page has.
+  const isBegun = own.length > 0 && keys.slice(0, now.length).every((one, at) => one === nowKeys[at]);
+  const list = own[0]?.parentElement;
+  own.forEach((entry, at) => {
+    const next = now[nowKeys.indexOf(keys[at])];
+    if (next) putEntry(entry, next);
+  });
   if (!isBegun) {
     const n = nAll(page) - nKnown;
-    bar.hidden = n <= 0;
-    if (n > 0) bar.querySelector("[data-n]").textContent = n.toLocaleString("en");
+    bar.hidden = false;
+    bar.querySelector("[data-n]").textContent = n > 0 ? `${n.toLocaleString("en")} new` : "Changed";
     return;
   }
+  if (now.length < own.length) return;
   nKnown = nAll(page);
-  const list = own[0].parentElement;
-  for (const details of page.querySelectorAll("details.in-place")) details.hidden = false;
-  own.forEach((entry, at) => { if (isOutdated(entry, now[at])) entry.replaceWith(now[at]); });
   list.append(...now.slice(own.length));
   for (const part of [".shown", ".pager"]) {
     const [there, next] = [document, page].map((one) => one.querySelector(`main ${part}`));
     if (there && next && words(there) !== words(next)) there.replaceWith(next);
     else if (!there && next) list.after(next);
   }
+  document.dispatchEvent(new Event("entries"));
 }
 
 /** What stands above every view of a trace. What is being filled in, or was refused and says why, stays. */
 function putHead(page) {
-  for (const part of [".trace-head", "#beside", "#marks"]) {
+  for (const part of [".crumbs", ".trace-head", "#beside", "#marks"]) {
     const [own, now] = [document, page].map((one) => one.querySelector(part));
     if (!own || !now) continue;
+    if (words(own) === words(now)) continue;
     const isRefused = own.querySelector("[aria-invalid=true]") !== null;
-    const isTyped = isRefused || hasFocus(own) || fields(own).some((field) => field.value !== field.defaultValue);
-    if (isTyped || words(own) === words(now)) continue;
+    const isTyped = fields(own).some((field) => field.value !== field.defaultValue || field === document.activeElement);
+    if (isRefused || isTyped || (isRead(own) && !hasFocus(own))) {
+      isLeft = true;
+      continue;
+    }
+    const place = placeOf(own);
     keepOpen(own, now);
     own.replaceChildren(...now.childNodes);
+    begin(own);
+    if (place !== -1) focusAt(own, place);
   }
   document.title = page.title;
 }
@@ -167,7 +190,7 @@ async function putRows(page, asked) {
   const first = firstIndex();
   const rows = await rowsOf(page, first);
   // Something else was selected or opened, or other rows came meanwhile: the next answer has that too.
-  if (!rows || location.search !== asked || firstIndex() !== first) return false;
+  if (!rows || !isLive() || location.search !== asked || firstIndex() !== first) return false;
   putHead(page);
   document.getElementById("map").replaceChildren(...page.getElementById("map").childNodes);
   for (const name of ["no-tok", "no-cost"]) grid.classList.toggle(name, theirs.classList.contains(name));
@@ -186,13 +209,14 @@ async function follow() {
   const html = await askPart(slot, `${location.pathname}${query()}`, false);
   const page = html ? pageOf(html) : null;
   const version = page?.querySelector("[data-version]")?.dataset.version;
-  if (version === undefined || (grid && !(await putRows(page, asked)))) return false;
+  isLeft = false;
+  if (version === undefined || !isLive() || (grid && !(await putRows(page, asked)))) return false;
   if (!grid) {
     putHead(page);
     putEntries(page);
   }
-  shows.dataset.version = version;
-  return true;
+  if (!isLeft) shows.dataset.version = version;
+  return !isLeft;
 }
 
 async function ask() {
@@ -204,7 +228,7 @@ async function ask() {
   }
   const html = answer?.ok ? await answer.text().catch(() => null) : null;
   const state = html ? pageOf(html).querySelector("[data-version]") : null;
-  const isNew = state && state.dataset.version !== shows.dataset.version;
+  const isNew = state && isLive() && state.dataset.version !== shows.dataset.version;
   const slowest = state && state.dataset.live === undefined ? COMPLETE : LATER;
   pause = isNew && (await follow()) ? SOON : Math.min(slowest, 1.5 * pause);
   plan();

@@ -24,6 +24,7 @@ function swap(page, names, changed) {
     if (here.matches("tr[aria-current]")) there.setAttribute("aria-current", "true");
     keepOpen(here, there);
     here.replaceWith(there);
+    begin(there);
     if (place !== -1) focusAt(there, place);
   }
   const token = page.querySelector("input[name=form]")?.value;

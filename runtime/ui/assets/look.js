@@ -64,11 +64,20 @@ live.addEventListener("click", switchLive);
 /** Puts what has arrived in the place of what waits for it; a list, whose scripts hold its parts, is loaded again. */
 function arrive(page) {
   const main = page.getElementById("main");
-  if (!main || document.title !== page.title || page.querySelector("[data-suggests]")) {
+  const here = document.getElementById("main");
+  // A script that has run once does not run again.
+  const ran = Array.from(document.scripts, (script) => script.getAttribute("src"));
+  const isBegun = Array.from(main?.querySelectorAll("script") ?? []).some((script) => ran.includes(script.getAttribute("src")));
+  if (!main || isBegun || document.title !== page.title || page.querySelector("[data-suggests]")) {
     location.reload();
     return;
   }
-  document.getElementById("main").replaceWith(main);
+  const hadFocus = here.contains(document.activeElement);
+  here.replaceWith(main);
+  if (hadFocus) {
+    main.tabIndex = -1;
+    main.focus();
+  }
   // Scripts of a page that was read do not run by themselves.
   for (const read of main.querySelectorAll("script")) {
     const script = document.createElement("script");
@@ -84,7 +93,8 @@ function arrive(page) {
 async function wait() {
   if (!document.hidden && isLive()) {
     const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => null);
-    const page = answer?.ok ? pageOf(await answer.text()) : null;
+    const html = answer?.ok ? await answer.text().catch(() => null) : null;
+    const page = html === null ? null : pageOf(html);
     if (page && !page.querySelector("[data-wait]")) return arrive(page);
     const [old, now] = [document, page].map((one) => one?.getElementById("waits"));
     if (old && now && old.textContent !== now.textContent) old.replaceChildren(...now.childNodes);
@@ -121,10 +131,8 @@ function chooseTime(button) {
   input.className = "said";
   input.tabIndex = -1;
   input.addEventListener("change", () => {
-    // What is typed is UTC; a calendar is in the zone of the times around it.
-    const isLocal = root.dataset.zone === "browser" && root.dataset.times !== "utc";
-    const at = isLocal && input.value ? new Date(input.value).toISOString() : input.value;
-    field.value = at.slice(0, 16).replace("T", " ");
+    // Both are in the zone of the times around them.
+    field.value = input.value.slice(0, 16).replace("T", " ");
     field.focus();
   });
   button.parentElement.querySelector("input[type=datetime-local]")?.remove();
@@ -135,6 +143,13 @@ function chooseTime(button) {
 document.addEventListener("click", (event) => {
   const button = event.target instanceof Element ? event.target.closest("[data-calendar]") : null;
   if (button) chooseTime(button);
+});
+
+// Projects
+
+document.querySelector("[data-narrows]")?.addEventListener("input", (event) => {
+  const text = event.target.value.trim().toLowerCase();
+  for (const one of event.target.parentElement.querySelectorAll("li")) one.hidden = !one.textContent.toLowerCase().includes(text);
 });
 
 function onKey(event) {

@@ -10,8 +10,8 @@ let isOver = false;
 
 async function part(href) {
   const answer = await fetch(href, { headers: { accept: "text/html" } }).catch(() => null);
-  if (!answer?.ok || answer.redirected) return null;
-  return new DOMParser().parseFromString(await answer.text(), "text/html");
+  const html = answer?.ok && !answer.redirected ? await answer.text().catch(() => null) : null;
+  return html === null ? null : new DOMParser().parseFromString(html, "text/html");
 }
 
 /** Shows the last part, which is empty; false where its page has no such place. */

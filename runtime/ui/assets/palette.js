@@ -99,8 +99,10 @@ async function ask() {
   asking?.abort();
   const mine = new AbortController();
   asking = mine;
+  const text = field.value;
   const html = await answerTo(mine);
   if (asking !== mine) return;
+  list.dataset.of = text;
   isStale = false;
   const part = document.createElement("template");
   part.innerHTML = html;
@@ -133,6 +135,9 @@ function step(by) {
 
 field.addEventListener("input", () => {
   clearTimeout(waiting);
+  // An answer to the older text would pass for one to this.
+  asking?.abort();
+  asking = null;
   isStale = true;
   mark(null);
   waiting = setTimeout(ask, PAUSE);

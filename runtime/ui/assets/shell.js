@@ -172,7 +172,7 @@ function keepOpen(here, there) {
 /** Says in a part of the page that it could not be loaded; the rest of the page works on. */
 function noteFailure(part, retry) {
   part.querySelector(":scope > .failed")?.remove();
-  const notice = document.getElementById("failed").content.firstElementChild.cloneNode(true);
+  const notice = document.querySelector("template#failed").content.firstElementChild.cloneNode(true);
   notice.querySelector("button").addEventListener("click", () => {
     notice.remove();
     retry();
@@ -289,6 +289,9 @@ function onShellKey(event) {
     case "g": isAfterG = true; break;
     case "j": isDone = step(1); break;
     case "k": isDone = step(-1); break;
+    // They move the page, too: rows are walked by them from the one that has the focus.
+    case "ArrowDown": isDone = rowLinks().includes(document.activeElement) && step(1); break;
+    case "ArrowUp": isDone = rowLinks().includes(document.activeElement) && step(-1); break;
     case "o": {
       const row = document.activeElement.closest("main [data-rows] :is(tr, li, .turn)");
       const link = rowLinks().find((link) => link === document.activeElement || row?.contains(link));
@@ -369,11 +372,16 @@ addEventListener("perpend:copy", (event) => copy(event.detail.text, event.detail
 begin(document);
 tell();
 
-// Going back and loading again, browsers keep what was typed or chosen: these fields say what the address does.
+// Going back and loading again, browsers keep what was typed or chosen: these fields say what the address does, unless
+// something was typed since the page began to load.
+const typed = new Set();
+addEventListener("input", (event) => typed.add(event.target.form), { capture: true });
 addEventListener("pageshow", (event) => {
   const how = performance.getEntriesByType("navigation")[0]?.type ?? "navigate";
   if (!event.persisted && how === "navigate") return;
-  for (const form of document.querySelectorAll("form[role=search]:not(.find), .panels form")) form.reset();
+  for (const form of document.querySelectorAll("form[role=search]:not(.find), .panels form")) {
+    if (event.persisted || !typed.has(form)) form.reset();
+  }
 });
 
 // A page that the browser kept whole is shown again only while its session lasts: nothing is seen of it until the server

@@ -58,7 +58,7 @@ function showRecent() {
 async function ask() {
   if (field.value === "") {
     slot.abort?.abort();
-    asked = "";
+    list.dataset.of = asked = "";
     showRecent();
     return;
   }
@@ -67,7 +67,7 @@ async function ask() {
   // Without an answer the field is one to type in.
   if (typeof html !== "string" || document.activeElement !== field) return;
   list.innerHTML = html;
-  asked = text;
+  list.dataset.of = asked = text;
   mark(null);
   open(list.children.length > 0);
 }

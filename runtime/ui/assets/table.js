@@ -61,9 +61,9 @@ async function peek(row) {
   said.textContent = `Peek: ${row.querySelector(".name").textContent}`;
 }
 
-function walk(isOn) {
+function walk(by) {
   const row = shownRow();
-  const next = isOn ? row?.nextElementSibling : row?.previousElementSibling;
+  const next = by > 0 ? row?.nextElementSibling : row?.previousElementSibling;
   if (next) peek(next);
 }
 
@@ -176,8 +176,12 @@ function onSubmit(event) {
 
 const hasKeys = document.documentElement.dataset.keys !== "off";
 
+const WALKS = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
+
 function onKey(event) {
-  if (event.defaultPrevented || isTyping(event) || (!hasKeys && event.key !== "Escape")) return;
+  // The frame has moved the focus for a key that walks: the peek follows it.
+  if (event.defaultPrevented && !WALKS[event.key]) return;
+  if (isTyping(event) || (!hasKeys && event.key !== "Escape")) return;
   const row = rowOf(document.activeElement);
   switch (event.key) {
     case "p":
@@ -200,9 +204,11 @@ function onKey(event) {
       break;
     case "j":
     case "k":
+    case "ArrowDown":
+    case "ArrowUp":
       if (isOpen() && row && row !== shownRow()) peek(row);
       // In a narrow window the peek replaces the list, so no row can take the focus.
-      else if (isOpen() && !list.querySelector("[data-rows]").checkVisibility()) walk(event.key === "j");
+      else if (isOpen() && !list.querySelector("[data-rows]").checkVisibility()) walk(WALKS[event.key]);
       return;
     case "Escape":
       if (!isOpen()) return;

@@ -4,6 +4,9 @@
 
 const two = (n) => String(n).padStart(2, "0");
 
+const dayOf = (at) => `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+const clockOf = (at) => [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
+
 function localTime(time) {
   const at = new Date(time.dateTime);
   // A date without a time of day is a day of UTC.
@@ -12,11 +15,10 @@ function localTime(time) {
   // A time of today has no date.
   const isNear = /^\d\d:/.test(said);
   time.title = said.endsWith("UTC") ? said : `${isNear ? `${at.toISOString().slice(0, 10)} ` : ""}${said} UTC`;
-  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
   const part = /:\d\d(\.\d+)/.exec(said)?.[1] ?? "";
-  const clock = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}${part}`;
+  const clock = `${clockOf(at)}${part}`;
   const isToday = time.nextElementSibling?.matches(".ago") && at.toDateString() === new Date().toDateString();
-  const whole = isToday ? clock : `${day} ${clock}`;
+  const whole = isToday ? clock : `${dayOf(at)} ${clock}`;
   time.textContent = said.endsWith("UTC") ? `${whole} ${zoneOf(at)}` : whole;
 }
 
@@ -28,9 +30,30 @@ function zoneOf(at) {
   return zones.formatToParts(at).find((part) => part.type === "timeZoneName")?.value ?? "";
 }
 
-/** Headings say in which zone the times below them are. */
+// Times are typed in the zone of those that are shown; an address has the instant.
+const TYPED = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?$/;
+
+/** What was typed without a zone, as an instant; all else as it is. */
+function instantOf(text) {
+  const [, day, clock = "00:00"] = TYPED.exec(text.trim()) ?? [];
+  const at = new Date(`${day}T${clock}`);
+  return Number.isNaN(at.getTime()) ? text : at.toISOString().replace(".000Z", "Z");
+}
+
+/** An instant as it would be typed; all else as it is. */
+function typedOf(text) {
+  const at = new Date(text.endsWith(":00Z") ? text : NaN);
+  return Number.isNaN(at.getTime()) ? text : `${dayOf(at)} ${clockOf(at).slice(0, 5)}`;
+}
+
+document.addEventListener("formdata", ({ target, formData }) => {
+  if (preferred.zone !== "browser" || preferred.times === "utc" || !target.matches(".focus form")) return;
+  for (const name of ["from", "to"]) formData.set(name, instantOf(formData.get(name) ?? ""));
+});
+
+/** Headings say in which zone the times below them are, and fields in which one they are typed. */
 function nameZone(root, from, to) {
-  for (const head of root.querySelectorAll("th, .picks label")) {
+  for (const head of root.querySelectorAll("th, :is(.picks, .when) label")) {
     // The text alone: what is around it may be a link that orders the list.
     const text = (head.querySelector("a, bdi") ?? head).firstChild;
     if (text instanceof Text && text.data.endsWith(`, ${from}`)) text.data = text.data.slice(0, -from.length) + to;
@@ -38,6 +61,7 @@ function nameZone(root, from, to) {
       if (named?.ariaLabel?.endsWith(`, ${from}`)) named.ariaLabel = named.ariaLabel.slice(0, -from.length) + to;
     }
   }
+  for (const field of root.querySelectorAll(".when input[name]")) field.value = (to === "UTC" ? instantOf : typedOf)(field.value);
   for (const place of root.querySelectorAll("span[data-zone]")) place.textContent = to === "UTC" ? to : zoneOf(new Date());
   // Where rows are cards, each cell has its heading.
   for (const cell of root.querySelectorAll(`[data-label$=", ${from}"]`)) {
@@ -60,7 +84,8 @@ function tellAges() {
   for (const place of document.querySelectorAll("time + .ago")) {
     const seconds = Math.floor((Date.now() - Date.parse(place.previousElementSibling.dateTime)) / 1000);
     const [, length, unit] = UNITS.find(([end]) => seconds < end);
-    if (seconds >= 0) place.textContent = `${Math.floor(seconds / length)} ${unit} ago`;
+    const said = `${Math.floor(seconds / length)} ${unit} ago`;
+    if (seconds >= 0 && place.textContent !== said) place.textContent = said;
   }
 }
 

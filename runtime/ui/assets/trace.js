@@ -75,12 +75,14 @@ async function onOpen(event) {
 async function further(link, isAsked) {
   link.removeAttribute("rel");
   const html = await askHtml(link.href);
+  // Meanwhile what arrived put another link in its place.
+  if (!link.isConnected) return watch();
   const page = html === null ? null : pageOf(html);
   const steps = page?.querySelector("ol.log");
   if (!steps) {
     link.rel = "next";
     if (isAsked) location.href = link.href;
-    return;
+    return undefined;
   }
   for (const details of steps.querySelectorAll("details.in-place")) details.hidden = false;
   const first = steps.firstElementChild;
@@ -93,7 +95,7 @@ async function further(link, isAsked) {
   if (next) link.replaceWith(next);
   else link.remove();
   if (isWalked) first.querySelector("a").focus();
-  watch();
+  return watch();
 }
 
 const atEnd = new IntersectionObserver((seen) => {
@@ -110,6 +112,7 @@ function watch() {
 }
 
 watch();
+document.addEventListener("entries", watch);
 document.addEventListener("click", (event) => {
   const link = event.target instanceof Element ? event.target.closest("ol.log ~ .pager a[rel=next]") : null;
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;

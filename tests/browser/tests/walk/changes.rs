@@ -103,6 +103,21 @@ async fn waits_for_the_first_trace(visitor: &Visitor) -> Result<()> {
         .await
 }
 
+/// Why a tag was refused stays on the page of this trace, whatever arrives.
+async fn refuses_a_blank_tag(visitor: &Visitor, older: &str) -> Result<()> {
+    let Visitor { server, browser } = visitor;
+    browser.fill("#field-add", &format!("  {ENTER}")).await?;
+    let is_refused = "document.activeElement.matches('.problems') && document.querySelector('#field-add[aria-invalid]') !== null";
+    browser.wait_for(is_refused).await?;
+    // What arrives meanwhile does not take it away.
+    let later = data::span(older, 2, Some(1), "what came later", &[]);
+    server.send(&[later]).await?;
+    browser
+        .wait_for("document.querySelector('[role=treegrid]').innerText.includes('what came later')")
+        .await?;
+    browser.expect(is_refused).await
+}
+
 async fn marks(visitor: &Visitor) -> Result<()> {
     let Visitor { server, browser } = visitor;
     let spans = data::many(2, "worth keeping", "kim");
@@ -124,6 +139,8 @@ async fn marks(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for(&format!("{TOAST}.includes('Bookmark set.')"))
         .await?;
+    let hidden = format!("document.querySelectorAll('{second} [data-text][hidden]').length");
+    browser.expect(&format!("{hidden} === 0")).await?;
     browser.press("z").await?;
     browser.wait_for(&pressed(second, false)).await?;
     browser
@@ -135,6 +152,16 @@ async fn marks(visitor: &Visitor) -> Result<()> {
         .await?;
     browser.press("b").await?;
     browser.wait_for(&pressed("#marks", true)).await?;
+    // What comes while a button has the focus is shown, and it keeps the focus.
+    let mark = "document.querySelector('#marks [data-mark]')";
+    browser.eval(&format!("{mark}.focus()")).await?;
+    let score = json!({ "traceId": spans[0]["traceId"], "name": "kept well", "value": 1 });
+    server.post("/api/public/scores", &score).await?;
+    browser
+        .wait_for(&format!(
+            "document.querySelector('.trace-head').parentElement.innerText.includes('kept well') && document.activeElement === {mark}"
+        ))
+        .await?;
     browser.click("#tagger > summary").await?;
     browser
         .fill("#field-add", &format!("golden <1>{ENTER}"))
@@ -147,17 +174,8 @@ async fn marks(visitor: &Visitor) -> Result<()> {
     browser
         .expect("document.querySelector('.of-tag') !== null && document.getElementById('field-add').value === 'z'")
         .await?;
-    browser.fill("#field-add", &format!("  {ENTER}")).await?;
-    let is_refused = "document.activeElement.matches('.problems') && document.querySelector('#field-add[aria-invalid]') !== null";
-    browser.wait_for(is_refused).await?;
-    // What arrives meanwhile does not take it away.
     let older = spans[0]["traceId"].as_str().context("an id")?;
-    let later = data::span(older, 2, Some(1), "what came later", &[]);
-    server.send(&[later]).await?;
-    browser
-        .wait_for("document.querySelector('[role=treegrid]').innerText.includes('what came later')")
-        .await?;
-    browser.expect(is_refused).await?;
+    refuses_a_blank_tag(visitor, older).await?;
     browser.allow_scripts(false).await?;
     let path = format!("/traces/{older}");
     visitor.open(&path).await?;

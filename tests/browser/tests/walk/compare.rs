@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use perpend_browser::{Place, Shared, Visitor};
 
@@ -118,9 +118,15 @@ async fn chooses_two(visitor: &Visitor) -> Result<()> {
     browser
         .wait_for("document.querySelector('table.rows') !== null")
         .await?;
+    let sides = "['a', 'b'].map((side) => new URLSearchParams(location.search).get(side)).join()";
+    let before = browser.eval(sides).await?;
+    let before = before.as_str().context("two traces")?;
+    let swapped = before.split(',').rev().collect::<Vec<_>>().join(",");
     browser.click(".actions a").await?;
     browser
-        .wait_for("document.querySelector('table.rows') !== null")
+        .wait_for(&format!(
+            "{sides} === '{swapped}' && document.querySelector('table.rows') !== null"
+        ))
         .await?;
     visitor.assert_quiet().await
 }

@@ -197,7 +197,7 @@ async fn opens_a_run(visitor: &Visitor) -> Result<()> {
         browser.resize(width, 900).await?;
         browser
             .expect(&format!(
-                "(({{ scrollWidth, clientWidth, textContent }}) => /median .* p95 /.test(textContent) && scrollWidth <= clientWidth)({run}.querySelector('.note'))"
+                "(({{ scrollWidth, clientWidth, textContent }}) => /p50 .* p95 /.test(textContent) && scrollWidth <= clientWidth)({run}.querySelector('.note'))"
             ))
             .await?;
     }

@@ -146,7 +146,8 @@ async fn takes_suggestions(visitor: &Visitor) -> Result<()> {
     let field = "document.querySelector('[data-suggests]')";
     let shows = |text: &str| {
         format!(
-            "Array.from(document.querySelectorAll('#suggestions bdi'), (one) => one.textContent)[0] === '{text}'"
+            "document.getElementById('suggestions').dataset.of === {field}.value \
+             && Array.from(document.querySelectorAll('#suggestions bdi'), (one) => one.textContent)[0] === '{text}'"
         )
     };
     browser.press("/lev").await?;

@@ -123,7 +123,9 @@ impl Walk<'_> {
         self.open("/traces?sort=latency").await?;
         self.press("j").await?;
         let press = |key: &str| {
-            let event = format!("new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}})");
+            let event = format!(
+                "new KeyboardEvent('keydown', {{key: '{key}', bubbles: true, cancelable: true}})"
+            );
             format!("document.activeElement.dispatchEvent({event})")
         };
         browser.eval(&press("p")).await?;
@@ -142,9 +144,18 @@ impl Walk<'_> {
             browser.eval("location.search").await? != first,
             "the peek did not walk"
         );
+        let on = browser.eval("location.search").await?;
+        browser.eval(&press("ArrowUp")).await?;
+        browser
+            .wait_for(&format!("{agrees} && location.search !== {on}"))
+            .await?;
         self.picture("peek").await?;
-        browser.eval("location.reload()").await?;
-        browser.wait_for(&agrees).await?;
+        browser
+            .eval("(window.isOld = true, location.reload())")
+            .await?;
+        browser
+            .wait_for(&format!("!window.isOld && {agrees}"))
+            .await?;
         self.press("Escape").await?;
         let is_closed =
             "document.getElementById('peek').hidden && location.search === '?sort=latency'";
@@ -161,7 +172,9 @@ impl Walk<'_> {
 
     /// A key, as somebody presses it on the page.
     async fn press(&self, key: &str) -> Result<()> {
-        let event = format!("new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}})");
+        let event = format!(
+            "new KeyboardEvent('keydown', {{key: '{key}', bubbles: true, cancelable: true}})"
+        );
         let script = format!("document.body.dispatchEvent({event})");
         self.browser.eval(&script).await.map(drop)
     }
@@ -171,7 +184,7 @@ impl Walk<'_> {
         let browser = &self.browser;
         self.open("/traces").await?;
         browser
-            .eval("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'k', ctrlKey: true, bubbles: true}))")
+            .eval("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'k', ctrlKey: true, bubbles: true, cancelable: true}))")
             .await?;
         let field = "document.querySelector('#palette [role=combobox]')";
         browser
@@ -190,7 +203,7 @@ impl Walk<'_> {
         self.picture("palette").await?;
         let press = |key: &str| {
             format!(
-                "{field}.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}}))"
+                "{field}.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}', bubbles: true, cancelable: true}}))"
             )
         };
         browser.eval(&press("ArrowDown")).await?;
@@ -265,7 +278,9 @@ impl Walk<'_> {
         ensure!(browser.text(".figures").await?.contains("Latency"));
 
         let press = |key: &str| {
-            let event = format!("new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}})");
+            let event = format!(
+                "new KeyboardEvent('keydown', {{key: '{key}', bubbles: true, cancelable: true}})"
+            );
             format!("document.querySelector('[role=row][tabindex=\"0\"]').dispatchEvent({event})")
         };
         let n_shown = "document.querySelectorAll('.window > [role=row]').length";
