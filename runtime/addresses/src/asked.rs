@@ -1,11 +1,12 @@
 //! What is asked of the list of traces, as its address says it.
 
 use perpend_domain::filter::{Condition, SetOp, TRACES, Test, TextOp, find};
-use perpend_markup::encode;
+use perpend_markup::{encode, with_query};
 use perpend_query::print_condition;
 
 use crate::columns::Columns;
 use crate::focus::Focus;
+use crate::others::{Others, Parameter};
 use crate::sort::Sort;
 
 /// How many rows a page may have; the first is the usual number.
@@ -58,6 +59,8 @@ pub struct TracesQuery {
     pub columns: Columns,
     /// Rows of a page.
     pub n: u32,
+    /// What no page reads.
+    pub others: Others,
 }
 
 impl Default for TracesQuery {
@@ -68,6 +71,7 @@ impl Default for TracesQuery {
             sort: Sort::default(),
             columns: Columns::default(),
             n: ROWS[0],
+            others: Others::default(),
         }
     }
 }
@@ -92,7 +96,7 @@ impl TracesQuery {
     }
 
     /// The parameters that differ from the usual, but the number of the page.
-    fn parameters(&self) -> Vec<(&'static str, String)> {
+    fn parameters(&self) -> Vec<Parameter> {
         let usual = Self::default();
         let all = [
             ("q", self.q.clone(), self.q != usual.q),
@@ -105,15 +109,16 @@ impl TracesQuery {
             ("n", self.n.to_string(), self.n != usual.n),
         ];
         let other = all.into_iter().filter(|(.., differs)| *differs);
-        let other = other.map(|(name, value, _)| (name, value));
-        other.chain(self.focus.pairs()).collect()
+        let other = other.map(|(name, value, _)| (name.into(), value));
+        let all = other.chain(self.focus.parameters());
+        all.chain(self.others.parameters()).collect()
     }
 
     /// What a form says besides its own fields, so that they are all that it changes.
     #[must_use]
-    pub fn kept(&self, own: &[&str]) -> Vec<(&'static str, String)> {
+    pub fn kept(&self, own: &[&str]) -> Vec<Parameter> {
         let mut kept = self.parameters();
-        kept.retain(|(name, _)| !own.contains(name));
+        kept.retain(|(name, _)| !own.contains(&name.as_ref()));
         kept
     }
 
@@ -122,7 +127,7 @@ impl TracesQuery {
     pub fn more(&self) -> String {
         let pairs = self.parameters().into_iter();
         pairs
-            .map(|(name, value)| format!("&{name}={}", encode(&value)))
+            .map(|(name, value)| format!("&{}={}", encode(&name), encode(&value)))
             .collect()
     }
 
@@ -144,15 +149,9 @@ impl TracesQuery {
     #[must_use]
     pub fn address(&self, base: &str, page: &ListPage) -> String {
         let mut parameters = self.parameters();
-        parameters.extend(page.parameter());
-        let pairs = parameters
-            .iter()
-            .map(|(name, value)| format!("{name}={}", encode(value)));
-        let pairs: Vec<String> = pairs.collect();
-        match pairs.is_empty() {
-            true => format!("{base}/traces"),
-            false => format!("{base}/traces?{}", pairs.join("&")),
-        }
+        let place = page.parameter();
+        parameters.extend(place.map(|(name, value)| (name.into(), value)));
+        with_query(&format!("{base}/traces"), &parameters)
     }
 }
 
@@ -241,7 +240,16 @@ mod tests {
             "{address}"
         );
         let kept = query.kept(&["q", "sort"]);
-        assert_eq!(kept[0], ("cols", "trace,metadata.a b".to_owned()));
+        assert_eq!(kept[0], ("cols".into(), "trace,metadata.a b".to_owned()));
+        query.others.take("utm source", "a&b");
+        let address = query.address("/p", &ListPage::Last);
+        assert!(
+            address.ends_with("&n=100&utm%20source=a%26b&before=end"),
+            "{address}"
+        );
+        assert!(query.more().ends_with("&utm%20source=a%26b"));
+        let kept = query.kept(&["q", "sort"]);
+        assert_eq!(kept[2], ("utm source".into(), "a&b".to_owned()));
         assert_eq!(TracesQuery::default().first("/p"), "/p/traces");
         let behind = ListPage::After("_5_a b".to_owned());
         let address = TracesQuery::default().address("/p", &behind);

@@ -26,7 +26,7 @@ pub static OF_TRACES: Filtered = Filtered {
     columns: TRACES,
     example: "level:ERROR latency:>2 \"refund policy\"",
     help: "A word alone, or \"several words\", is looked for in ids, names, inputs and outputs of all steps. Scores are \
-           score.NAME:<0.5, metadata metadata.KEY:value.",
+           score.NAME:<0.5 or score.NAME:set, metadata metadata.KEY:value.",
     quick: &[
         ("With errors", "level:ERROR"),
         ("Slow", "latency:>5"),

@@ -6,6 +6,8 @@ use perpend_domain::filter::{Column, Condition, Order, Test, find};
 use perpend_domain::time::Timestamp;
 use perpend_markup::with_query;
 
+use crate::others::Parameter;
+
 /// A point in time, as addresses have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
@@ -122,13 +124,13 @@ impl Focus {
             "env" => {
                 // Given several times, it is one list.
                 for name in value.split(',').map(str::trim) {
-                    if !name.is_empty() && !self.environments.iter().any(|own| own == name) {
-                        self.environments.push(name.to_owned());
+                    if name.is_empty() || self.environments.iter().any(|own| own == name) {
+                        continue;
                     }
-                }
-                if MAX_ENVIRONMENTS < self.environments.len() {
-                    self.environments.truncate(MAX_ENVIRONMENTS);
-                    return Some(Err("a list of at most 20 names; the first 20 are taken"));
+                    if MAX_ENVIRONMENTS <= self.environments.len() {
+                        return Some(Err("a list of at most 20 names; the first 20 are taken"));
+                    }
+                    self.environments.push(name.to_owned());
                 }
                 return Some(Ok(()));
             }
@@ -151,6 +153,13 @@ impl Focus {
             pairs.push(("env", self.environments.join(",")));
         }
         pairs
+    }
+
+    /// The same beside parameters of any name.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let pairs = self.pairs().into_iter();
+        pairs.map(|(name, value)| (name.into(), value)).collect()
     }
 
     /// As the end of an address that has no other parameters.

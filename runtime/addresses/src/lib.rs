@@ -9,6 +9,7 @@ mod asked;
 mod columns;
 mod filtered;
 mod focus;
+mod others;
 mod request;
 mod row_columns;
 mod sort;
@@ -17,6 +18,7 @@ pub use asked::{END, ListPage, MAX_LIST, ROWS, TracesQuery, containing, only, pa
 pub use columns::{Column, Columns, Known, MAX_COLUMNS, NamedColumns, Shape};
 pub use filtered::{Filtered, OF_SESSIONS, OF_TRACES, OF_USERS, begins};
 pub use focus::{Focus, Moment, RANGES};
+pub use others::{Others, Parameter, is_known};
 pub use request::ApiRequest;
 pub use row_columns::RowColumn;
 pub use sort::Sort;

@@ -19,7 +19,7 @@ impl RowColumn {
     /// All of them, each with its name in addresses, its label and the class of a grid without it.
     pub const ALL: [(Self, &'static str, &'static str, &'static str); 5] = [
         (Self::Time, "time", "Time bar", " no-time"),
-        (Self::Duration, "duration", "Duration", " no-took"),
+        (Self::Duration, "duration", "Latency", " no-took"),
         (Self::SelfTime, "self", "Self time", " no-own"),
         (Self::Tokens, "tokens", "Tokens", " no-tok"),
         (Self::Cost, "cost", "Cost", " no-cost"),

@@ -17,11 +17,11 @@ pub fn encode(raw: &str) -> String {
 
 /// A path with these parameters behind it.
 #[must_use]
-pub fn with_query(path: &str, pairs: &[(&str, String)]) -> String {
+pub fn with_query<N: AsRef<str>>(path: &str, pairs: &[(N, String)]) -> String {
     let mut all = path.to_owned();
     for (at, (name, value)) in pairs.iter().enumerate() {
         all.push(if at == 0 { '?' } else { '&' });
-        all.push_str(name);
+        all.push_str(&encode(name.as_ref()));
         all.push('=');
         all.push_str(&encode(value));
     }

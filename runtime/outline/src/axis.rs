@@ -7,25 +7,46 @@ const UNITS: f64 = 1000.0;
 /// The narrowest bar that still shows.
 const MIN_WIDTH: f64 = 4.0;
 
-/// The longest number of a label: `119:59`.
+/// The longest number of a label that is not in two units: `0.0625`.
 const MAX_CHARS: usize = 6;
-/// Units whose labels have sixtieths behind a colon instead of decimals: minutes with seconds, hours with minutes.
-const SIXTIETHS: [&str; 2] = ["min", "h"];
-/// The units of labels: the length in microseconds from which on the next one is taken, where its labels would get longer
-/// or round up to it, and its own.
-const UNITS_OF_TIME: [(f64, f64, &str); 7] = [
-    (1e3, 1.0, "µs"),
-    (999.5e3, 1e3, "ms"),
-    (120e6, 1e6, "s"),
-    (7_200e6, 60e6, "min"),
-    (172_800e6, 3_600e6, "h"),
-    (730.0 * 86_400e6, 86_400e6, "d"),
-    (999.5 * YEAR, YEAR, "y"),
+/// A label that is longer than `0.125 s` needs more room beside its neighbours.
+const LONG: usize = 7;
+/// Sixtieths of a unit have no decimals: an axis has so many of them at least, or its labels count from its own start.
+const LEAST_SIXTIETHS: f64 = 59.0;
+
+/// A unit of labels.
+struct Unit {
+    /// The length in microseconds from which on the next one is taken.
+    until: f64,
+    size: f64,
+    name: &'static str,
+    /// What the rest is written in instead of decimals, as durations of rows are.
+    sixtieth: Option<&'static str>,
+}
+
+/// The same ones that durations are written in: at these lengths they would round up to the next.
+const UNITS_OF_TIME: [Unit; 7] = [
+    unit(1e3, 1.0, "µs", None),
+    unit(999.5e3, 1e3, "ms", None),
+    unit(59.95e6, 1e6, "s", None),
+    unit(3_599.5e6, 60e6, "min", Some("s")),
+    unit(172_770e6, 3_600e6, "h", Some("min")),
+    unit(730.0 * 86_400e6, 86_400e6, "d", None),
+    unit(999.5 * YEAR, YEAR, "y", None),
 ];
 /// Thousands of years: who sends a wrong clock gets an axis that can be read too.
-const LARGEST_UNIT: (f64, f64, &str) = (f64::INFINITY, 1e3 * YEAR, "ky");
+const LARGEST_UNIT: Unit = unit(f64::INFINITY, 1e3 * YEAR, "ky", None);
 /// Microseconds of a year.
 const YEAR: f64 = 365.25 * 86_400e6;
+
+const fn unit(until: f64, size: f64, name: &'static str, sixtieth: Option<&'static str>) -> Unit {
+    Unit {
+        until,
+        size,
+        name,
+        sixtieth,
+    }
+}
 
 /// The time axis of one trace.
 #[derive(Clone, Copy, Debug)]
@@ -128,29 +149,22 @@ impl Axis {
     #[must_use]
     pub fn counted_from_us(&self) -> i64 {
         let before = self.start.micros_since(self.origin);
-        let (numbers, _) = self.numbers(before);
-        // Decimals of sixtieths are too fine for the place that they would count from.
-        let is_one = |number: &String| number.len() <= MAX_CHARS && !is_mixed(number);
-        let is_short = numbers.iter().all(is_one);
-        let differ = numbers.windows(2).all(|pair| pair[0] != pair[1]);
+        let (labels, is_short) = self.labels(before);
+        let differ = labels.windows(2).all(|pair| pair[0] != pair[1]);
         match is_short && differ {
             true => 0,
             false => before,
         }
     }
 
-    /// Nine labels at equal distances. The style sheet shows three, five or all of them, by the width there is; they
-    /// are short, because the unit is that of the whole axis and only the last one names it.
+    /// Nine labels at equal distances. The style sheet shows two, three, five or all of them, by the width there is.
     #[must_use]
     pub fn ticks(&self) -> Vec<Tick> {
         let before = self.start.micros_since(self.origin);
-        let (numbers, unit) = self.numbers(before - self.counted_from_us());
-        let ticks = numbers.into_iter().enumerate();
-        let ticks = ticks.map(|(eighth, number)| Tick {
-            label: match eighth {
-                8 => format!("{number} {unit}"),
-                _ => number,
-            },
+        let (labels, _) = self.labels(before - self.counted_from_us());
+        let ticks = labels.into_iter().enumerate();
+        let ticks = ticks.map(|(eighth, label)| Tick {
+            label,
             class: match eighth {
                 0 => "first",
                 4 => "half",
@@ -162,59 +176,43 @@ impl Axis {
         ticks.collect()
     }
 
-    /// The numbers of the labels, which begin with so many microseconds, and their unit.
-    fn numbers(&self, first_us: i64) -> ([String; 9], &'static str) {
+    /// The labels, which begin with so many microseconds, and whether they are short enough.
+    fn labels(&self, first_us: i64) -> ([String; 9], bool) {
         let (first, length) = (first_us as f64, self.length_us as f64);
-        let fits = |unit: &&(f64, f64, &str)| first + length < unit.0;
-        let &(_, size, unit) = UNITS_OF_TIME.iter().find(fits).unwrap_or(&LARGEST_UNIT);
-        let number = |eighth: usize| {
-            let micros = first + length * eighth as f64 / 8.0;
-            match SIXTIETHS.contains(&unit) {
-                true => in_sixtieths(micros / size, decimals(length / size * 60.0, 60.0)),
-                false => {
-                    let decimals = decimals(length / size, 800.0);
-                    trimmed(&format!("{:.decimals$}", micros / size)).to_owned()
-                }
-            }
-        };
-        let mut numbers: [String; 9] = std::array::from_fn(number);
-        // Those that have no sixtieths are written like those that have; nothing is nothing.
-        if numbers.iter().any(|number| number.contains(':')) {
-            let whole = numbers.iter_mut();
-            let whole = whole.filter(|number| *number != "0" && !number.contains(':'));
-            whole.for_each(|number| number.push_str(":00"));
+        let fits = |unit: &&Unit| first + length < unit.until;
+        let unit = UNITS_OF_TIME.iter().find(fits).unwrap_or(&LARGEST_UNIT);
+        let (name, length) = (unit.name, length / unit.size);
+        let at = |eighth: usize| first / unit.size + length * eighth as f64 / 8.0;
+        if let Some(smaller) = unit.sixtieth {
+            let label = |eighth| in_sixtieths(at(eighth), [name, smaller]);
+            return (std::array::from_fn(label), LEAST_SIXTIETHS <= length * 60.0);
         }
-        (numbers, unit)
+        let decimals = decimals(length);
+        let number = |eighth| trimmed(&format!("{:.decimals$}", at(eighth))).to_owned();
+        let numbers: [String; 9] = std::array::from_fn(number);
+        let is_short = numbers.iter().all(|number| number.len() <= MAX_CHARS);
+        (numbers.map(|number| format!("{number} {name}")), is_short)
     }
 }
 
 /// How many decimals the labels of an axis of this length have: three digits of the way from one to the next are true to
-/// the width of a line. From `whole` on they have none.
-fn decimals(length: f64, whole: f64) -> usize {
-    match length < whole {
+/// the width of a line.
+fn decimals(length: f64) -> usize {
+    match length < 800.0 {
         true => (2.0 - (length / 8.0).log10().floor()).clamp(1.0, 9.0) as usize,
         false => 0,
     }
 }
 
-/// `3:01`, and `3` without sixtieths.
-fn in_sixtieths(value: f64, decimals: usize) -> String {
-    let parts = 10_f64.powi(i32::try_from(decimals).unwrap_or(0));
-    let all = (value * 60.0 * parts).round();
-    let (whole, rest) = ((all / (60.0 * parts)).floor(), all % (60.0 * parts));
-    let digits = match decimals {
-        0 => 2,
-        _ => 3 + decimals,
-    };
-    match rest == 0.0 {
-        true => whole.to_string(),
-        false => format!("{whole}:{:0digits$.decimals$}", rest / parts),
+/// `3 min 01 s`, and `3 min` and `1 s` where the other part is nothing.
+fn in_sixtieths(value: f64, [unit, smaller]: [&str; 2]) -> String {
+    let all = (value * 60.0).round();
+    let (whole, rest) = ((all / 60.0).floor(), all % 60.0);
+    match (whole < 1.0, rest < 1.0) {
+        (true, _) => format!("{rest} {smaller}"),
+        (_, true) => format!("{whole} {unit}"),
+        _ => format!("{whole} {unit} {rest:02} {smaller}"),
     }
-}
-
-/// Whether a label has sixtieths and decimals.
-fn is_mixed(number: &str) -> bool {
-    number.contains(':') && number.contains('.')
 }
 
 /// Without zeros at its end that say nothing.
@@ -228,10 +226,18 @@ fn trimmed(number: &str) -> &str {
 /// A label of the axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tick {
-    /// A number; the last one has the unit.
+    /// A number and its unit.
     pub label: String,
     /// Its rank: the narrower the axis, the fewer ranks are shown.
     pub class: &'static str,
+}
+
+impl Tick {
+    /// Whether it needs more room beside its neighbours than most do.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        LONG < self.label.chars().count()
+    }
 }
 
 #[cfg(test)]
@@ -256,29 +262,40 @@ mod tests {
 
     fn labels(axis: Axis) -> String {
         let labels = axis.ticks().into_iter().map(|tick| tick.label);
-        labels.collect::<Vec<_>>().join(" ")
+        labels.collect::<Vec<_>>().join(", ")
     }
 
+    /// Of numbers in the same unit.
+    fn in_unit(numbers: &str, unit: &str) -> String {
+        let labels = numbers.split(' ').map(|number| format!("{number} {unit}"));
+        labels.collect::<Vec<_>>().join(", ")
+    }
+
+    const EIGHTHS: &str = "0 0.125 0.25 0.375 0.5 0.625 0.75 0.875 1";
+
     #[test]
-    fn ticks_share_one_unit_and_stay_short() {
-        let labels = |micros: i64| {
+    fn each_tick_has_its_unit_and_is_written_as_durations_are() {
+        let axis = |micros: i64| {
             let start = Timestamp::from_millis(0);
-            labels(Axis::new(start, Timestamp::from_micros(micros)))
+            Axis::new(start, Timestamp::from_micros(micros))
         };
-        assert_eq!(labels(800), "0 100 200 300 400 500 600 700 800 µs");
-        let second = "0 0.125 0.25 0.375 0.5 0.625 0.75 0.875 1 s";
-        assert_eq!(labels(1_000_000), second);
-        let long = "0 12.5 25 37.5 50 62.5 75 87.5 100 s";
-        assert_eq!(labels(100_000_000), long);
-        let minutes = "0 0:23 0:45 1:08 1:30 1:53 2:15 2:38 3:00 min";
+        let labels = |micros: i64| labels(axis(micros));
+        let micros = in_unit("0 100 200 300 400 500 600 700 800", "µs");
+        assert_eq!(labels(800), micros);
+        assert_eq!(labels(1_000_000), in_unit(EIGHTHS, "s"));
+        let long = "0 s, 12 s, 24 s, 36 s, 48 s, 1 min, 1 min 12 s, 1 min 24 s, 1 min 36 s";
+        assert_eq!(labels(96_000_000), long);
+        let minutes =
+            "0 s, 23 s, 45 s, 1 min 08 s, 1 min 30 s, 1 min 53 s, 2 min 15 s, 2 min 38 s, 3 min";
         assert_eq!(labels(180_000_000), minutes);
-        assert_eq!(labels(3_840_000_000), "0 8 16 24 32 40 48 56 64 min");
-        let hours = "0 0:23 0:45 1:08 1:30 1:53 2:15 2:38 3:00 h";
+        let hour = "0 min, 8 min, 16 min, 24 min, 32 min, 40 min, 48 min, 56 min, 1 h 04 min";
+        assert_eq!(labels(3_840_000_000), hour);
+        let hours = "0 min, 23 min, 45 min, 1 h 08 min, 1 h 30 min, 1 h 53 min, 2 h 15 min, 2 h 38 min, 3 h";
         assert_eq!(labels(10_800_000_000), hours);
         assert!(labels(i64::MAX).ends_with(" 292.3 ky"));
-        let axis = Axis::default();
-        assert_eq!(axis.ticks().len(), 9);
-        assert!(axis.ticks().iter().all(|tick| tick.label.len() < 9));
+        assert_eq!(Axis::default().ticks().len(), 9);
+        let is_long = |micros: i64| axis(micros).ticks().iter().any(Tick::is_long);
+        assert!(is_long(96_000_000) && !is_long(1_000_000));
     }
 
     #[test]
@@ -289,18 +306,16 @@ mod tests {
             let axis = Axis::new(Timestamp::from_millis(0), end).part(part);
             (axis.counted_from_us(), labels(axis))
         };
-        let second = "0 0.125 0.25 0.375 0.5 0.625 0.75 0.875 1 s";
+        let second = in_unit(EIGHTHS, "s");
         let (from, shown) = of(3, (9_000_000.0, 9_001_000.0));
-        assert_eq!((from, shown.as_str()), (9_000_000_000, second));
+        assert_eq!((from, shown), (9_000_000_000, second));
         let (from, shown) = of(240, (500_000_000.0, 500_000_001.0));
         assert_eq!(from, 500_000_000_000);
-        assert_eq!(shown, second.replace('s', "ms"));
+        assert_eq!(shown, in_unit(EIGHTHS, "ms"));
         // Near the start they count from there.
         let (from, shown) = of(3, (250.0, 500.0));
-        assert_eq!(
-            (from, shown.as_str()),
-            (0, "250 281.2 312.5 343.8 375 406.2 437.5 468.8 500 ms")
-        );
+        let near = "250 281.2 312.5 343.8 375 406.2 437.5 468.8 500";
+        assert_eq!((from, shown), (0, in_unit(near, "ms")));
         // A part that is beyond the end is the end, and one that is longer ends with the trace.
         assert_eq!(of(3, (1e300, 1e308)).0, 3 * HOUR_MS * 1_000 - 1);
         assert_eq!(of(1, (-5.0, 1e300)).1, of(1, (0.0, 3.6e6)).1);
@@ -322,19 +337,19 @@ mod tests {
             };
             let ticks = axis.ticks();
             prop_assert!((3..=9).contains(&ticks.len()));
-            let numbers = ticks.iter().map(|tick| tick.label.split(' ').next().unwrap().to_owned());
-            let numbers: Vec<String> = numbers.collect();
-            prop_assert!(numbers.iter().all(|number| number.len() <= MAX_CHARS), "{numbers:?}");
-            let values = numbers.iter().map(|number| match number.split_once(':') {
-                Some((whole, rest)) => {
-                    whole.parse::<f64>().unwrap() + rest.parse::<f64>().unwrap() / 60.0
-                }
-                None => number.parse::<f64>().unwrap(),
+            let shown: Vec<&str> = ticks.iter().map(|tick| tick.label.as_str()).collect();
+            prop_assert!(shown.iter().all(|label| label.chars().count() <= 11), "{shown:?}");
+            let size = |name: &str| {
+                let known = UNITS_OF_TIME.iter().find(|unit| unit.name == name);
+                known.unwrap_or(&LARGEST_UNIT).size
+            };
+            let values = shown.iter().map(|label| {
+                let parts: Vec<&str> = label.split(' ').collect();
+                let parts = parts.chunks(2).map(|part| part[0].parse::<f64>().unwrap() * size(part[1]));
+                parts.sum::<f64>()
             });
             let values: Vec<f64> = values.collect();
-            prop_assert!(values.is_sorted_by(|one, next| one < next), "{numbers:?}");
-            let unit = ticks[8].label.split(' ').nth(1).unwrap();
-            prop_assert!(unit.chars().count() <= 3, "{unit}");
+            prop_assert!(values.is_sorted_by(|one, next| one < next), "{shown:?}");
         }
     }
 }

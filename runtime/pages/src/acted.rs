@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
 use perpend_domain::time::Timestamp;
 use perpend_ui::{Told, Undo};
@@ -22,9 +23,10 @@ const MAX_OF_SESSION: usize = 64;
 /// Forms that are remembered in all.
 const MAX: usize = 4_096;
 
-/// A form as it was sent: the session, and everything that was sent in it.
+/// A form as it was sent: the session, the project, and everything that was sent in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Key {
+    pub(super) project: ProjectId,
     pub(super) token: FormToken,
     pub(super) digest: Digest,
 }
@@ -112,11 +114,17 @@ impl Acted {
             .map_or_else(String::new, |entry| entry.key.id())
     }
 
-    /// What a form of this session did, as long as it can be undone.
-    pub(super) fn told(&self, token: FormToken, id: &str, now: Timestamp) -> Option<Told> {
+    /// What a form of this session did in this project, as long as it can be undone.
+    pub(super) fn told(
+        &self,
+        (token, project): (FormToken, &ProjectId),
+        id: &str,
+        now: Timestamp,
+    ) -> Option<Told> {
         let entries = self.lock();
         let found = entries.iter().find(|entry| {
             entry.key.token == token
+                && entry.key.project == *project
                 && now < entry.at.plus_millis(UNDO_SECONDS * 1_000)
                 && entry.key.id() == id
         });

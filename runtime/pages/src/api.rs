@@ -2,7 +2,9 @@
 
 use perpend_domain::ids::TraceId;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy, ScoreQuery};
+use perpend_domain::time::Timestamp;
 use perpend_ui::{ApiRequest, ListPage, TracesQuery, encode};
+use serde_json::json;
 
 use crate::viewer::Viewer;
 
@@ -38,10 +40,16 @@ pub(super) fn trace(viewer: &Viewer, id: &TraceId) -> Option<ApiRequest> {
     one(viewer, "/api/public/traces", id.as_str())
 }
 
-/// A page of the list of sessions. A time is that of any trace on the page, and of the first one in the API; there is no
-/// operation for users.
+/// The first page of the list of sessions, or of users. A time is that of any trace on the page, and of the first one of a
+/// session in the API.
 pub(super) fn groups(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> Option<ApiRequest> {
-    if query.by == GroupedBy::User || query.started != (None, None) || query.after.is_some() {
+    if query.after.is_some() || query.is_backwards {
+        return None;
+    }
+    if query.by == GroupedBy::User {
+        return Some(users(viewer, query, is_filtered));
+    }
+    if query.started != (None, None) {
         return None;
     }
     let mut request = ApiRequest::new(&viewer.origin, "/api/public/sessions")
@@ -53,6 +61,40 @@ pub(super) fn groups(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> 
         true => "The API has no filter of sessions: it gives those that do not fit too, and orders all by their first trace.",
         false => "The API orders sessions by their first trace, this page by their last.",
     }))
+}
+
+/// Users with sums over the steps of their traces. Metrics need a time: where none is chosen, it is one that has them all.
+fn users(viewer: &Viewer, query: &GroupQuery, is_filtered: bool) -> ApiRequest {
+    let metric = |measure: &str, aggregation: &str| json!({ "measure": measure, "aggregation": aggregation });
+    let at = |time: Option<Timestamp>, usual: &str| {
+        time.map_or_else(|| usual.to_owned(), |at| at.to_iso_micros())
+    };
+    let mut filters =
+        vec![json!({ "type": "null", "column": "userId", "operator": "is not null", "value": "" })];
+    if !query.environments.is_empty() {
+        filters.push(json!({
+            "type": "stringOptions", "column": "environment", "operator": "any of",
+            "value": query.environments,
+        }));
+    }
+    let question = json!({
+        "view": "observations",
+        "dimensions": [{ "field": "userId" }],
+        "metrics": [
+            metric("traceId", "uniq"), metric("uniqueSessionIds", "uniq"),
+            metric("totalTokens", "sum"), metric("totalCost", "sum"),
+        ],
+        "filters": filters,
+        "fromTimestamp": at(query.started.0, "2000-01-01T00:00:00Z"),
+        "toTimestamp": at(query.started.1, "2100-01-01T00:00:00Z"),
+        "orderBy": [{ "field": "uniq_traceId", "direction": "desc" }],
+        "config": { "row_limit": query.limit },
+    });
+    let request = ApiRequest::new(&viewer.origin, "/api/public/v2/metrics");
+    request.with("query", question.to_string()).noted(match is_filtered {
+        true => "It has no filter of users, so it gives those that do not fit too; it counts steps by the time they began, and has those with most traces first, because it cannot order by last activity.",
+        false => "It counts steps by the time they began, this page whole traces; it has those with most traces first, because it cannot order by last activity.",
+    })
 }
 
 /// A session with its traces.

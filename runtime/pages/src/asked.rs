@@ -3,7 +3,8 @@
 use perpend_query::MAX_BYTES;
 use perpend_telemetry::{TraceCursor, TracesFrom};
 use perpend_ui::{
-    Columns, END, Focus, ListPage, MAX_COLUMNS, ROWS, Searched, Sort, Text, TracesQuery, count,
+    Columns, END, Focus, ListPage, MAX_COLUMNS, Others, ROWS, Searched, Sort, Text, TracesQuery,
+    count,
 };
 
 /// A list has no page behind this one.
@@ -36,7 +37,7 @@ impl Asked {
     pub(super) fn new(raw: Option<&str>) -> Self {
         let (mut q, mut sort, mut page, mut n) = Default::default();
         let mut columns: Vec<String> = Vec::new();
-        let mut focus = Focus::default();
+        let (mut focus, mut others) = (Focus::default(), Others::default());
         let mut peek = None;
         let [mut after, mut before] = [const { String::new() }; 2];
         let [mut has_facets, mut has_bars, mut counts_all] = [false; 3];
@@ -59,7 +60,10 @@ impl Asked {
                 // Each box of the form has one, and what is typed beside them.
                 "cols" => columns.push(value),
                 // What is wrong with it is said by whoever reads the address for the frame of the page.
-                name => drop(focus.take(name, &value)),
+                name => match focus.take(name, &value) {
+                    Some(_) => {}
+                    None => others.take(name, &value),
+                },
             }
         }
         let mut notices = Vec::new();
@@ -69,6 +73,7 @@ impl Asked {
             sort: order(&sort, &mut notices),
             columns: shown(&columns.join(","), &mut notices),
             n: rows(&n, &mut notices),
+            others,
         };
         let from = cursor(&after, &before, &query.sort, &mut notices);
         let page = match &from {
@@ -244,9 +249,11 @@ mod tests {
         }
         assert_eq!(said.len(), 4);
         assert_eq!(
-            (asked.query.q.as_str(), asked.page),
-            ("a", ListPage::Number(1))
+            (asked.query.q.as_str(), &asked.page),
+            ("a", &ListPage::Number(1))
         );
+        let next = asked.query.address("/p", &ListPage::Last);
+        assert!(next.ends_with("&peculiar=1&before=end"), "{next}");
         assert_eq!(asked.query.columns.in_address(), "trace,id");
     }
 

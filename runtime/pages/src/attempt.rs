@@ -47,12 +47,17 @@ fn address(
 ) -> String {
     let mut address = path.to_owned();
     let mut pairs = Vec::new();
-    for &(name, place, _) in parameters {
+    for one in parameters {
+        let name = one.name;
         let Some(value) = given.get(name) else {
             continue;
         };
-        match place {
+        match one.place {
             "path" => address = address.replace(&format!("{{{name}}}"), &encode(value)),
+            _ if one.is_list => {
+                let values = value.lines().filter(|value| !value.is_empty());
+                pairs.extend(values.map(|value| (name, value.to_owned())));
+            }
             _ => pairs.push((name, value.clone())),
         }
     }
@@ -70,9 +75,7 @@ pub(super) async fn show(
     let (path, parameters) = tried.ok_or_else(|| Problem::not_found("operation"))?;
     let given = given(query.as_deref().unwrap_or_default());
     let value = |name: &str| given.get(name).cloned().unwrap_or_default();
-    let fields = parameters
-        .iter()
-        .map(|&(name, _, is_needed)| (name.to_owned(), is_needed, value(name)));
+    let fields = parameters.iter().map(|&one| (one, value(one.name)));
     let mut view = TryPage {
         shell: viewer.shell(Section::Reference),
         path: path.to_owned(),
@@ -80,7 +83,7 @@ pub(super) async fn show(
         answer: None,
     };
     let mut fields = view.fields.iter();
-    if fields.all(|(_, is_needed, value)| !is_needed || !value.is_empty()) {
+    if fields.all(|(one, value)| !one.is_required || !value.is_empty()) {
         let address = address(path, &parameters, &given);
         let response = ask(&app, &viewer, &address).await?;
         let status = response.status().as_u16();
@@ -153,13 +156,23 @@ mod tests {
     #[test]
     fn values_stand_in_the_address_where_they_belong() {
         let parameters = [
-            ("id", "path", true),
+            ("id", "path", false),
             ("n", "query", false),
+            ("tags", "query", true),
             ("other", "query", false),
         ];
-        let given = given("p.id=a%2F%7Bn%7D&p.n=1%262&p.other=&p.unknown=x&env=e");
+        let parameters = parameters.map(|(name, place, is_list)| TriedParameter {
+            name,
+            place,
+            is_required: place == "path",
+            is_list,
+        });
+        let given = given(
+            "p.id=a%2F%7Bn%7D&p.n=1%262&p.tags=a,+b%0D%0A%0D%0Ac%0A&p.other=&p.unknown=x&env=e",
+        );
         let address = address("/api/x/{id}/y", &parameters, &given);
-        assert_eq!(address, "/api/x/a%2F%7Bn%7D/y?n=1%262");
+        let tags = "tags=a%2C%20b&tags=c";
+        assert_eq!(address, format!("/api/x/a%2F%7Bn%7D/y?n=1%262&{tags}"));
     }
 
     #[tokio::test]

@@ -52,8 +52,9 @@ fn totals(group: &Group) -> [Partial; 3] {
     [0, 1, 2].map(|at| total(at).unwrap_or_default())
 }
 
+/// The first dimension of [`by`].
 fn kind_of(group: &Group) -> Option<&str> {
-    group.dimensions.get(1).and_then(Option::as_deref)
+    group.dimensions.first().and_then(Option::as_deref)
 }
 
 /// Whether every step of the group is a model call.
@@ -87,13 +88,13 @@ fn is_mixed(group: &Group) -> bool {
     !is_of_calls(group) && 0 < tokens.n && 0 < cost.n
 }
 
-/// What steps add up to by a dimension and their kind.
+/// What steps add up to by their kind, and by one more dimension.
 pub(super) async fn by(
     asked: Questions<'_>,
-    dimension: &str,
+    dimension: Option<&str>,
     granularity: Option<Granularity>,
 ) -> Result<Vec<(Group, Sums)>, Problem> {
-    let dimensions = [dimension, "type"];
+    let dimensions: Vec<&str> = ["type"].into_iter().chain(dimension).collect();
     let groups = asked.ask(View::Observations, &dimensions, &METRICS, granularity);
     let groups = groups.await?.into_iter();
     let summed = groups.map(|group| {
@@ -158,7 +159,7 @@ pub(super) async fn sums(
         user: None,
     };
     let mut all: BTreeMap<Timestamp, Sums> = BTreeMap::new();
-    for (group, own) in by(asked, "level", granularity).await? {
+    for (group, own) in by(asked, None, granularity).await? {
         let sums = all.entry(group.at.unwrap_or(range.0)).or_default();
         *sums = sums.plus(own);
     }

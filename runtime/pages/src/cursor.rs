@@ -2,7 +2,7 @@
 
 use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
-use perpend_ui::{ROWS, Text, Ways, with_query};
+use perpend_ui::{Parameter, ROWS, Text, Ways, with_query};
 
 use crate::asked;
 
@@ -20,8 +20,14 @@ fn read(raw: &str) -> Option<Cursor> {
     })
 }
 
-/// The cursor of an address, and whether the page is before it. A notice names the parameter that is not a cursor.
+/// The page before the end of a list, which is its last one.
+const END: &str = "end";
+
+/// The cursor of an address, and whether the page is before it; the last page is before none. A notice names the parameter that is not a cursor.
 pub(super) fn place(after: &str, before: &str, notices: &mut Vec<Text>) -> (Option<Cursor>, bool) {
+    if before == END {
+        return (None, true);
+    }
     let is_backwards = !before.is_empty();
     let (name, raw) = if is_backwards {
         ("before", before)
@@ -43,7 +49,7 @@ pub(super) fn rows(
     (n, sort, columns): (&str, &str, &str),
     order: &str,
     notices: &mut Vec<Text>,
-) -> (u32, Option<(&'static str, String)>) {
+) -> (u32, Option<Parameter>) {
     let n = asked::rows(n.trim(), notices);
     if !sort.is_empty() {
         let said: String = sort.chars().take(100).collect();
@@ -55,14 +61,14 @@ pub(super) fn rows(
         let fault = format!("cols: this list always has the same columns; {said} is left out.");
         notices.push(Text::from(fault));
     }
-    (n, (n != ROWS[0]).then(|| ("n", n.to_string())))
+    (n, (n != ROWS[0]).then(|| ("n".into(), n.to_string())))
 }
 
 /// The addresses of a list, newest first.
 pub(super) struct Listed {
     pub(super) path: String,
     /// What all of them say, but for the place.
-    pub(super) pairs: Vec<(&'static str, String)>,
+    pub(super) pairs: Vec<Parameter>,
 }
 
 impl Listed {
@@ -70,9 +76,14 @@ impl Listed {
         with_query(&self.path, &self.pairs)
     }
 
+    pub(super) fn last(&self) -> String {
+        let pairs = [self.pairs.as_slice(), &[("before".into(), END.to_owned())]].concat();
+        with_query(&self.path, &pairs)
+    }
+
     pub(super) fn at(&self, cursor: &Cursor, is_backwards: bool) -> String {
         let name = if is_backwards { "before" } else { "after" };
-        let pairs = [self.pairs.as_slice(), &[(name, written(cursor))]].concat();
+        let pairs = [self.pairs.as_slice(), &[(name.into(), written(cursor))]].concat();
         with_query(&self.path, &pairs)
     }
 
@@ -91,6 +102,7 @@ impl Listed {
         Ways {
             before: to("Newer", newer, true).or_else(|| go_on(is_backwards)),
             behind: to("Older", older, false).or_else(|| go_on(!is_backwards)),
+            last: older.map(|_| self.last()),
             ..Ways::default()
         }
     }
@@ -103,7 +115,7 @@ mod tests {
     #[test]
     fn a_list_has_the_rows_that_are_asked_for_and_says_what_it_cannot_have() {
         let mut notices = Vec::new();
-        let kept = Some(("n", "100".to_owned()));
+        let kept = Some(("n".into(), "100".to_owned()));
         let hundred = rows(("100", "", ""), "the newest", &mut notices);
         assert_eq!(hundred, (100, kept));
         assert_eq!(rows(("", "", ""), "the newest", &mut notices), (50, None));
@@ -136,6 +148,8 @@ mod tests {
         assert_eq!(read(&raw, ""), (Some(cursor.clone()), false));
         assert_eq!(read("", &raw), (Some(cursor), true));
         assert_eq!(read("", ""), (None, false));
+        assert_eq!(listed.last(), "/p?before=end");
+        assert_eq!(read("", "end"), (None, true));
         assert_eq!(read("yesterday", ""), (None, false));
         assert_eq!(read("", "yesterday"), (None, false));
         let named = ["after: ", "before: "];

@@ -1,4 +1,4 @@
-//! `GET P/datasets/{dataset}` and `GET P/datasets/{dataset}/runs/{run}`: the addresses that clients print after an
+//! `GET P/datasets`, `GET P/datasets/{dataset}` and `GET P/datasets/{dataset}/runs/{run}`: the addresses that clients print after an
 //! experiment.
 
 use axum::extract::{Path, State};
@@ -17,6 +17,8 @@ use crate::viewer::Viewer;
 
 /// Runs named on the page of a dataset.
 const RUNS: u32 = 20;
+/// Datasets named on the page of all.
+const DATASETS: u32 = 100;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct OfDataset {
@@ -35,6 +37,44 @@ fn curl(origin: &str, path: &str) -> String {
 
 fn times(created_at: perpend_domain::time::Timestamp) -> (&'static str, Html) {
     ("Created", when(created_at))
+}
+
+/// `GET P/datasets`
+pub(super) async fn all(
+    State(app): State<App>,
+    viewer: Viewer,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let newest = Paging {
+        page: 1,
+        limit: DATASETS,
+    };
+    let found = app.store.catalog.datasets(&viewer.project, newest).await?;
+    let base = format!("{}/datasets", viewer.base());
+    let inside = found.items.into_iter().map(|found| {
+        let href = format!("{base}/{}", encode(&found.dataset.id));
+        (Text::from(found.dataset.name), href)
+    });
+    let origin = setup::origin(&app, &headers);
+    let view = DatasetPage {
+        shell: viewer.shell(Section::Elsewhere),
+        kind: "Datasets",
+        name: Text::from("Datasets"),
+        description: None,
+        facts: vec![("Datasets", Html::text(&count(found.n_total)))],
+        inside: inside.collect(),
+        requests: vec![
+            ("Datasets", curl(&origin, "/api/public/v2/datasets")),
+            (
+                "Make one",
+                format!(
+                    "{} -H 'Content-Type: application/json' -d '{{\"name\": \"questions\"}}'",
+                    curl(&origin, "/api/public/v2/datasets")
+                ),
+            ),
+        ],
+    };
+    page(StatusCode::OK, &view)
 }
 
 /// `GET P/datasets/{dataset}`
@@ -78,7 +118,7 @@ pub(super) async fn dataset(
             ),
             times(found.created_at),
         ],
-        runs: runs.collect(),
+        inside: runs.collect(),
         requests: vec![
             (
                 "Items",
@@ -122,7 +162,7 @@ pub(super) async fn run(
             ("Dataset", Text::from(found.dataset_name).into()),
             times(found.created_at),
         ],
-        runs: Vec::new(),
+        inside: Vec::new(),
         requests: vec![("The run with its items", curl(&origin, &path))],
         name: Text::from(found.name),
     };

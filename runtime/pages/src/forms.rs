@@ -46,6 +46,7 @@ impl FromRequest<App> for Sent {
         let fields = Params::parse(&String::from_utf8_lossy(&body));
         token(&viewer, &fields)?;
         let key = Key {
+            project: viewer.project.clone(),
             token: viewer.token,
             digest: Digest::of(&[path.as_bytes(), b"\n", &body].concat()),
         };
@@ -106,7 +107,7 @@ fn token(viewer: &Viewer, fields: &Params) -> Result<(), Problem> {
     }
 }
 
-/// Whose session the headers carry. An error is from then on shown with their sections around it.
+/// Reads the session, and puts its frame around later errors.
 pub(super) async fn in_frame(
     app: &App,
     headers: &HeaderMap,

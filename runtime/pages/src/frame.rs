@@ -9,7 +9,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{OriginalUri, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
-    REFERRER_POLICY, SET_COOKIE, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    RANGE, REFERRER_POLICY, SET_COOKIE, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
@@ -45,6 +45,8 @@ pub async fn as_page(mut request: Request, next: Next) -> Response {
     if *request.method() == Method::HEAD {
         // Its headers are those of the page, so the page is made; the server sends them alone.
         *request.method_mut() = Method::GET;
+        // A part of something is only ever asked for by GET.
+        request.headers_mut().remove(RANGE);
     }
     let is_read = *request.method() == Method::GET;
     let is_page = is_read || sent::wants_page(request.headers());
@@ -99,7 +101,7 @@ pub fn without_slash(method: &Method, headers: &HeaderMap, address: &Uri) -> Opt
     let path = if path == "/project" { "/" } else { path };
     let query = address.query().map(|query| format!("?{query}"));
     let there = format!("{path}{}", query.unwrap_or_default());
-    sent::local(&there).map(|there| Redirect::permanent(there).into_response())
+    sent::local(&there).map(|there| keep_inert(Redirect::permanent(there).into_response()))
 }
 
 /// The page that a fragment is a part of, for a visitor who opens the fragment itself.

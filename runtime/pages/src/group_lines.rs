@@ -53,7 +53,7 @@ pub(super) async fn of(
         let (by, id) = (query.by, group.id.clone());
         let sums = scores.remove(&id).unwrap_or_default();
         let mut line = GroupLine::new(by, group);
-        line.scores = chips((&base, &viewer.focus), (by, &id), sums);
+        line.scores = chips((&base, &viewer.focus), (by, &id), query.of.as_deref(), sums);
         match by {
             GroupedBy::Session => line,
             GroupedBy::User => line.with_days(&named(first, days.get(&id)), highest),
@@ -101,10 +101,11 @@ fn said(sum: &ScoreSum) -> Text {
 }
 
 /// The first of these, those of a session itself before those of traces, each with what looks worst first; and how many more
-/// names there are.
+/// names there are. With a user it is about a session, and about the traces of that user alone.
 fn chips(
     (base, focus): (&str, &Focus),
     of: (GroupedBy, &str),
+    user: Option<&str>,
     mut sums: Vec<ScoreSum>,
 ) -> Vec<GroupChip> {
     // Stable: equal ones stay in the order of their names.
@@ -113,7 +114,9 @@ fn chips(
         by_subject.then_with(|| worth(a).total_cmp(&worth(b)))
     });
     let first = sums.iter().take(CHIPS);
-    let mut chips: Vec<_> = first.map(|sum| chip((base, focus), of, sum)).collect();
+    let mut chips: Vec<_> = first
+        .map(|sum| chip((base, focus), of, user, sum))
+        .collect();
     if CHIPS < sums.len() {
         chips.push(GroupChip {
             name: Text::from(format!("+{}", sums.len() - CHIPS)),
@@ -140,7 +143,12 @@ fn worth(sum: &ScoreSum) -> f64 {
 }
 
 /// A chip for the scores of one name. It links to the page of the session for its own scores, else to the list of the traces.
-fn chip((base, focus): (&str, &Focus), of: (GroupedBy, &str), sum: &ScoreSum) -> GroupChip {
+fn chip(
+    (base, focus): (&str, &Focus),
+    of: (GroupedBy, &str),
+    user: Option<&str>,
+    sum: &ScoreSum,
+) -> GroupChip {
     let n = match sum.n {
         1 => "1 score".to_owned(),
         _ => format!("{} scores", count(sum.n)),
@@ -151,8 +159,11 @@ fn chip((base, focus): (&str, &Focus), of: (GroupedBy, &str), sum: &ScoreSum) ->
             format!("{}#pane-scores", href(base, of.0, of.1)),
         ),
         false => (
-            format!("its newest {SCORED} traces"),
-            traces(focus, of, sum).first(base),
+            match user {
+                Some(_) => format!("its newest {SCORED} traces of this user"),
+                None => format!("its newest {SCORED} traces"),
+            },
+            traces(focus, of, user, sum).first(base),
         ),
     };
     GroupChip {
@@ -203,8 +214,9 @@ pub(super) fn all(focus: &Focus, mut conditions: Vec<Condition>) -> TracesQuery 
 }
 
 /// The list of the traces that have such scores: the lowest first, or those of the most frequent category.
-fn traces(focus: &Focus, of: (GroupedBy, &str), sum: &ScoreSum) -> TracesQuery {
+fn traces(focus: &Focus, of: (GroupedBy, &str), user: Option<&str>, sum: &ScoreSum) -> TracesQuery {
     let mut conditions = vec![only(of)];
+    conditions.extend(user.map(|user| only((GroupedBy::User, user))));
     let mut sort = Sort::default();
     match (sum.data_type, &sum.top) {
         (ScoreDataType::Numeric | ScoreDataType::Boolean, _) => sort = lowest(&sum.name),
@@ -290,7 +302,7 @@ mod tests {
         let all = all.map(|(name, value)| mean(name, value, false));
         let all = [all.to_vec(), vec![mean("own", 0.9, true)]].concat();
         let focus = Focus::default();
-        let chips = chips(("/p", &focus), (GroupedBy::Session, "s"), all);
+        let chips = chips(("/p", &focus), (GroupedBy::Session, "s"), None, all);
         let names: Vec<_> = chips.iter().map(|chip| chip.name.raw()).collect();
         assert_eq!(names, ["own", "c", "d", "a", "+2"]);
         assert_eq!(chips[0].href, "/p/sessions/s#pane-scores");
@@ -305,7 +317,7 @@ mod tests {
             sum(ScoreDataType::Numeric, 2, 1.0, None),
             sum(ScoreDataType::Categorical, 2, 0.0, Some(("x, y", 1))),
         ] {
-            let query = traces(&focus, of, &sum);
+            let query = traces(&focus, of, None, &sum);
             let read = parse(&query.q, TRACES);
             assert_eq!(read.faults().count(), 0, "{}", query.q);
             assert_eq!(read.filter.conditions[0], only(of));

@@ -10,8 +10,8 @@ use perpend_found::Counted;
 use perpend_query::{Parsed, parse};
 use perpend_telemetry::TestedGroups;
 use perpend_ui::{
-    FilterView, Filtered, Focus, FocusView, GroupsPage, OF_SESSIONS, OF_USERS, Section, Stopped,
-    TermChip, Text, Ways, Why, href, list_href,
+    FilterView, Filtered, Focus, FocusView, GroupsPage, OF_SESSIONS, OF_USERS, Pager, Parameter,
+    Section, Stopped, TermChip, Text, Ways, Why, href, list_href,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ use crate::query::Query;
 use crate::state::App;
 use crate::terms::terms;
 use crate::viewer::Viewer;
-use crate::{api, asked, group_lines, setup};
+use crate::{api, asked, group_lines, scored, setup};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -39,6 +39,11 @@ pub(super) struct Asked {
 /// The order of the list.
 const ACTIVE_LAST: &str = "those active last come";
 
+/// Whether a page is behind or before a place in the list, or the last one.
+const fn is_later(query: &GroupQuery) -> bool {
+    query.after.is_some() || query.is_backwards
+}
+
 /// Where the list goes on before and behind a page of it.
 fn ways(listed: &Listed, query: &GroupQuery, tested: &TestedGroups) -> Ways {
     let found = &tested.page;
@@ -46,12 +51,14 @@ fn ways(listed: &Listed, query: &GroupQuery, tested: &TestedGroups) -> Ways {
         true => found.has_more,
         false => query.after.is_some(),
     };
-    let has_older = query.is_backwards || found.has_more;
+    let has_older = match query.is_backwards {
+        true => query.after.is_some(),
+        false => found.has_more,
+    };
     let newer = found.first.as_ref().filter(|_| has_newer);
     let older = found.last.as_ref().filter(|_| has_older);
     Ways {
-        // From a page without rows no cursor leads back.
-        first: (found.items.is_empty() && query.after.is_some()).then(|| listed.first()),
+        first: is_later(query).then(|| listed.first()),
         ..listed.ways([newer, older], tested.stopped.as_ref(), query.is_backwards)
     }
 }
@@ -71,6 +78,48 @@ async fn fitting(
         page: telemetry.trace_groups(project, query).await?,
         ..TestedGroups::default()
     })
+}
+
+/// Traces that are looked at to count all sessions or users.
+const COUNTED: u32 = 10_000;
+
+/// Where in the list the page is: with how many there are in all, where the page tells or few traces do.
+async fn position(
+    app: &App,
+    viewer: &Viewer,
+    (query, is_filtered): (&GroupQuery, bool),
+    tested: &TestedGroups,
+) -> Result<String, Problem> {
+    let n = tested.page.items.len() as u64;
+    let is_whole = !is_later(query) && !tested.page.has_more && tested.stopped.is_none();
+    let counted = |n| Counted { n, is_more: false };
+    let total = if is_whole {
+        Some(counted(n))
+    } else if is_filtered {
+        None
+    } else {
+        let ever = (Timestamp::from_micros(i64::MIN), COUNTED);
+        let telemetry = &app.store.telemetry;
+        let found = telemetry.groups_since(&viewer.project, query, None, ever);
+        let (n, is_more) = found.await?;
+        (!is_more).then(|| counted(n))
+    };
+    Ok(Pager::of_page(!is_later(query), n, total).position())
+}
+
+/// The answer to a form with an id: the page of what has it, or none.
+async fn opened(
+    app: &App,
+    viewer: &Viewer,
+    by: GroupedBy,
+    id: &str,
+) -> Result<Option<Response>, Problem> {
+    let any = GroupQuery::new(by, 1);
+    let known = app.store.telemetry.trace_group(&viewer.project, &any, id);
+    let is_known = known.await?.is_some()
+        || (by == GroupedBy::Session && scored::has_session(app, viewer, id).await?);
+    let address = href(&viewer.base(), by, id);
+    Ok(is_known.then(|| Redirect::to(&address).into_response()))
 }
 
 /// Terms of which it is said how many sessions or users they alone leave, and as far as that many are counted.
@@ -172,10 +221,8 @@ async fn list(
     let mut unknown = None;
     let id = asked.id.trim();
     if !id.is_empty() {
-        let any = GroupQuery::new(by, 1);
-        let known = app.store.telemetry.trace_group(&viewer.project, &any, id);
-        if known.await?.is_some() {
-            return Ok(Redirect::to(&href(&base, by, id)).into_response());
+        if let Some(page) = opened(app, viewer, by, id).await? {
+            return Ok(page);
         }
         unknown = Some(Text::from(id));
     }
@@ -187,20 +234,20 @@ async fn list(
     let mut query = group_lines::within((app, viewer), by, n);
     (query.after, query.is_backwards) = cursor::place(&asked.after, &asked.before, &mut notices);
     let mut tested = fitting(app, viewer, &query, &parsed.filter).await?;
-    let own: Vec<_> = (!q.is_empty())
-        .then(|| ("q", q.clone()))
-        .into_iter()
-        .chain(rows.clone())
-        .collect();
+    let filter = (!q.is_empty()).then(|| ("q".into(), q.clone()));
+    let own: Vec<Parameter> = filter.into_iter().chain(rows.clone()).collect();
     let listed = Listed {
         path: list_href(&base, by),
-        pairs: [own.clone(), viewer.focus.pairs()].concat(),
+        pairs: [own.clone(), viewer.parameters()].concat(),
     };
+    let of_focus = (listed.path.clone(), [own, viewer.unread()].concat());
     let ways = ways(&listed, &query, &tested);
     let on = tested.stopped.as_ref();
     let on = on.map(|at| listed.at(at, query.is_backwards));
+    let is_filtered = !parsed.filter.conditions.is_empty();
+    let position = position(app, viewer, (&query, is_filtered), &tested).await?;
     let groups = std::mem::take(&mut tested.page.items);
-    let is_later = query.after.is_some();
+    let is_later = is_later(&query);
     let is_whole = viewer.focus == Focus::default() && !is_later && q.is_empty();
     let mut chips = terms(&q, &parsed);
     let is_empty = groups.is_empty() && !is_later && on.is_none();
@@ -214,20 +261,17 @@ async fn list(
     };
     let view = GroupsPage {
         setup,
-        shell: viewer.shell(section).with_api(api::groups(
-            viewer,
-            &query,
-            !parsed.filter.conditions.is_empty(),
-        )),
-        focus: FocusView::new(&viewer.focus, (listed.path, own), ("All time", true))
-            .in_all_environments(),
+        shell: viewer
+            .shell(section)
+            .with_api(api::groups(viewer, &query, is_filtered)),
+        focus: FocusView::new(&viewer.focus, of_focus, ("All time", true)).in_all_environments(),
         notices,
         filter: FilterView {
             of,
             base,
             terms: chips,
             q,
-            kept: viewer.focus.pairs().into_iter().chain(rows).collect(),
+            kept: viewer.parameters().into_iter().chain(rows).collect(),
             sorts: Vec::new(),
             why,
         },
@@ -239,6 +283,7 @@ async fn list(
         n_scored: group_lines::SCORED,
         by,
         ways,
+        position,
         lines: group_lines::of(app, viewer, &query, groups).await?,
         is_later,
         unknown,
@@ -282,7 +327,7 @@ mod tests {
         };
         let listed = Listed {
             path: "/p".to_owned(),
-            pairs: vec![("q", "a".to_owned())],
+            pairs: vec![("q".into(), "a".to_owned())],
         };
         let mut query = GroupQuery::new(GroupedBy::User, 2);
         query.after = cursor("x");
@@ -297,5 +342,23 @@ mod tests {
         let ways = super::ways(&listed, &query, &tested);
         assert_eq!(ways.before, Some(("Go on", "/p?q=a&before=5.y".to_owned())));
         assert_eq!(ways.behind, None);
+        // From the first page to the last one, behind which nothing is.
+        let tested = TestedGroups {
+            page: perpend_domain::telemetry::GroupPage {
+                first: cursor("x"),
+                last: cursor("y"),
+                has_more: true,
+                ..Default::default()
+            },
+            ..TestedGroups::default()
+        };
+        let end = Some("/p?q=a&before=end".to_owned());
+        let first = super::ways(&listed, &GroupQuery::new(GroupedBy::User, 2), &tested);
+        assert_eq!((first.first, first.last), (None, end));
+        query.after = None;
+        let last = super::ways(&listed, &query, &tested);
+        assert_eq!(last.before, Some(("Newer", "/p?q=a&before=5.x".to_owned())));
+        assert_eq!((last.behind, last.last), (None, None));
+        assert_eq!(last.first.as_deref(), Some("/p?q=a"));
     }
 }

@@ -37,7 +37,7 @@ pub(super) async fn of(
     })
 }
 
-/// Names a state of a trace and its scores: another text whenever one of them changed.
+/// Names a state of a trace and its scores: another text when one of them changed, as long as the trace has at most 10,000.
 pub(super) async fn version(
     app: &App,
     viewer: &Viewer,

@@ -22,6 +22,7 @@ mod cursor;
 mod datasets;
 mod explain;
 mod facets;
+mod files;
 mod find;
 mod follow;
 mod forms;
@@ -53,6 +54,8 @@ mod requeue;
 mod rules;
 mod score_filter;
 mod score_trends;
+mod score_views;
+mod scored;
 mod scores;
 mod search;
 mod sent;
@@ -75,7 +78,6 @@ mod within;
 use axum::Router;
 use axum::extract::{OriginalUri, State};
 use axum::http::Method;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -83,7 +85,7 @@ use perpend_domain::access::Permission::{
     self, DatasetRead, EvaluatorRead, EvaluatorWrite, ScoreRead, TraceMark, TraceRead,
 };
 use perpend_domain::telemetry::GroupedBy;
-use perpend_ui::{OF_SESSIONS, OF_TRACES, OF_USERS, Section, assets};
+use perpend_ui::{OF_SESSIONS, OF_TRACES, OF_USERS, Section};
 use perpend_web::Web;
 use perpend_web::auth::{Needs, Way};
 use perpend_web::problem::{Code, Problem};
@@ -230,6 +232,8 @@ fn values(routes: &mut Routes<App>) {
 
 /// Datasets and the runs over them.
 fn of_datasets(routes: &mut Routes<App>) {
+    let all = Page::get("/project/{project}/datasets", DatasetRead);
+    routes.page(BySession, all, datasets::all);
     let dataset = Page::get("/project/{project}/datasets/{dataset}", DatasetRead);
     routes.page(BySession, dataset, datasets::dataset);
     let run = Page::get(
@@ -308,7 +312,11 @@ pub fn routes() -> (Router<App>, Described) {
     routes.page(BySession, group, reference::group);
     let tried = Page::get("/project/{project}/try/{operation}", TraceRead);
     routes.page(BySession, tried, attempt::show);
-    routes.page(BySession, Page::get("/assets/{file}", Needs::Nobody), asset);
+    routes.page(
+        BySession,
+        Page::get("/assets/{file}", Needs::Nobody),
+        files::show,
+    );
     of_datasets(&mut routes);
     values(&mut routes);
     fragments(&mut routes);
@@ -366,10 +374,11 @@ impl Way<App> for BySession {
     }
 }
 
-/// The cookie in which the project of a page that is opened is the last used one, where it was not. A page does not fail for it.
+/// `Set-Cookie` that makes the project of a page the last used one; none where it is. A page does not fail for it.
 async fn used_last(app: &App, parts: &Parts, viewer: &Viewer, path: &str) -> Option<String> {
     // What a page asks for by itself says nothing about its reader.
-    if parts.method != Method::GET || fragment::page_of(path).is_some() {
+    let is_part = fragment::page_of(path).is_some() || sent::is_asked_by_script(&parts.headers);
+    if parts.method != Method::GET || is_part {
         return None;
     }
     let sessions = app.web.sessions().await.ok()?;
@@ -379,14 +388,4 @@ async fn used_last(app: &App, parts: &Parts, viewer: &Viewer, path: &str) -> Opt
 /// Whether a page is one of the viewer's project, or of none.
 fn is_of(viewer: &Viewer, path: &str) -> bool {
     project_in(path).is_none_or(|id| id == viewer.project.as_str())
-}
-
-async fn asset(OriginalUri(address): OriginalUri) -> Result<Response, Problem> {
-    let asset = assets::find(address.path()).ok_or_else(|| Problem::not_found("file"))?;
-    let headers = [
-        (CONTENT_TYPE, asset.content_type),
-        // The name changes with the bytes.
-        (CACHE_CONTROL, "public, max-age=31536000, immutable"),
-    ];
-    Ok((headers, asset.bytes).into_response())
 }

@@ -1,17 +1,18 @@
 //! `GET P/_/sessions/news?received=`, and the same of users and of scores: what came after an instant, in the time and the
 //! environments of the list. Pages poll it, so it reads the end of one index. The other parameters are those of the list, which
-//! the answer links to; with `session` it is the page of that session.
+//! the answer links to; with `of` it is the page of that session or user.
 
 use axum::extract::State;
 use axum::response::Response;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy, ScoreQuery};
 use perpend_domain::time::Timestamp;
-use perpend_ui::{NewsFragment, href, list_href, with_query};
+use perpend_ui::{NewsFragment, Parameter, href, list_href, with_query};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::news::{AT_MOST, TRACES, answered, received};
 use crate::query::Query;
+use crate::read::OWN;
 use crate::state::App;
 use crate::viewer::Viewer;
 
@@ -19,7 +20,7 @@ use crate::viewer::Viewer;
 #[serde(default)]
 pub(super) struct Asked {
     received: String,
-    session: String,
+    of: String,
     q: String,
     n: String,
     name: String,
@@ -48,37 +49,39 @@ async fn counted(
     let since = (received, AT_MOST);
     let environments = viewer.focus.environments.clone();
     Ok(match of {
-        Of::Groups(by) if !asked.session.is_empty() => {
-            // The page of a session shows all of it.
-            let all = GroupQuery::new(by, 1);
-            let only = Some(asked.session.as_str());
-            telemetry.groups_since(project, &all, only, since).await?
-        }
         Of::Groups(by) => {
-            let query = GroupQuery {
-                started: (from, to),
-                environments,
-                ..GroupQuery::new(by, 1)
+            let only = Some(asked.of.as_str()).filter(|id| !id.is_empty());
+            let query = match (by, only) {
+                // The page of a session shows all of it.
+                (GroupedBy::Session, Some(_)) => GroupQuery::new(by, 1),
+                _ => GroupQuery {
+                    started: (from, to),
+                    environments,
+                    ..GroupQuery::new(by, 1)
+                },
             };
-            telemetry.groups_since(project, &query, None, since).await?
+            telemetry.groups_since(project, &query, only, since).await?
         }
         Of::Scores => {
-            let query = ScoreQuery {
+            let mut query = ScoreQuery {
                 from,
                 to,
                 environments,
                 ..ScoreQuery::default()
             };
+            if asked.own == "0" {
+                query.other_than_environments = OWN.map(str::to_owned).to_vec();
+            }
             telemetry.scores_since(project, &query, since).await?
         }
     })
 }
 
-/// The list, or the page of the session, that is asked about.
+/// The list, or the page of one session or user, that is asked about.
 fn list(viewer: &Viewer, of: Of, asked: Asked) -> String {
     let base = viewer.base();
     let path = match of {
-        Of::Groups(by) if !asked.session.is_empty() => href(&base, by, &asked.session),
+        Of::Groups(by) if !asked.of.is_empty() => href(&base, by, &asked.of),
         Of::Groups(by) => list_href(&base, by),
         Of::Scores => format!("{base}/scores"),
     };
@@ -92,7 +95,8 @@ fn list(viewer: &Viewer, of: Of, asked: Asked) -> String {
         ("superseded", asked.superseded),
     ];
     let own = own.into_iter().filter(|(_, value)| !value.is_empty());
-    let pairs: Vec<_> = own.chain(viewer.focus.pairs()).collect();
+    let own = own.map(|(name, value)| (name.into(), value));
+    let pairs: Vec<Parameter> = own.chain(viewer.parameters()).collect();
     with_query(&path, &pairs)
 }
 
@@ -112,7 +116,7 @@ pub(super) async fn show(
         n,
         is_cut,
         said: match of {
-            Of::Groups(_) if !asked.session.is_empty() => TRACES,
+            Of::Groups(_) if !asked.of.is_empty() => TRACES,
             Of::Groups(GroupedBy::Session) => {
                 ["session with new traces", "sessions with new traces"]
             }

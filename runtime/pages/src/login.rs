@@ -42,12 +42,13 @@ pub(super) struct LoginQuery {
     more: String,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct LoginForm {
     token: String,
     public_key: String,
     secret_key: String,
     next: String,
+    more: String,
 }
 
 impl LoginForm {
@@ -59,6 +60,7 @@ impl LoginForm {
             public_key: field("public_key"),
             secret_key: field("secret_key"),
             next: field("next"),
+            more: field("more"),
         }
     }
 }
@@ -110,27 +112,37 @@ pub(super) async fn form(
         if query.more.is_empty() && of_session(&app, &headers).await?.is_some() {
             return Ok(Redirect::to(destination(&query.next)).into_response());
         }
+        // Where nothing is found in the projects that are open, the page was perhaps one of another.
+        let here = match query.next.is_empty() {
+            true => sent::referring_page(&headers).unwrap_or_default(),
+            false => &query.next,
+        };
         let view = LoginPage {
             shell: sent::shell(&headers),
             is_more: !query.more.is_empty(),
-            next: query.next,
+            next: here.to_owned(),
             ..LoginPage::default()
         };
         return page(StatusCode::OK, &view);
     }
+    let form = LoginForm {
+        next: query.next,
+        more: query.more,
+        ..LoginForm::default()
+    };
     match auth::check_login_token(&app.web, client, &query.token) {
         Ok(true) => {
             let of_token = (&app.home_project, Begun::Token);
-            return enter(&app, &headers, of_token, &query.next).await;
+            return enter(&app, &headers, of_token, &form.next).await;
         }
         Ok(false) => {}
-        Err(problem) => return too_many(&headers, problem, query.next, String::new()),
+        Err(problem) => return too_many(&headers, problem, form),
     }
     // An old address, opened again by someone who is logged in, is no reason to ask.
     if of_session(&app, &headers).await?.is_some() {
-        return Ok(Redirect::to(destination(&query.next)).into_response());
+        return Ok(Redirect::to(destination(&form.next)).into_response());
     }
-    refuse(&headers, WRONG_TOKEN, query.next, String::new())
+    refuse(&headers, WRONG_TOKEN, form)
 }
 
 /// `POST /login`
@@ -151,8 +163,8 @@ pub(super) async fn submit(
                 let of_token = (&app.home_project, Begun::Token);
                 enter(&app, &headers, of_token, &form.next).await
             }
-            Ok(false) => refuse(&headers, WRONG_TOKEN, form.next, form.public_key),
-            Err(problem) => too_many(&headers, problem, form.next, form.public_key),
+            Ok(false) => refuse(&headers, WRONG_TOKEN, form),
+            Err(problem) => too_many(&headers, problem, form),
         };
     }
     match by_pair(&app, client, &form).await {
@@ -161,12 +173,12 @@ pub(super) async fn submit(
             enter(&app, &headers, (&project, begun), &form.next).await
         }
         Err(problem) if problem.code() == Code::AuthenticationFailed => {
-            refuse(&headers, WRONG_PAIR, form.next, form.public_key)
+            refuse(&headers, WRONG_PAIR, form)
         }
         Err(problem) if problem.code().status() == StatusCode::FORBIDDEN => {
-            refuse(&headers, OTHER_PAIR, form.next, form.public_key)
+            refuse(&headers, OTHER_PAIR, form)
         }
-        Err(problem) => too_many(&headers, problem, form.next, form.public_key),
+        Err(problem) => too_many(&headers, problem, form),
     }
 }
 
@@ -230,39 +242,34 @@ fn with_cookie(redirect: Redirect, cookie: &str) -> Response {
     response
 }
 
+/// The form as it was filled in, but for what is secret.
+fn again(headers: &HeaderMap, problem: &'static str, form: LoginForm) -> LoginPage {
+    LoginPage {
+        shell: sent::shell(headers),
+        problem: Some(problem),
+        again_after: None,
+        is_more: !form.more.is_empty(),
+        next: form.next,
+        public_key: form.public_key,
+    }
+}
+
 fn refuse(
     headers: &HeaderMap,
     problem: &'static str,
-    next: String,
-    public_key: String,
+    form: LoginForm,
 ) -> Result<Response, Problem> {
-    let view = LoginPage {
-        shell: sent::shell(headers),
-        problem: Some(problem),
-        next,
-        public_key,
-        ..LoginPage::default()
-    };
-    page(StatusCode::UNAUTHORIZED, &view)
+    page(StatusCode::UNAUTHORIZED, &again(headers, problem, form))
 }
 
 /// The form again where a network has to wait; else the problem.
-fn too_many(
-    headers: &HeaderMap,
-    problem: Problem,
-    next: String,
-    public_key: String,
-) -> Result<Response, Problem> {
+fn too_many(headers: &HeaderMap, problem: Problem, form: LoginForm) -> Result<Response, Problem> {
     if problem.code() != Code::TooManyAttempts {
         return Err(problem);
     }
     let view = LoginPage {
-        shell: sent::shell(headers),
-        problem: Some(TOO_MANY),
         again_after: problem.retry_after(),
-        next,
-        public_key,
-        ..LoginPage::default()
+        ..again(headers, TOO_MANY, form)
     };
     let mut response = page(StatusCode::TOO_MANY_REQUESTS, &view)?;
     problem.set_headers(&mut response);

@@ -110,11 +110,11 @@ impl Look {
                 }
                 "t0" => look.typed[0] = text.trim().to_owned(),
                 "t1" => look.typed[1] = text.trim().to_owned(),
-                name => {
-                    if look.looking.forms.take(name, text) == Some(false) {
-                        look.fault(name, Form::NAMES);
-                    }
-                }
+                name => match look.looking.forms.take(name, text) {
+                    Some(true) => {}
+                    Some(false) => look.fault(name, Form::NAMES),
+                    None => look.looking.others.take(name, text),
+                },
             }
         }
         look.zoom();

@@ -45,8 +45,10 @@ pub(super) async fn stored(
     let bytes = telemetry.media_bytes(&viewer.project, id).await?;
     let bytes = bytes.ok_or_else(unknown)?;
     let mut response = answer((&content_type, id), bytes, &headers);
-    let kept = HeaderValue::from_static(KEPT);
-    response.headers_mut().insert(CACHE_CONTROL, kept);
+    if response.status().is_success() {
+        let kept = HeaderValue::from_static(KEPT);
+        response.headers_mut().insert(CACHE_CONTROL, kept);
+    }
     Ok(response)
 }
 
@@ -210,6 +212,8 @@ fn answer((content_type, name): (&str, &str), mut bytes: Vec<u8>, asked: &Header
 
 #[cfg(test)]
 mod tests {
+    use axum::body::to_bytes;
+
     use super::*;
 
     #[test]
@@ -260,8 +264,8 @@ mod tests {
 
     const FILE: &str = "application/octet-stream";
 
-    #[test]
-    fn a_player_gets_the_part_that_it_seeks() {
+    #[tokio::test]
+    async fn a_player_gets_the_part_that_it_seeks() {
         for (range, wanted) in [
             ("bytes=0-1", Part::Of(0, 2)),
             ("bytes=4-", Part::Of(4, 10)),
@@ -284,5 +288,18 @@ mod tests {
         assert_eq!(response.status(), StatusCode::PARTIAL_CONTENT);
         assert_eq!(response.headers()[CONTENT_RANGE], "bytes 2-4/10");
         assert_eq!(response.headers()[ACCEPT_RANGES], "bytes");
+        let sent = to_bytes(response.into_body(), 100).await.unwrap();
+        assert_eq!(&*sent, [2, 3, 4]);
+        let headers = HeaderMap::from_iter([(RANGE, HeaderValue::from_static("bytes=10-"))]);
+        let response = answer(("audio/wav", "a"), (0..10).collect(), &headers);
+        assert_eq!(response.status(), StatusCode::RANGE_NOT_SATISFIABLE);
+        assert_eq!(response.headers()[CONTENT_RANGE], "bytes */10");
+        // Whether they are the bytes of that time is not known, so they are sent whole.
+        let headers = HeaderMap::from_iter([
+            (RANGE, HeaderValue::from_static("bytes=2-4")),
+            (IF_RANGE, HeaderValue::from_static("\"a\"")),
+        ]);
+        let response = answer(("audio/wav", "a"), (0..10).collect(), &headers);
+        assert_eq!(response.status(), StatusCode::OK);
     }
 }

@@ -12,7 +12,7 @@ use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
 use perpend_domain::observation::Level;
 use perpend_ui::{
     Figure, Focus, FocusView, OverviewPage, RunLine, Section, Text, TracesQuery, Waiting, change,
-    encode, points,
+    encode, points, with_query,
 };
 use perpend_web::problem::Problem;
 
@@ -53,7 +53,7 @@ pub(super) async fn show(
         shell: viewer.shell(Section::Overview),
         focus: FocusView::new(
             &viewer.focus,
-            (viewer.base(), Vec::new()),
+            (viewer.base(), viewer.unread()),
             (USUAL_LABEL, false),
         ),
         notices: viewer.faults.clone(),
@@ -114,7 +114,8 @@ fn own(viewer: &Viewer) -> String {
         environments: read::OWN.map(str::to_owned).to_vec(),
         ..viewer.focus.clone()
     };
-    format!("{}{}", viewer.base(), focus.query())
+    let all = [focus.parameters(), viewer.unread()].concat();
+    with_query(&viewer.base(), &all)
 }
 
 /// The newest runs over datasets, in any time.

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
 use perpend_ui::{Prints, StepPrints, value_print};
@@ -48,23 +48,26 @@ async fn read(app: &App, project: &ProjectId, trace: &TraceId) -> Result<StepPri
         if some.is_empty() {
             break;
         }
-        for stored in some {
-            let step = &stored.observation;
-            let content = [&step.content.input, &step.content.output];
-            let lengths = content
-                .into_iter()
-                .flatten()
-                .map(|value| value.as_str().len());
-            n_bytes += lengths.sum::<usize>();
-            prints.0.insert(step.id.clone(), of_step(step));
+        // Values of a megabyte are read whole: other requests go on meanwhile.
+        let made = tokio::task::spawn_blocking(move || {
+            let steps = some.iter().map(|stored| &stored.observation);
+            steps.map(of_step).collect::<Vec<_>>()
+        });
+        for (id, own, n) in made.await.map_err(|_| Problem::internal())? {
+            n_bytes += n;
+            prints.0.insert(id, own);
         }
     }
     Ok(prints)
 }
 
-fn of_step(step: &Observation) -> Prints {
+/// With how many bytes it has.
+fn of_step(step: &Observation) -> (ObservationId, Prints, usize) {
+    let content = [&step.content.input, &step.content.output];
+    let content = content.into_iter().flatten();
+    let n_bytes = content.map(|value| value.as_str().len()).sum();
     let parameters = Payload::from_value(Value::Object(step.model_parameters.clone()));
-    Prints {
+    let prints = Prints {
         input: value_print(step.content.input.as_ref()),
         output: value_print(step.content.output.as_ref()),
         parameters: value_print(Some(&parameters)),
@@ -75,7 +78,8 @@ fn of_step(step: &Observation) -> Prints {
                 .hash(hasher);
         }),
         status: print(|hasher| step.status_message.hash(hasher)),
-    }
+    };
+    (step.id.clone(), prints, n_bytes)
 }
 
 fn print(of: impl FnOnce(&mut DefaultHasher)) -> u64 {

@@ -13,10 +13,10 @@ use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
 use perpend_found::Counted;
 use perpend_query::{Parsed, parse};
-use perpend_telemetry::scores::{ScoresFrom, Superseded};
+use perpend_telemetry::scores::{ScoresFrom, ScoresPart, Superseded};
 use perpend_ui::{
-    FilterView, Focus, FocusView, ScoreLine, ScoresPage, Section, Stopped, TermChip, Text, Ways,
-    Why, count, encode, segment,
+    FilterView, Focus, FocusView, Pager, Parameter, ScoreLine, ScoresPage, Section, Stopped,
+    TermChip, Text, Ways, Why, count, encode, segment,
 };
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -25,9 +25,9 @@ use crate::answer::page;
 use crate::cursor::{self, Listed};
 use crate::query::Query;
 use crate::score_filter::{OF_SCORES, narrow};
+use crate::score_views::Names;
 use crate::state::App;
 use crate::terms::terms;
-use crate::trace::Names;
 use crate::viewer::Viewer;
 use crate::{api, read, setup};
 
@@ -64,7 +64,7 @@ struct Narrowed {
     shows_older: bool,
     shown: Vec<(&'static str, Text)>,
     /// The parameters of an address that say it, beside the filter and the focus.
-    kept: Vec<(&'static str, String)>,
+    kept: Vec<Parameter>,
     notices: Vec<Text>,
 }
 
@@ -110,10 +110,10 @@ impl Narrowed {
         if is_without_own {
             let said = Text::from("evaluations and experiments");
             narrowed.shown.push(("without", said));
-            narrowed.kept.push(("own", asked.own.clone()));
+            narrowed.kept.push(("own".into(), asked.own.clone()));
         }
         if narrowed.shows_older {
-            narrowed.kept.push(("superseded", "1".to_owned()));
+            narrowed.kept.push(("superseded".into(), "1".to_owned()));
         } else if !matches!(asked.superseded.as_str(), "" | "0") {
             let fault = "superseded: it is 1, which shows superseded scores, or 0; it is left out.";
             narrowed.notices.push(Text::from(fault));
@@ -128,7 +128,7 @@ impl Narrowed {
             (true, _) => {}
             (false, true) => {
                 self.shown.push((name, Text::from(value)));
-                self.kept.push((name, value.to_owned()));
+                self.kept.push((name.into(), value.to_owned()));
             }
             (false, false) => self.notices.push(Text::from(fault)),
         }
@@ -144,11 +144,15 @@ fn turned(
     let mut pairs = listed.pairs.clone();
     pairs.retain(|(name, _)| *name != "superseded");
     if !shows_older {
-        pairs.push(("superseded", "1".to_owned()));
+        pairs.push(("superseded".into(), "1".to_owned()));
     }
     let path = listed.path.clone();
     let turned = Listed { path, pairs };
-    place.map_or_else(|| turned.first(), |place| turned.at(place, is_backwards))
+    match place {
+        Some(place) => turned.at(place, is_backwards),
+        None if is_backwards => turned.last(),
+        None => turned.first(),
+    }
 }
 
 /// What is said of older scores, where there are any or they are asked for.
@@ -270,6 +274,69 @@ async fn count_alone(app: &App, viewer: &Viewer, query: &ScoreQuery) -> Result<C
     })
 }
 
+/// The end of the list: before it are the first scores.
+fn from_end() -> ScoresFrom {
+    ScoresFrom::Before(Cursor {
+        at: Timestamp::from_micros(i64::MIN),
+        id: String::new(),
+    })
+}
+
+/// Where the list goes on before and behind this part of it.
+fn ways(
+    listed: &Listed,
+    (place, is_backwards): (Option<&Cursor>, bool),
+    part: &ScoresPart,
+) -> Ways {
+    let is_last = is_backwards && place.is_none();
+    let ends = [part.first.as_ref(), part.last.as_ref().filter(|_| !is_last)];
+    let stopped = part.stopped.as_ref().map(stop);
+    Ways {
+        first: (is_backwards || place.is_some()).then(|| listed.first()),
+        ..listed.ways(ends, stopped, is_backwards)
+    }
+}
+
+const fn stop(at: &ScoresFrom) -> &Cursor {
+    let (ScoresFrom::After(cursor) | ScoresFrom::Before(cursor)) = at;
+    cursor
+}
+
+/// Scores that are counted.
+const COUNTED: u32 = 10_000;
+
+/// Where in the list a part of it is, and how many scores there are; of a filter that is told only where the part has all.
+async fn position(
+    app: &App,
+    viewer: &Viewer,
+    query: &ScoreQuery,
+    (part, is_later): (&ScoresPart, bool),
+) -> Result<String, Problem> {
+    let n = part.items.len() as u64;
+    let is_whole = !is_later && part.last.is_none() && part.stopped.is_none();
+    let in_focus = ScoreQuery {
+        from: query.from,
+        to: query.to,
+        environments: query.environments.clone(),
+        ..ScoreQuery::default()
+    };
+    let total = if is_whole {
+        let is_more = false;
+        Some(Counted { n, is_more })
+    } else if *query != in_focus {
+        None
+    } else {
+        let ever = (Timestamp::from_micros(i64::MIN), COUNTED);
+        let telemetry = &app.store.telemetry;
+        let found = telemetry.scores_since(&viewer.project, query, ever);
+        let (n, is_more) = found.await?;
+        // Of more than are looked at, some may be at other times and in other environments.
+        let is_told = !is_more || in_focus == ScoreQuery::default();
+        is_told.then_some(Counted { n, is_more })
+    };
+    Ok(Pager::of_page(!is_later, n, total).position())
+}
+
 /// When the first and the last of the scores are that fit at other times, where a time is chosen.
 async fn elsewhere(
     app: &App,
@@ -281,10 +348,7 @@ async fn elsewhere(
         to: None,
         ..query.clone()
     };
-    let beginning = ScoresFrom::Before(Cursor {
-        at: Timestamp::from_micros(i64::MIN),
-        id: String::new(),
-    });
+    let beginning = from_end();
     let end = async |from: Option<&ScoresFrom>| {
         let telemetry = &app.store.telemetry;
         let part = telemetry.scores_from(&viewer.project, &anytime, from, (1, MAX_TESTED));
@@ -379,26 +443,24 @@ pub(super) async fn show(
     let of_table = (&*asked.n, &*asked.sort, &*asked.cols);
     let (n, rows) = cursor::rows(of_table, "the newest come", &mut notices);
     let (place, is_backwards) = cursor::place(&asked.after, &asked.before, &mut notices);
-    let from = place.clone().map(match is_backwards {
-        false => ScoresFrom::After,
-        true => ScoresFrom::Before,
-    });
+    let from = match (place.clone(), is_backwards) {
+        (place, false) => place.map(ScoresFrom::After),
+        (place, true) => Some(place.map_or_else(from_end, ScoresFrom::Before)),
+    };
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let part = telemetry.scores_from(project, &query, from.as_ref(), (n, MAX_TESTED));
     let part = part.await?;
     let older = telemetry.superseded_beside(project, &part.items).await?;
     let base = viewer.base();
     kept.extend(rows);
-    let in_form = [viewer.focus.pairs(), kept.clone()].concat();
-    let filter = Vec::from_iter((!q.is_empty()).then(|| ("q", q.clone())));
+    let in_form = [viewer.parameters(), kept.clone()].concat();
+    let filter = (!q.is_empty()).then(|| ("q".into(), q.clone()));
+    let filter: Vec<Parameter> = filter.into_iter().collect();
     let listed = Listed {
         path: format!("{base}/scores"),
         pairs: [in_form.clone(), filter.clone()].concat(),
     };
-    let is_later = place.is_some();
-    let stopped = part.stopped.as_ref();
-    let stopped = stopped.map(|(ScoresFrom::After(at) | ScoresFrom::Before(at))| at);
-    let ends = [part.first.as_ref(), part.last.as_ref()];
+    let is_later = is_backwards || place.is_some();
     let is_whole = narrowed.is_empty() && q.is_empty() && viewer.focus == Focus::default();
     let request = api::scores(&viewer, &query, (n, is_later, shows_older));
     let mut chips = terms(&q, &parsed);
@@ -411,7 +473,10 @@ pub(super) async fn show(
         true => Some(setup::of(&app, project, &headers).await?),
         false => None,
     };
-    let of_focus = (listed.path.clone(), [kept, filter].concat());
+    let of_focus = (
+        listed.path.clone(),
+        [kept, filter, viewer.unread()].concat(),
+    );
     let toggle = if shows_older { "hide" } else { "show" };
     let other = turned(&listed, shows_older, (place.as_ref(), is_backwards));
     let view = ScoresPage {
@@ -429,17 +494,15 @@ pub(super) async fn show(
         },
         narrowed,
         notices,
-        stopped: stopped.map(|at| Stopped {
+        stopped: part.stopped.as_ref().map(|at| Stopped {
             n_tested: MAX_TESTED,
             n_found: part.items.len() as u64,
-            on: Some(listed.at(at, is_backwards)),
+            on: Some(listed.at(stop(at), is_backwards)),
         }),
         older: said_of(&older, shows_older).map(|said| (said, toggle, other)),
         lines: lines(&app, &viewer, &part.items, shows_older.then_some(&older)).await?,
-        ways: Ways {
-            first: is_later.then(|| listed.first()),
-            ..listed.ways(ends, stopped, is_backwards)
-        },
+        position: position(&app, &viewer, &query, (&part, is_later)).await?,
+        ways: ways(&listed, (place.as_ref(), is_backwards), &part),
         is_later,
     };
     page(StatusCode::OK, &view)

@@ -86,6 +86,17 @@ pub fn wants_page(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|accepted| accepted.contains("text/html"))
 }
 
+/// Whether a script of ours asks, rather than a reader who opens a page: browsers say so, and where they do not (they only do
+/// on this machine and over HTTPS) our scripts accept HTML alone.
+pub(super) fn is_asked_by_script(headers: &HeaderMap) -> bool {
+    match headers.get("sec-fetch-mode") {
+        Some(mode) => mode != "navigate",
+        None => headers
+            .get(ACCEPT)
+            .is_some_and(|kinds| kinds == "text/html"),
+    }
+}
+
 /// The frame of a page without a session.
 pub(super) fn shell(headers: &HeaderMap) -> Shell {
     Shell {

@@ -21,7 +21,7 @@ use crate::answer::{laid_out, page};
 use crate::query::Query;
 use crate::state::App;
 use crate::viewer::Viewer;
-use crate::{api, lines, look, read, trace};
+use crate::{api, lines, look, read, scored, trace};
 
 /// Users named in the head.
 const USERS: u32 = 10;
@@ -207,7 +207,9 @@ pub(super) async fn show(
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let whole = GroupQuery::new(GroupedBy::Session, 1);
     let group = telemetry.trace_group(project, &whole, &session);
-    let group = group.await?.ok_or_else(|| Problem::not_found("session"))?;
+    let Some(group) = group.await? else {
+        return scored::session(&app, &viewer, &session).await;
+    };
     let n_turns = group.n_traces;
     let (turn, fault) = wanted(&app, &viewer, &session, &asked).await?;
     let is_jump = turn.is_some();

@@ -317,7 +317,7 @@ fn facet_of(list: &Filtered, column: &Column) -> Option<FacetColumn> {
         (_, "environment") => FacetColumn::Environment,
         ("users", "id") | (_, "userId") => FacetColumn::User,
         ("traces", "name") => FacetColumn::Name,
-        ("scores", "name") => FacetColumn::Score,
+        ("scores", "name") | ("traces", "score_names") => FacetColumn::Score,
         ("traces", "tags") => FacetColumn::Tag,
         ("traces", "kinds") => FacetColumn::Kind,
         ("traces", "models") => FacetColumn::Model,
@@ -424,7 +424,8 @@ mod tests {
         assert_eq!(wholes("latency:nu"), ["latency:null "]);
         assert_eq!(wholes("score.quality:tr"), ["score.quality:true "]);
         assert!(wholes("score.quality:>").is_empty());
-        assert!(wholes("score.quality:nu").is_empty());
+        assert_eq!(wholes("score.quality:nu"), ["score.quality:null "]);
+        assert_eq!(wholes("-score.quality:set"), ["-score.quality:set "]);
         assert_eq!(wholes("bookmarked:=t"), ["bookmarked:=true "]);
         assert!(!wholes("level:").contains(&"level:any(".to_owned()));
         assert!(wholes("tags:").contains(&"tags:any(".to_owned()));

@@ -11,7 +11,7 @@ use perpend_domain::trace::Trace;
 use perpend_domain::trace_list::TraceQuery;
 use perpend_ui::{
     Bar, Chart, Figure, Later, ModelLine, Part, Sort, Text, TracesQuery, Trend, TrendPage, change,
-    duration, segment,
+    duration, segment, with_query,
 };
 use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
@@ -73,22 +73,39 @@ pub(super) async fn later(
     viewer: &Viewer,
     shown: Option<Range>,
 ) -> Result<Vec<Later>, Problem> {
-    let (base, query) = (viewer.base(), viewer.focus.query());
-    let sign = if query.is_empty() { '?' } else { '&' };
+    let base = viewer.base();
+    let parts = format!("{base}/_/trends");
     let mut all = Vec::new();
     for (kind, part, label) in KINDS {
         let shown = match shown {
             Some(range) => Some(of(app, viewer, range, kind).await?),
             None => None,
         };
-        all.push(Later {
-            label,
-            part: format!("{base}/_/trends{query}{sign}part={part}"),
-            whole: format!("{base}{query}{sign}trends=1"),
-            shown,
-        });
+        let which = Some(("part", part.to_owned()));
+        let place = place(viewer, label, (&parts, &base), which);
+        all.push(Later { shown, ..place });
     }
     Ok(all)
+}
+
+/// The place of a part with nothing in it yet: at the one path, with this parameter, there is the part alone, and at the other
+/// one the page around it with all of them.
+pub(super) fn place(
+    viewer: &Viewer,
+    label: &'static str,
+    (part, page): (&str, &str),
+    which: Option<(&'static str, String)>,
+) -> Later {
+    let with = |path: &str, more: Option<(&'static str, String)>| {
+        let kept = viewer.focus.pairs().into_iter();
+        with_query(path, &kept.chain(more).collect::<Vec<_>>())
+    };
+    Later {
+        label,
+        part: with(part, which),
+        whole: with(page, Some(("trends", "1".to_owned()))),
+        shown: None,
+    }
 }
 
 async fn of(app: &App, viewer: &Viewer, range: Range, kind: Kind) -> Result<Trend, Problem> {
@@ -283,10 +300,10 @@ async fn users(asked: Questions<'_>) -> Result<u64, Problem> {
 
 /// The dearest first; those without a known price by their tokens.
 async fn models(asked: Questions<'_>) -> Result<Trend, Problem> {
-    let groups = charts::by(asked, "providedModelName", None).await?;
+    let groups = charts::by(asked, Some("providedModelName"), None).await?;
     let mut by_name: BTreeMap<&str, Sums> = BTreeMap::new();
     for (group, own) in &groups {
-        if let Some(Some(name)) = group.dimensions.first() {
+        if let Some(Some(name)) = group.dimensions.get(1) {
             let sums = by_name.entry(name).or_default();
             *sums = sums.plus(*own);
         }

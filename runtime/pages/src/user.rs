@@ -73,7 +73,7 @@ pub(super) async fn show(
     };
     let group = group.ok_or_else(|| Problem::not_found("user"))?;
     let address = href(&viewer.base(), GroupedBy::User, &user);
-    let focus = (address, Vec::new());
+    let focus = (address, viewer.unread());
     let mut view = UserPage {
         shell: viewer
             .shell(Section::Users)
@@ -112,18 +112,16 @@ pub(super) async fn show(
 
 /// Where the charts stand; with what is in them where they are asked for with the page.
 async fn later(app: &App, viewer: &Viewer, user: &str, is_whole: bool) -> Result<Later, Problem> {
-    let (base, query) = (viewer.base(), viewer.focus.query());
-    let sign = if query.is_empty() { '?' } else { '&' };
+    let base = viewer.base();
+    let part = format!("{base}/_/users/{}/trends", segment(user));
     let whole = href(&base, GroupedBy::User, user);
-    Ok(Later {
-        label: "Traces, cost and latency over time",
-        part: format!("{base}/_/users/{}/trends{query}", segment(user)),
-        whole: format!("{whole}{query}{sign}trends=1"),
-        shown: match is_whole {
-            true => Some(charts(app, viewer, user).await?),
-            false => None,
-        },
-    })
+    let label = "Traces, cost and latency over time";
+    let place = trends::place(viewer, label, (&part, &whole), None);
+    let shown = match is_whole {
+        true => Some(charts(app, viewer, user).await?),
+        false => None,
+    };
+    Ok(Later { shown, ..place })
 }
 
 /// `GET P/_/users/{user}/trends`: the charts alone. The rest of the query is that of the page.

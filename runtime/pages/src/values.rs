@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::mapping::NodePath;
 use perpend_ui::{Asked, Form, Picked, Section, Text, ValueInput, ValuePage, ValueView};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -37,15 +38,24 @@ pub(super) struct Which {
     find: Option<String>,
 }
 
-/// The page.
+/// The page. What of its address cannot be read is named, and the rest holds.
 pub(super) async fn show(
     State(app): State<App>,
     viewer: Viewer,
     Query(which): Query<Which>,
 ) -> Result<Response, Problem> {
-    let view = view(&app, &viewer, which).await?;
-    let shell = viewer.shell(Section::Traces);
-    page(StatusCode::OK, &ValuePage { shell, view })
+    let (view, faults) = view(&app, &viewer, which).await?;
+    let status = match faults.is_empty() {
+        true => StatusCode::OK,
+        false => StatusCode::BAD_REQUEST,
+    };
+    let said = |fault: &Problem| Text::from(format!("{}. It is left out.", fault.message()));
+    let page_of = ValuePage {
+        shell: viewer.shell(Section::Traces),
+        notices: faults.iter().map(said).collect(),
+        view,
+    };
+    page(status, &page_of)
 }
 
 /// `GET P/_/value`: the content of that page without the page around it, which the script inserts.
@@ -54,7 +64,11 @@ pub(super) async fn fragment(
     viewer: Viewer,
     Query(which): Query<Which>,
 ) -> Result<Response, Problem> {
-    page(StatusCode::OK, &view(&app, &viewer, which).await?)
+    let (view, faults) = view(&app, &viewer, which).await?;
+    match faults.into_iter().next() {
+        Some(fault) => Err(fault),
+        None => page(StatusCode::OK, &view),
+    }
 }
 
 /// A parameter, where it is given; refused when it cannot be read.
@@ -75,18 +89,43 @@ fn number(name: &str, raw: &Option<String>) -> Result<Option<usize>, Problem> {
     parameter(name, raw, |raw| raw.parse().ok(), "a whole number from 0")
 }
 
-async fn view(app: &App, viewer: &Viewer, which: Which) -> Result<ValueView, Problem> {
-    let path = raw::path_of(which.path.as_deref())?;
+/// What can be read, with what cannot put to the faults.
+fn held<T>(read: Result<Option<T>, Problem>, faults: &mut Vec<Problem>) -> Option<T> {
+    read.unwrap_or_else(|fault| {
+        faults.push(fault);
+        None
+    })
+}
+
+impl Which {
+    /// The node, what is asked of it, and what of both cannot be read.
+    fn read(&self) -> (NodePath, Asked, Vec<Problem>) {
+        let mut faults = Vec::new();
+        let path = raw::path_of(self.path.as_deref()).map(Some);
+        let path = held(path, &mut faults).unwrap_or_default();
+        let form = parameter("as", &self.form, Form::named, Form::NAMES);
+        let n = parameter("n", &self.n, Picked::parse, Picked::FORM);
+        let asked = Asked {
+            form: held(form, &mut faults),
+            from: held(number("from", &self.from), &mut faults).unwrap_or_default(),
+            n: held(n, &mut faults),
+            depth: held(number("depth", &self.depth), &mut faults),
+            ..Asked::default()
+        };
+        (path, asked, faults)
+    }
+}
+
+/// The value, and what of its address cannot be read.
+async fn view(
+    app: &App,
+    viewer: &Viewer,
+    which: Which,
+) -> Result<(ValueView, Vec<Problem>), Problem> {
+    let (path, asked, faults) = which.read();
     let find = which.find.as_deref().map(str::trim);
     let find = find.filter(|text| !text.is_empty());
     let find = find.map(|text| text.chars().take(MAX_TEXT).collect());
-    let asked = Asked {
-        form: parameter("as", &which.form, Form::named, Form::NAMES)?,
-        from: number("from", &which.from)?.unwrap_or_default(),
-        n: parameter("n", &which.n, Picked::parse, Picked::FORM)?,
-        depth: number("depth", &which.depth)?,
-        ..Asked::default()
-    };
     let trace = TraceId::new(&which.trace).map_err(|_| raw::unknown())?;
     let observation = which.observation.filter(|id| !id.is_empty());
     let (content, observation, name) = match observation {
@@ -117,5 +156,5 @@ async fn view(app: &App, viewer: &Viewer, which: Which) -> Result<ValueView, Pro
         find,
     };
     let view = laid_out(move || ValueView::new(input)).await?;
-    view.ok_or_else(raw::unknown)
+    Ok((view.ok_or_else(raw::unknown)?, faults))
 }

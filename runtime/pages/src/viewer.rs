@@ -8,7 +8,9 @@ use perpend_domain::access::{Permission, Scope};
 use perpend_domain::filter::{Column, Condition, Test, find};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Focus, FormKit, Forms, Opened, Preferences, Section, Shell, Text, Waits};
+use perpend_ui::{
+    Focus, FormKit, Forms, Opened, Others, Parameter, Preferences, Section, Shell, Text, Waits,
+};
 use perpend_web::auth::{FormToken, Session, session_of};
 use perpend_web::problem::Problem;
 
@@ -39,6 +41,8 @@ pub(super) struct Viewer {
     pub(super) focus: Focus,
     /// What of it cannot be read.
     pub(super) faults: Vec<Text>,
+    /// What no page reads of the address.
+    unread: Others,
     /// Scheme, host and port under which they reach this server.
     pub(super) origin: String,
     /// When they asked.
@@ -54,6 +58,16 @@ impl Viewer {
     /// Whether the viewer has this permission. Pages leave out the controls of what the viewer may not do.
     pub(super) fn may(&self, permission: Permission) -> bool {
         self.scope.holds(permission)
+    }
+
+    /// What of the address no page reads, for links that lead to the same page.
+    pub(super) fn unread(&self) -> Vec<Parameter> {
+        self.unread.parameters().collect()
+    }
+
+    /// The same with the time and the environments.
+    pub(super) fn parameters(&self) -> Vec<Parameter> {
+        [self.focus.parameters(), self.unread()].concat()
     }
 
     /// The same viewer on another page: where its forms lead back to.
@@ -185,9 +199,11 @@ async fn in_session(app: &App, session: Session, headers: &HeaderMap, address: &
         false => Waits::default(),
     };
     let (acted, now) = (app.acted(), app.web.clock.now());
-    let told = sent::cookie(headers, TOLD_COOKIE).and_then(|id| acted.told(token, id, now));
+    let told = sent::cookie(headers, TOLD_COOKIE);
+    let told = told.and_then(|id| acted.told((token, &act.project), id, now));
     let here = path_of(address);
-    let (focus, mut faults) = focus_of(address.query().unwrap_or_default());
+    let query = address.query().unwrap_or_default();
+    let (focus, mut faults) = focus_of(query);
     if focus.is_backwards(now) {
         let fault = "to: this is not after the start of the time, so nothing is in it.";
         faults.push(Text::from(fault));
@@ -196,6 +212,7 @@ async fn in_session(app: &App, session: Session, headers: &HeaderMap, address: &
         waits,
         focus,
         faults,
+        unread: Others::of(form_urlencoded::parse(query.as_bytes())),
         now,
         origin: setup::origin(app, headers),
         project: act.project,

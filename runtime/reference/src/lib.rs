@@ -14,8 +14,18 @@ pub use operation::{Answer, Fault, Operation, When};
 pub use schema::{Field, Piece, Shape};
 use schema::{anchor, shapes, text};
 
-/// A parameter that is asked for: its name, its place (`path` or `query`), and whether it is needed.
-pub type TriedParameter<'a> = (&'a str, &'a str, bool);
+/// A parameter that is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct TriedParameter<'a> {
+    /// As it is called in an address.
+    pub name: &'a str,
+    /// `path` or `query`.
+    pub place: &'a str,
+    /// It may not be left out.
+    pub is_required: bool,
+    /// It takes any number of values, each with the name before it.
+    pub is_list: bool,
+}
 
 /// An OpenAPI document, ready to be shown.
 #[derive(Clone, Debug, Default)]
@@ -135,7 +145,12 @@ impl Reference {
         let mut all = self.groups.iter().flat_map(|group| &group.operations);
         let found = all.find(|one| one.is_tried && one.id.raw() == id)?;
         let fields = found.parameters.iter();
-        let fields = fields.map(|one| (one.name.raw(), one.place.raw(), one.is_required));
+        let fields = fields.map(|one| TriedParameter {
+            name: one.name.raw(),
+            place: one.place.raw(),
+            is_required: one.is_required,
+            is_list: one.is_list,
+        });
         Some((found.path.raw(), fields.collect()))
     }
 

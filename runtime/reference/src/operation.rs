@@ -200,6 +200,7 @@ impl Operation {
             place: text(&parameter["in"]),
             kind: kind(&parameter["schema"], 0),
             is_required: parameter["required"] == true,
+            is_list: parameter["schema"]["type"] == "array",
             text: text(&parameter["description"]),
         });
         let answers = described["responses"].as_object().into_iter().flatten();

@@ -32,6 +32,8 @@ pub struct Field {
     pub kind: Vec<Piece>,
     /// It may not be left out.
     pub is_required: bool,
+    /// It takes any number of values.
+    pub is_list: bool,
     /// What it is for.
     pub text: Text,
 }
@@ -150,6 +152,7 @@ fn fields(schema: &Value, way: &str, depth: usize, out: &mut Vec<Field>) {
             is_required: required
                 .filter_map(Value::as_str)
                 .any(|known| known == name),
+            is_list: property["type"] == "array",
             text: text(&property["description"]),
         });
         if depth < MAX_DEPTH {

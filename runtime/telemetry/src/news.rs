@@ -175,8 +175,8 @@ impl Telemetry {
         Ok((n.unsigned_abs(), i64::from(limit) <= n_all))
     }
 
-    /// How many scores of this time and these environments were written after an instant, and whether that may not be all:
-    /// `limit` are looked at.
+    /// How many scores of this time and these environments came after an instant, and whether that may not be all: `limit`
+    /// are looked at. One that is only written anew does not count.
     ///
     /// # Errors
     /// When the database fails.
@@ -194,7 +194,7 @@ impl Telemetry {
             false => " INDEXED BY scores_changed",
         };
         let news = format!(
-            "SELECT s.environment AS environment, s.timestamp AS at FROM scores s{index} \
+            "SELECT s.environment AS environment, s.timestamp AS at, s.created_at AS created FROM scores s{index} \
               WHERE s.project_id = {project} AND s.updated_at > {received} ORDER BY s.updated_at DESC LIMIT {limit}"
         );
         let fits = fitting(
@@ -202,8 +202,13 @@ impl Telemetry {
             ("n.at", (query.from, query.to)),
             &query.environments,
         );
+        let others = query.other_than_environments.iter();
+        let others: Vec<String> = others
+            .map(|name| format!(" AND n.environment <> {}", sql.bind_text(name)))
+            .collect();
         sql.push(&format!(
-            "SELECT COUNT(*), COUNT(CASE WHEN {fits} THEN 1 END) FROM ({news}) n"
+            "SELECT COUNT(*), COUNT(CASE WHEN {fits} AND n.created > {received}{} THEN 1 END) FROM ({news}) n",
+            others.concat()
         ));
         let rows: Vec<(i64, i64)> = self.pool.select(&sql.text, &sql.args).await?;
         let (n_all, n) = rows.into_iter().next().unwrap_or_default();

@@ -236,7 +236,8 @@ pub(super) fn newest(
     let (column, _) = columns(query.by);
     let mut sql = Sql::default();
     let tenant = sql.bind(tenant.into());
-    let is_bounded = query.of.is_some() || among.is_some();
+    let is_end = query.by == GroupedBy::User && query.is_backwards && query.after.is_none();
+    let is_bounded = query.of.is_some() || among.is_some() || is_end;
     let (index, newest) = match (is_bounded, is_postgres) {
         (true, _) => (of_question(query, is_postgres), "MAX(t.started_at)"),
         // SQLite has no statistics: by the index of the column it would read and sort all traces that have one.
@@ -266,7 +267,7 @@ pub(super) fn newest(
     });
     if is_bounded {
         // The traces of a few groups are read to their end: a walk in time would ask for each of them whether its group has
-        // a later one.
+        // a later one; and to find the users that have been away for longest it would pass by nearly all traces.
         sql.push(&format!(" GROUP BY t.{column}"));
         if let Some(place) = place {
             sql.push(&format!(" HAVING {place}"));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use perpend_addresses::{RowColumn, only, tagged};
+use perpend_addresses::{Others, Parameter, RowColumn, only, tagged};
 use perpend_domain::observation::{Level, ObservationKind};
 use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::time::Timestamp;
@@ -81,6 +81,8 @@ pub struct Looking {
     pub within: Option<Neighbours>,
     /// What is searched for in it.
     pub find: Option<String>,
+    /// What no page reads.
+    pub others: Others,
 }
 
 /// A part of the time axis as it was typed, and what is wrong with its ends.
@@ -127,14 +129,14 @@ impl Looking {
         let mut query = String::new();
         for (name, value) in self.pairs() {
             // Writing to a `String` cannot fail.
-            let _ = write!(query, "&{name}={}", encode(&value));
+            let _ = write!(query, "&{}={}", encode(&name), encode(&value));
         }
         query
     }
 
     /// The names and values of these parameters.
-    pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
-        let mut pairs = Vec::new();
+    pub(crate) fn pairs(&self) -> Vec<Parameter> {
+        let mut pairs: Vec<(&'static str, String)> = Vec::new();
         let named = Aspect::ALL.iter().find(|(own, ..)| *own == self.aspect);
         if let Some((_, name, ..)) = named.filter(|_| self.aspect != Aspect::Tree) {
             pairs.push(("v", (*name).to_owned()));
@@ -155,7 +157,8 @@ impl Looking {
         pairs.extend(forms.map(|(name, form)| (name, form.to_owned())));
         pairs.extend(self.within.iter().map(|within| ("in", within.list.clone())));
         pairs.extend(self.find.iter().map(|text| ("find", text.clone())));
-        pairs
+        let pairs = pairs.into_iter().map(|(name, value)| (name.into(), value));
+        pairs.chain(self.others.parameters()).collect()
     }
 }
 
@@ -166,7 +169,7 @@ pub struct Kept {
     pub(crate) selection: String,
     pub(crate) folds: String,
     /// The same as names and values, for forms.
-    pub(crate) pairs: Vec<(&'static str, String)>,
+    pub(crate) pairs: Vec<Parameter>,
 }
 
 impl Kept {
@@ -183,7 +186,7 @@ impl Kept {
             // What cannot be seen of an id is in no document: such a row is as it would be without a choice.
             pairs: pairs
                 .filter(|(_, value)| !value.contains(is_hidden))
-                .map(|(name, value)| (name, value.to_owned()))
+                .map(|(name, value)| (name.into(), value.to_owned()))
                 .collect(),
             selection: match observation {
                 Some(id) => format!("observation={}", encode(id)),
@@ -294,7 +297,7 @@ pub(crate) struct Kinds {
     /// Each kind of the trace with its name in the address, how many steps it has, and whether it is chosen.
     pub(crate) choices: Vec<(&'static str, &'static str, String, bool)>,
     /// What the form repeats of the address.
-    pub(crate) kept: Vec<(&'static str, String)>,
+    pub(crate) kept: Vec<Parameter>,
 }
 
 /// `errors · tool, generation`
@@ -460,7 +463,7 @@ pub(crate) struct ColumnChoice {
     /// Each with its name in the address, its label and whether it is chosen.
     pub(crate) choices: Vec<(&'static str, &'static str, bool)>,
     /// What the form repeats of the address.
-    pub(crate) kept: Vec<(&'static str, String)>,
+    pub(crate) kept: Vec<Parameter>,
 }
 
 impl ColumnChoice {

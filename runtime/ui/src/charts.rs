@@ -97,7 +97,7 @@ pub(crate) struct Drawn {
     pub(crate) part_y: f64,
     pub(crate) part_height: f64,
     pub(crate) at: String,
-    /// As programs read it; without a time of day it is in no zone.
+    /// As programs read it; without a time of day it is in no zone. Empty where the bar is of no time.
     pub(crate) iso: String,
     pub(crate) value: String,
     pub(crate) part: String,
@@ -107,7 +107,66 @@ pub(crate) struct Drawn {
     pub(crate) href: String,
 }
 
+/// What was measured of one turn.
+#[derive(Clone, Debug)]
+pub(crate) struct TurnBar {
+    pub(crate) number: u64,
+    pub(crate) value: f64,
+    /// It has errors: hatched, and said in words.
+    pub(crate) is_failed: bool,
+}
+
 impl Chart {
+    /// Of turns in their order, each bar with a link to its turn on the page.
+    pub(crate) fn of_turns(
+        title: &'static str,
+        bars: &[TurnBar],
+        shown: fn(f64) -> String,
+    ) -> Self {
+        const FAILED: &str = "with errors";
+        let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+        let drawn = bars.iter().enumerate().map(|(x, bar)| {
+            let height = height(bar.value, most);
+            Drawn {
+                x,
+                y: HEIGHT - height,
+                height,
+                part_y: HEIGHT,
+                part_height: 0.0,
+                at: format!("Turn {}", count(bar.number)),
+                iso: String::new(),
+                value: shown(bar.value),
+                part: String::new(),
+                partial: bar.is_failed.then_some(FAILED),
+                hatch: match bar.is_failed {
+                    true => hatch(x, height),
+                    false => String::new(),
+                },
+                href: format!("#turn-{}", bar.number),
+            }
+        });
+        let ends = bars.first().zip(bars.last());
+        let ends = ends.map(|(first, last)| {
+            [first, last].map(|bar| Html::text(&format!("Turn {}", count(bar.number))))
+        });
+        let is_failed = |bar: &TurnBar| bar.is_failed && 0.0 < bar.value;
+        Self {
+            title,
+            part: Part::Errors,
+            bucket: "turn",
+            from: "Turn",
+            ends: ends.into_iter().flatten().collect(),
+            most: shown(most),
+            bars: drawn.collect(),
+            has_part: false,
+            partial: bars.iter().any(is_failed).then_some(FAILED),
+            n: None,
+            is_unfiltered: false,
+            unpriced: None,
+            notes: Vec::new(),
+        }
+    }
+
     /// Of bars in the order of time; `shown` writes a value with its unit.
     #[must_use]
     pub fn new(
@@ -117,10 +176,6 @@ impl Chart {
         shown: fn(f64) -> String,
     ) -> Self {
         let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
-        let height = |value: f64| match 0.0 < most {
-            true => (value / most * HEIGHT * 10.0).round() / 10.0,
-            false => 0.0,
-        };
         let (bucket, from) = match granularity {
             Granularity::Minute | Granularity::Hour => (granularity.as_str(), "From, UTC"),
             Granularity::Day => ("UTC day", "Day (UTC)"),
@@ -134,7 +189,7 @@ impl Chart {
             false => [first.time.0, last.time.1].map(when),
         });
         let drawn = bars.iter().enumerate().map(|(x, bar)| {
-            let (all, part) = (height(bar.value), height(bar.part));
+            let [all, part] = [bar.value, bar.part].map(|value| height(value, most));
             let at = bar.time.0;
             let (at, iso) = match is_of_days {
                 true => (date(at), date(at)),
@@ -229,6 +284,14 @@ impl Chart {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.bars.iter().all(|bar| bar.height <= 0.0)
+    }
+}
+
+/// How high a bar is, of which the highest fills the drawing.
+fn height(value: f64, most: f64) -> f64 {
+    match 0.0 < most {
+        true => (value / most * HEIGHT * 10.0).round() / 10.0,
+        false => 0.0,
     }
 }
 

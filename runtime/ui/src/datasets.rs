@@ -4,13 +4,13 @@ use askama::Template;
 
 use crate::{Html, Shell, Text};
 
-/// A dataset, or a run over one.
+/// The datasets of a project, one of them, or a run over one.
 #[derive(Clone, Debug, Template)]
 #[template(path = "dataset.html")]
 pub struct DatasetPage {
     /// Around the page.
     pub shell: Shell,
-    /// `Dataset` or `Run`.
+    /// `Datasets`, `Dataset` or `Run`.
     pub kind: &'static str,
     /// Its name.
     pub name: Text,
@@ -18,8 +18,8 @@ pub struct DatasetPage {
     pub description: Option<Text>,
     /// What is known of it, by label.
     pub facts: Vec<(&'static str, Html)>,
-    /// Names of the newest runs of a dataset, with their addresses.
-    pub runs: Vec<(Text, String)>,
+    /// Names of what it holds, the newest first, with their addresses.
+    pub inside: Vec<(Text, String)>,
     /// What a shell runs to get all of it.
     pub requests: Vec<(&'static str, String)>,
 }

@@ -170,7 +170,7 @@ pub(crate) fn joined(q: &str, condition: Condition) -> Option<String> {
     Some(terms?.join(" "))
 }
 
-/// The list with a column of the scores of this name: no condition asks for every trace that has one.
+/// The list with a column of the scores of this name: their values are to be seen before one is asked for.
 fn with_score(query: &TracesQuery, name: &str, base: &str) -> String {
     let columns = query.columns.with_score(name);
     let query = TracesQuery {

@@ -1,6 +1,8 @@
 //! The field that takes the filter of a list as text, with what was read in it.
 
-use perpend_addresses::{Column, Filtered, Focus};
+use std::borrow::Cow;
+
+use perpend_addresses::{Column, Filtered, Focus, Parameter};
 use perpend_domain::time::Timestamp;
 use perpend_found::Counted;
 use perpend_markup::with_query;
@@ -61,7 +63,7 @@ pub struct FilterView {
     /// What it was read as, term by term.
     pub terms: Vec<TermChip>,
     /// What the address of the list says besides, but for the place in it.
-    pub kept: Vec<(&'static str, String)>,
+    pub kept: Vec<Parameter>,
     /// Orders to choose from with their labels, and whether they are this list's. The parameter is `sort`.
     pub sorts: Vec<(String, Text, bool)>,
     /// Why it is empty, where it is.
@@ -117,8 +119,9 @@ impl FilterView {
 
     /// The same without these of the other parameters.
     fn less(&self, q: &str, dropped: &[&str]) -> String {
-        let own = (!q.is_empty()).then(|| ("q", q.to_owned()));
-        let kept = self.kept.iter().filter(|(name, _)| !dropped.contains(name));
+        let own = (!q.is_empty()).then(|| (Cow::Borrowed("q"), q.to_owned()));
+        let kept = self.kept.iter();
+        let kept = kept.filter(|(name, _)| !dropped.contains(&name.as_ref()));
         let pairs: Vec<_> = own.into_iter().chain(kept.cloned()).collect();
         with_query(&format!("{}/{}", self.base, self.of.list), &pairs)
     }
@@ -159,6 +162,7 @@ impl FilterView {
     pub(crate) fn news(&self) -> String {
         let own = [("live", "1".to_owned()), ("q", self.q.clone())];
         let own = own.into_iter().filter(|(_, value)| !value.is_empty());
+        let own = own.map(|(name, value)| (Cow::Borrowed(name), value));
         let pairs: Vec<_> = own.chain(self.kept.clone()).collect();
         with_query(&format!("{}/_/{}/news", self.base, self.of.list), &pairs)
     }
@@ -196,7 +200,7 @@ impl FilterView {
     }
 
     /// What the form says besides its own fields.
-    pub(crate) fn hidden(&self) -> impl Iterator<Item = &(&'static str, String)> {
+    pub(crate) fn hidden(&self) -> impl Iterator<Item = &Parameter> {
         let has_sorts = !self.sorts.is_empty();
         let kept = self.kept.iter();
         kept.filter(move |(name, _)| *name != "sort" || !has_sorts)

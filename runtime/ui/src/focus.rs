@@ -1,6 +1,6 @@
 //! The choice of the time and the environments that a page shows.
 
-use perpend_addresses::{Focus, Moment, RANGES};
+use perpend_addresses::{Focus, Moment, Parameter, RANGES};
 use perpend_markup::{Text, with_query};
 
 /// The choice of a focus on a page.
@@ -10,7 +10,7 @@ pub struct FocusView {
     pub(crate) links: Vec<(&'static str, String, bool)>,
     /// Where its form is sent to, and what else it carries.
     pub(crate) action: String,
-    pub(crate) kept: Vec<(&'static str, String)>,
+    pub(crate) kept: Vec<Parameter>,
     pub(crate) from: Text,
     pub(crate) to: Text,
     pub(crate) environments: Text,
@@ -24,7 +24,7 @@ impl FocusView {
     #[must_use]
     pub fn new(
         focus: &Focus,
-        (action, kept): (String, Vec<(&'static str, String)>),
+        (action, kept): (String, Vec<Parameter>),
         (usual, has_all): (&'static str, bool),
     ) -> Self {
         let href = |from: Option<Moment>| {
@@ -33,7 +33,7 @@ impl FocusView {
                 to: None,
                 environments: focus.environments.clone(),
             };
-            with_query(&action, &[moved.pairs(), kept.clone()].concat())
+            with_query(&action, &[moved.parameters(), kept.clone()].concat())
         };
         let ranges = RANGES.iter().map(|(minutes, label)| {
             let from = Some(Moment::Ago(*minutes));
@@ -101,7 +101,7 @@ mod tests {
             from: Some(Moment::Ago(24 * 60)),
             ..Focus::default()
         };
-        let kept = vec![("q", "a b".to_owned())];
+        let kept = vec![("q".into(), "a b".to_owned())];
         let view = FocusView::new(&focus, ("/p/traces".to_owned(), kept), ("All time", true));
         let usual = FocusView::new(
             &Focus::default(),

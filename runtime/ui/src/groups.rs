@@ -12,7 +12,7 @@ use crate::setup::Setup;
 use crate::shell::href;
 use crate::trends::Later;
 use crate::ways::Ways;
-use crate::{Shell, Text};
+use crate::{Shell, Text, encode};
 use perpend_words::{count, duration};
 
 /// Sessions, or users, those that were active last first.
@@ -37,6 +37,8 @@ pub struct GroupsPage {
     pub lines: Vec<GroupLine>,
     /// Newer ones, and older ones.
     pub ways: Ways,
+    /// Where in the list the page is.
+    pub position: String,
     /// It is not the first page.
     pub is_later: bool,
     /// Somebody asked for an id that none has.
@@ -142,6 +144,12 @@ impl GroupLine {
         perpend_words::cost(self.group.cost)
     }
 
+    /// The room that the decimals of other costs take behind the own one.
+    pub(crate) fn blanks(&self, lines: &[Self]) -> String {
+        let costs = lines.iter().map(|line| line.group.cost);
+        perpend_words::decimal_blanks(self.group.cost, costs)
+    }
+
     pub(crate) fn more_others(&self) -> u64 {
         self.group.n_others.saturating_sub(1)
     }
@@ -163,6 +171,15 @@ impl GroupLine {
             fact("Tokens", self.tokens()),
             fact("Cost", self.cost()),
         ]
+    }
+}
+
+impl UserPage {
+    /// Where the page asks what came since.
+    fn news(&self) -> String {
+        let (base, id) = (self.shell.base(), encode(&self.line.group.id));
+        let kept = self.shell.focus.query().replacen('?', "&", 1);
+        format!("{base}/_/users/news?of={id}{kept}")
     }
 }
 

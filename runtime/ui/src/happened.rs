@@ -1,5 +1,6 @@
 //! The events that a step recorded and the links that it has: members of its metadata, laid out.
 
+use perpend_domain::mapping::Step;
 use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
@@ -7,7 +8,7 @@ use perpend_markup::{encode, segment};
 use serde_json::{Map, Value};
 
 use crate::Text;
-use crate::content::{Addresses, InlineMedium, without_media};
+use crate::content::{Addresses, InlineMedium, Media, beside_media, without_media};
 use perpend_shapes::exceptions;
 use perpend_words::{count, duration, many};
 
@@ -16,6 +17,8 @@ const SHOWN: usize = 100;
 const ATTRIBUTES: usize = 50;
 /// Characters of an attribute.
 const CHARACTERS: usize = 500;
+/// Media of all events, or of all links.
+const MEDIA: usize = 20;
 /// Exceptions that are shown before all else, and characters of what each says.
 const FAILURES: usize = 3;
 const FAILURE_CHARACTERS: usize = 8_000;
@@ -66,8 +69,33 @@ pub(crate) struct Item {
     pub(crate) href: Option<String>,
     /// How many attributes there are.
     pub(crate) said: String,
-    pub(crate) attributes: Vec<(Text, Text)>,
+    pub(crate) attributes: Vec<Attribute>,
     pub(crate) whole: String,
+}
+
+/// A text with a label in place of each medium, and as many of these as are shown.
+#[derive(Debug)]
+pub(crate) struct Attribute {
+    pub(crate) key: Text,
+    pub(crate) value: Text,
+    pub(crate) media: Vec<Media>,
+    pub(crate) n_more_media: usize,
+}
+
+impl Attribute {
+    fn new(key: &str, value: &Value, at: Option<&Addresses>) -> Self {
+        let nowhere = Addresses::default();
+        let at = at.and_then(|at| at.below(&Step::Name(key.to_owned())));
+        let n_media = if at.is_some() { MEDIA } else { 0 };
+        let (value, media, n_more_media) =
+            beside_media(value, at.as_ref().unwrap_or(&nowhere), n_media);
+        Self {
+            key: Text::from(key),
+            value: cut(value, CHARACTERS),
+            media,
+            n_more_media,
+        }
+    }
 }
 
 /// What happened in a step and what it leads to, and its metadata without that; none when all of it is to be shown.
@@ -77,18 +105,18 @@ pub(crate) fn happened(
     at: &Addresses,
 ) -> (Vec<List>, Option<Map<String, Value>>) {
     let metadata = &step.content.metadata;
-    let event = |item: &Map<String, Value>, whole| {
+    let event = |item: &Map<String, Value>, at: &Addresses| {
         let name = Text::from(item.get("name")?.as_str()?);
         let time = item.get("time").and_then(Value::as_str);
         let time = time.and_then(|time| Timestamp::parse(time).ok());
-        let at = time.map(|time| offset(time.micros_since(step.start)));
+        let after = time.map(|time| offset(time.micros_since(step.start)));
         Some(Item {
             time,
-            at: at.unwrap_or_default(),
-            ..Item::of(name, item, whole)
+            at: after.unwrap_or_default(),
+            ..Item::of(name, item, at)
         })
     };
-    let link = |item: &Map<String, Value>, whole| {
+    let link = |item: &Map<String, Value>, at: &Addresses| {
         let trace = item.get("traceId")?.as_str()?;
         let span = item.get("spanId").and_then(Value::as_str);
         let span = span.map(|span| format!("?observation={}", encode(span)));
@@ -99,7 +127,7 @@ pub(crate) fn happened(
         );
         Some(Item {
             href: Some(href),
-            ..Item::of(Text::from(trace), item, whole)
+            ..Item::of(Text::from(trace), item, at)
         })
     };
     let lists = [
@@ -112,12 +140,13 @@ pub(crate) fn happened(
 }
 
 impl Item {
-    fn of(name: Text, item: &Map<String, Value>, whole: String) -> Self {
+    fn of(name: Text, item: &Map<String, Value>, at: &Addresses) -> Self {
         let attributes = item.get("attributes").and_then(Value::as_object);
         let n = attributes.map_or(0, Map::len);
         let shown = attributes.into_iter().flatten().take(ATTRIBUTES);
-        let shown: Vec<(Text, Text)> = shown
-            .map(|(key, value)| (Text::from(key.as_str()), text(value)))
+        let of_all = at.below(&Step::Name("attributes".to_owned()));
+        let shown: Vec<Attribute> = shown
+            .map(|(key, value)| Attribute::new(key, value, of_all.as_ref()))
             .collect();
         let all = many(n as u64, "attribute");
         Self {
@@ -130,7 +159,7 @@ impl Item {
                 false => all,
             },
             attributes: shown,
-            whole,
+            whole: at.page(""),
         }
     }
 }
@@ -140,12 +169,12 @@ fn list(
     title: &'static str,
     (metadata, key): (&Map<String, Value>, &'static str),
     at: &Addresses,
-    item: impl Fn(&Map<String, Value>, String) -> Option<Item>,
+    item: impl Fn(&Map<String, Value>, &Addresses) -> Option<Item>,
 ) -> Option<List> {
     let all = metadata.get(key)?.as_array()?;
     let items = all.iter().enumerate().map(|(nth, one)| {
-        let whole = at.at(&format!("$['{key}'][{nth}]")).page("");
-        item(one.as_object()?, whole)
+        let at = at.at(&format!("$['{key}'][{nth}]"));
+        item(one.as_object()?, &at)
     });
     let mut items: Vec<Item> = items.collect::<Option<_>>()?;
     items.sort_by_key(|item| (item.time.is_none(), item.time));
@@ -154,6 +183,13 @@ fn list(
         (said, at.at(&format!("$['{key}']")).page(""))
     });
     items.truncate(SHOWN);
+    let mut n_left = MEDIA;
+    for attribute in items.iter_mut().flat_map(|item| &mut item.attributes) {
+        let n = attribute.media.len();
+        attribute.media.truncate(n_left);
+        attribute.n_more_media += n - attribute.media.len();
+        n_left -= attribute.media.len();
+    }
     (!items.is_empty()).then_some(List {
         key,
         title,
@@ -166,14 +202,6 @@ fn list(
 fn offset(us: i64) -> String {
     let sign = if us < 0 { "−" } else { "+" };
     format!("{sign}{}", duration(us.saturating_abs()))
-}
-
-fn text(value: &Value) -> Text {
-    let whole = match value {
-        Value::String(text) => without_media(text),
-        other => without_media(&other.to_string()),
-    };
-    cut(whole, CHARACTERS)
 }
 
 /// A text with so many characters at most.
@@ -210,6 +238,7 @@ fn rest(metadata: &Map<String, Value>, told: &[List]) -> Option<Map<String, Valu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::Place;
     use crate::pages_tests::HOSTILE;
     use crate::steps_tests::observation;
     use serde_json::json;
@@ -274,11 +303,47 @@ mod tests {
         let more = large[0].more.as_ref().map(|(said, _)| said.as_str());
         assert_eq!(more, Some("100 of 1,000 shown"));
         assert!(rest.is_none());
-        // A medium is its type and size.
-        let image = format!("see data:image/png;base64,iVBORw0KGgo{}", "A".repeat(101));
-        assert!(text(&json!(image)).raw().starts_with("see [image/png"));
         // A long attribute says how much of it is shown.
-        let said = text(&json!("é".repeat(501)));
+        let said = Attribute::new("a", &json!("é".repeat(501)), None).value;
         assert!(said.raw().ends_with("é… (500 of 501 characters)"));
+    }
+
+    #[test]
+    fn media_in_attributes_are_at_their_addresses_as_many_as_are_shown_of_all() {
+        let image = format!("data:image/png;base64,iVBORw0KGgo{}", "A".repeat(101));
+        let nested = json!({ "shots": [image, image] }).to_string();
+        let attributes = json!({ "it's": format!("see {image}"), "nested": nested });
+        let event = json!({ "name": "seen", "attributes": attributes });
+        let (lists, _) = told(&json!({ "events": vec![event; 10] }));
+        let items = &lists[0].items;
+        let [plain, in_json] = items[1].attributes.as_slice() else {
+            panic!("{items:?}");
+        };
+        assert!(plain.value.raw().starts_with("see [image/png"), "{plain:?}");
+        let address = |medium: &Media| match &medium.place {
+            Place::Image(address) => address.clone(),
+            other => panic!("{other:?}"),
+        };
+        let addresses: Vec<String> = plain.media.iter().map(address).collect();
+        let raw = "/project/p/traces/t/observations/a/raw/metadata/media/0?path=";
+        let path = encode("$['events'][1]['attributes']['it\\'s']");
+        assert_eq!(addresses, [format!("{raw}{path}")]);
+        // The route reads the attribute alone, and counts in it.
+        let of_nested = Payload::Text(nested);
+        assert!(InlineMedium::of(&of_nested, 1).is_some());
+        let numbers: Vec<String> = in_json.media.iter().map(address).collect();
+        assert!(numbers[1].contains("/media/1?path="), "{numbers:?}");
+        let n_of = |item: &Item| -> usize {
+            let all = item.attributes.iter();
+            all.map(|attribute| attribute.media.len()).sum()
+        };
+        let n: Vec<usize> = items.iter().map(n_of).collect();
+        assert_eq!(n, [3, 3, 3, 3, 3, 3, 2, 0, 0, 0]);
+        assert_eq!(items[6].attributes[1].n_more_media, 1);
+        // Where the path fits into no address, a medium is its type and size.
+        let long = json!({ "x".repeat(2_000): image });
+        let (lists, _) = told(&json!({ "events": [{ "name": "seen", "attributes": long }] }));
+        let only = &lists[0].items[0].attributes[0];
+        assert!(only.media.is_empty() && only.value.raw().starts_with("[image/png"));
     }
 }

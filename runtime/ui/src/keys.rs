@@ -53,7 +53,7 @@ pub(crate) fn groups() -> [(&'static str, &'static [Key]); 2] {
     [("This page", &OF_SOME_PAGES), ("Everywhere", &EVERYWHERE)]
 }
 
-static OF_SOME_PAGES: [Key; 30] = [
+static OF_SOME_PAGES: [Key; 31] = [
     leads(&["/"], "[data-filter]", "Filter"),
     leads(&["t"], "[data-hot=t]", "Choose the time"),
     shifted(
@@ -65,7 +65,11 @@ static OF_SOME_PAGES: [Key; 30] = [
     leads(&["s"], "[data-hot=s]", "Order of the list"),
     leads(&["c"], "[data-hot=c]", "Columns of the list"),
     leads(&["v"], "[data-hot=v]", "Filters: values with their counts"),
-    leads(&["n"], "#news a", "Show what is new"),
+    leads(
+        &["n"],
+        "#news a, #arrived:not([hidden]) a",
+        "Show what is new",
+    ),
     heard(
         &["j", "k"],
         "main [data-rows]:not([data-plays]) .name, [role=treegrid]",
@@ -75,6 +79,11 @@ static OF_SOME_PAGES: [Key; 30] = [
         &["j", "k"],
         "[data-plays] .name",
         "Play: the next turn, also over the end of the page, and the one before",
+    ),
+    heard(
+        &["↓", "↑"],
+        "main [data-rows] .name",
+        "From the row with the focus to the next and previous one",
     ),
     heard(
         &["Enter", "o"],
@@ -169,11 +178,7 @@ static EVERYWHERE: [Key; 10] = [
         "#toast .told form button",
         "Undo what was done in the last minute",
     ),
-    heard(
-        &["["],
-        "#fold-rail",
-        "Sections at the left: names, or a picture each",
-    ),
+    heard(&["["], "#fold-rail", "Fold or unfold the sidebar"),
     heard(&["l"], "#live", "Look for what is new by itself, or not"),
     heard(
         &["Shift", "T"],

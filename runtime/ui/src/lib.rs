@@ -105,7 +105,8 @@ pub use overview::{OverviewPage, RunLine, Waiting};
 pub use peek::{CellPage, Peek, PeekInput, PeekPage};
 pub use perpend_addresses::{
     ApiRequest, Columns, END, Filtered, Focus, ListPage, MAX_COLUMNS, MAX_LIST, Moment,
-    NamedColumns, OF_SESSIONS, OF_TRACES, OF_USERS, ROWS, RowColumn, Sort, TracesQuery,
+    NamedColumns, OF_SESSIONS, OF_TRACES, OF_USERS, Others, Parameter, ROWS, RowColumn, Sort,
+    TracesQuery,
 };
 pub use perpend_markup::{Html, Text, encode, of_segment, segment, with_query, without_passing};
 pub use perpend_words::{
@@ -124,7 +125,7 @@ pub use search::{
 pub use session::{FoundTurns, SessionPage, TURNS, Turn, TurnInput};
 pub use setup::{Refused, Setup};
 pub use shell::{Opened, Section, Shell, Waits, base, href, list_href};
-pub use simple::{ErrorPage, LoginPage, LogoutPage};
+pub use simple::{ErrorPage, LoginPage, LogoutPage, ScoredPage};
 pub use step_scores::{ScoreOfStep, ScoresOfSteps};
 pub use suggest::{SuggestPage, Suggestion};
 pub use thread::{CALLS, Call, ThreadInput, ThreadPage, Within};

@@ -13,7 +13,7 @@ use crate::Text;
 use crate::chips::Chip;
 use crate::preview::Preview;
 use crate::shell::href;
-use perpend_words::{NONE, cost, count, duration};
+use perpend_words::{NONE, cost, count, decimal_blanks, duration};
 
 /// Chips shown on a line; the rest is counted.
 const CHIPS: usize = 3;
@@ -188,6 +188,16 @@ impl TraceLine {
                 | Known::Input
                 | Known::Output => own(None),
             },
+        }
+    }
+
+    /// The room that the decimals of other costs take behind the figure in this column.
+    pub(crate) fn blanks(&self, column: &Column, lines: &[Self]) -> String {
+        match column {
+            Column::Known(Known::Cost) => {
+                decimal_blanks(self.cost, lines.iter().map(|line| line.cost))
+            }
+            _ => String::new(),
         }
     }
 

@@ -44,7 +44,7 @@ fn filter(terms: Vec<TermChip>) -> FilterView {
         base: "/p".to_owned(),
         q: "errorCount:>0".to_owned(),
         terms,
-        kept: vec![("from", "-7d".to_owned())],
+        kept: vec![("from".into(), "-7d".to_owned())],
         sorts: Vec::new(),
         why: Why::default(),
     }
@@ -199,7 +199,7 @@ fn of_scores(q: &str, terms: Vec<TermChip>) -> FilterView {
         base: shell().base().to_owned(),
         q: q.to_owned(),
         terms,
-        kept: vec![("trace", "t".to_owned())],
+        kept: vec![("trace".into(), "t".to_owned())],
         sorts: Vec::new(),
         why: Why::default(),
     }
@@ -218,6 +218,7 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
             by,
             lines: Vec::new(),
             ways: Ways::default(),
+            position: "1–50 of 1,234".to_owned(),
             is_later: false,
             unknown: None,
             setup: Some(setup()),
@@ -233,6 +234,7 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
         lines: Vec::new(),
         older: None,
         ways: Ways::default(),
+        position: "1–50 of 10,000+".to_owned(),
         is_later: false,
         setup: Some(setup()),
     });
@@ -244,7 +246,7 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
     for (html, n, told) in [
         (groups(GroupedBy::Session), 4, "\"session.id\""),
         (groups(GroupedBy::User), 4, "\"user.id\""),
-        (scores, 1, "TRACE_ID"),
+        (scores.clone(), 5, "TRACE_ID"),
         (traces, 5, "\"input.value\""),
     ] {
         let own = html.matches("data-copies=\"filter-json").count();
@@ -261,6 +263,14 @@ fn commands_of_empty_lists_name_this_server_and_are_copied() {
             !html.contains("secret key'") && !html.contains("secret key\""),
             "the blank is marked: {html}"
         );
+    }
+    for way in [
+        "langfuse.create_score(",
+        "langfuse.score.create(",
+        "/api/public/v2/evaluation-rules\"",
+        "\"source\": \"ANNOTATION\"",
+    ] {
+        assert!(scores.contains(way), "{way}: {scores}");
     }
 }
 
@@ -499,6 +509,7 @@ fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
             by: GroupedBy::Session,
             lines: Vec::new(),
             ways: Ways::default(),
+            position: "1–50 of 1,234".to_owned(),
             is_later: false,
             unknown: None,
             setup: None,
@@ -510,6 +521,30 @@ fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
     assert!(html.contains("href=\"/p/sessions?from=-7d\""), "{html}");
     assert!(html.contains("data-suggests=\"/p/_/sessions/suggest\""));
     assert!(!page(Some(Stopped::default())).contains(none));
+}
+
+#[test]
+fn what_has_nothing_but_scores_says_so_and_shows_them() {
+    let page = |is_session, of_steps: Option<&str>| {
+        let at = Timestamp::from_millis(0);
+        let value = ScoreValue::Text(HOSTILE.to_owned());
+        checked(&ScoredPage {
+            shell: shell(),
+            id: text(HOSTILE),
+            is_session,
+            scores: match of_steps {
+                Some(_) => Vec::new(),
+                None => vec![ScoreView::new(HOSTILE, &value, ScoreSource::Api, at)],
+            },
+            verdicts: Vec::new(),
+            of_steps: of_steps.map(str::to_owned),
+        })
+    };
+    let session = page(true, None);
+    assert!(session.contains("No turns recorded") && session.contains("card-score"));
+    let trace = page(false, Some("/p/scores?trace=t"));
+    assert!(trace.contains("No steps recorded") && trace.contains("None of the trace as a whole"));
+    assert!(trace.contains("href=\"/p/scores?trace=t\""), "{trace}");
 }
 
 #[test]
@@ -539,6 +574,7 @@ fn lists_of_sessions_and_users_are_inert() {
                 behind: Some(("Older", "/p?after=1.a".to_owned())),
                 ..Ways::default()
             },
+            position: "1–50 of 1,234".to_owned(),
             is_later: false,
             unknown: Some(text(HOSTILE)),
             setup: None,
@@ -547,6 +583,7 @@ fn lists_of_sessions_and_users_are_inert() {
             html.contains("and 2 more") && html.contains("$1.15"),
             "{html}"
         );
+        assert!(html.contains(">1–50 of 1,234</span> · sorted by last"));
         assert!(html.contains("The search stopped: 2,000 sessions looked at, 1 found."));
         let sparks =
             html.matches("aria-label=\"Most on 2026-03-01: 3\"><path d=\"M0 16v-8h.86v8\"/>");
@@ -706,6 +743,7 @@ fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
             "/p/scores?superseded=1".to_owned(),
         )),
         ways: Ways::default(),
+        position: "1–50 of 10,000+".to_owned(),
         is_later: false,
         setup: None,
     };

@@ -7,7 +7,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
 use perpend_found::{FoundPart, Hit, HitStep, Sought};
 use perpend_outline::{Folds, Mark, Outline};
-use perpend_reference::{Fault, Reference, When};
+use perpend_reference::{Fault, Reference, TriedParameter, When};
 use serde_json::json;
 
 pub(crate) use crate::samples_tests::*;
@@ -263,7 +263,7 @@ fn a_dataset_is_inert() {
         name: text(HOSTILE),
         description: Some(text(HOSTILE)),
         facts: vec![("Items", text(HOSTILE).into())],
-        runs: vec![(text(HOSTILE), "/p".to_owned())],
+        inside: vec![(text(HOSTILE), "/p".to_owned())],
         requests: vec![("Items", typed())],
     });
 }
@@ -398,15 +398,27 @@ fn the_reference_is_inert() {
             );
         }
     }
+    let name = typed();
+    let field = |is_list: bool| TriedParameter {
+        name: &name,
+        place: "query",
+        is_required: !is_list,
+        is_list,
+    };
     let tried = |answer| {
         checked(&TryPage {
             shell: shell(),
             path: typed(),
-            fields: vec![(typed(), true, typed()), (typed(), true, String::new())],
+            fields: vec![
+                (field(false), typed()),
+                (field(false), String::new()),
+                (field(true), typed()),
+            ],
             answer,
         })
     };
-    assert!(tried(None).contains("Required: <code>"));
+    let html = tried(None);
+    assert!(html.contains("Required: <code>") && html.contains(", one per line <textarea name="));
     let said = "64 KB of 3.2 MB".to_owned();
     let answer = (Text::from(HOSTILE), 200, said, Text::lines(HOSTILE));
     assert!(tried(Some(answer)).contains("64 KB of 3.2 MB"));

@@ -3,7 +3,7 @@
 //! A page shows the types that its own operations lead to, and no others.
 
 use askama::Template;
-use perpend_reference::{Group, Reference};
+use perpend_reference::{Group, Reference, TriedParameter};
 
 use crate::{Shell, Text};
 
@@ -32,13 +32,13 @@ pub struct ReferenceGroupPage<'r> {
 /// What an operation answers to the viewer of the page.
 #[derive(Clone, Debug, Template)]
 #[template(path = "reference_try.html")]
-pub struct TryPage {
+pub struct TryPage<'r> {
     /// Around the page.
     pub shell: Shell,
     /// The path of the operation, with `{names}`.
     pub path: String,
-    /// Its parameters: name, whether it is needed, and the value.
-    pub fields: Vec<(String, bool, String)>,
+    /// Its parameters with their values; of a list one in each line.
+    pub fields: Vec<(TriedParameter<'r>, String)>,
     /// The address that was asked, the status, how much of the body is shown, and the body; none while values are missing.
     pub answer: Option<(Text, u16, String, Text)>,
 }

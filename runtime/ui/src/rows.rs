@@ -306,7 +306,7 @@ fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
     let first = &outline.rows()[line.row as usize];
     let figure =
         |label: &str, micros: Option<i64>| micros.map(|n| format!("{label} {}", duration(n)));
-    let figures = [figure("median", run.median_us), figure("p95", run.p95_us)];
+    let figures = [figure("p50", run.median_us), figure("p95", run.p95_us)];
     let figures: Vec<String> = figures.into_iter().flatten().collect();
     let note = figures.join(" · ");
     let title = of_all(run, &note);
@@ -342,7 +342,7 @@ fn of_run(view: &View<'_>, line: &Line, run: &Run, axis: Axis) -> Row {
     }
 }
 
-/// `median 12 ms · p95 40 ms, 24,000 tokens, $0.24`
+/// `p50 12 ms · p95 40 ms, 24,000 tokens, $0.24`
 fn of_all(run: &Run, note: &str) -> Option<String> {
     let note = (!note.is_empty()).then(|| note.to_owned());
     let tokens = run.tokens.filter(|n| 0 < *n).map(|n| many(n, "token"));

@@ -41,7 +41,7 @@ fn rows_alone_are_a_window_too_and_groups_are_rows() {
     assert_eq!(html.matches("role=\"row\"").count(), 1);
     for part in [
         "×4,000",
-        "median 2.00 s · p95 3.80 s",
+        "p50 2.00 s · p95 3.80 s",
         "3 errors",
         "&toggle-run=c0000",
     ] {

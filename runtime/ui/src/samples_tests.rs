@@ -31,7 +31,7 @@ pub(crate) fn focus() -> FocusView {
     };
     FocusView::new(
         &focus,
-        ("/p".to_owned(), vec![("q", "a b".to_owned())]),
+        ("/p".to_owned(), vec![("q".into(), "a b".to_owned())]),
         ("All time", true),
     )
 }

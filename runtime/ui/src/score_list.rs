@@ -39,6 +39,8 @@ pub struct ScoresPage {
     pub older: Option<(String, &'static str, String)>,
     /// The pages before and behind.
     pub ways: Ways,
+    /// Where in the list the page is.
+    pub position: String,
     /// It is behind or before a place in the list.
     pub is_later: bool,
     /// This server and its keys, where nothing is scored yet.

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use perpend_addresses::containing;
+use perpend_domain::cost::CostSum;
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Level, Observation};
 use perpend_domain::payload::Payload;
@@ -10,6 +11,7 @@ use perpend_domain::trace::Trace;
 use perpend_found::{FoundIn, Sought};
 use perpend_markup::encode;
 
+use crate::charts::{Chart, TurnBar};
 use crate::content::{Addresses, Block, Repeated, Spoken, repeated, worded};
 use crate::find::{Told, told};
 use crate::groups::GroupLine;
@@ -20,7 +22,7 @@ use crate::shell::href;
 use crate::thread::{mark, took};
 use crate::ways::Ways;
 use crate::{Shell, Text};
-use perpend_words::{count, many};
+use perpend_words::{count, duration, many};
 
 /// Turns on a page.
 pub const TURNS: u32 = 20;
@@ -276,12 +278,36 @@ impl SessionPage {
     /// Where the page asks what came since.
     fn news(&self) -> String {
         let (base, id) = (self.shell.base(), encode(&self.line.group.id));
-        format!("{base}/_/sessions/news?session={id}{}", self.kept())
+        format!("{base}/_/sessions/news?of={id}{}", self.kept())
     }
 
     /// A time or environments are chosen, which the page passes over.
     fn is_narrowed(&self) -> bool {
         self.shell.focus != perpend_addresses::Focus::default()
+    }
+
+    /// Latency and cost of the turns of this window, where there is something to compare.
+    fn charts(&self) -> Vec<Chart> {
+        if self.turns.len() < 2 {
+            return Vec::new();
+        }
+        let bars = |value: fn(&TraceLine) -> f64| {
+            let bar = |turn: &Turn| TurnBar {
+                number: turn.number,
+                value: value(&turn.trace),
+                is_failed: 0 < turn.trace.n_errors,
+            };
+            self.turns.iter().map(bar).collect::<Vec<_>>()
+        };
+        let latency = bars(|line| line.latency_us as f64);
+        let dollars = bars(|line| line.cost.dollars);
+        let costs: Vec<CostSum> = self.turns.iter().map(|turn| turn.trace.cost).collect();
+        let charts = [
+            Chart::of_turns("Latency", &latency, |us| duration(us as i64)),
+            Chart::of_turns("Cost", &dollars, perpend_words::dollars).of_costs(&costs, false),
+        ];
+        let says = |chart: &Chart| !chart.is_empty() || chart.unpriced.is_some();
+        charts.into_iter().filter(says).collect()
     }
 
     /// Nothing is said of the session as a whole: the turns have the width of the page.

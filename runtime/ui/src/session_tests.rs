@@ -99,6 +99,36 @@ fn a_turn_shows_what_is_new_in_it_and_where_the_rest_was_said() {
 }
 
 #[test]
+fn turns_have_bars_that_lead_to_them_and_one_with_errors_is_hatched_and_named() {
+    let turns = vec![turn(json!("one"), "yes"), turn(json!("two"), "no")];
+    let mut turns = inputs(turns);
+    turns[0].line.n_errors = 0;
+    turns[1].line.latency_us = 4_000;
+    let html = page(Turn::all(21, None, turns, "/project/p"));
+    let (_, charts) = html.split_once("<details class=\"turn-charts\">").unwrap();
+    let (charts, _) = charts.split_once("aria-label=\"Turns\"").unwrap();
+    for chart in ["Latency <span", "Cost <span"] {
+        assert!(charts.contains(chart), "{charts}");
+    }
+    let bars = [
+        "<a href=\"#turn-21\" tabindex=\"-1\"><title>Turn 21: 1.0 ms</title><rect x=\"0\"",
+        "<title>Turn 22 with errors: 4.0 ms</title><rect class=\"partial\"",
+        "<a href=\"#turn-22\">Turn 22</a> <span class=\"muted\">with errors</span>",
+    ];
+    for bar in bars {
+        assert!(charts.contains(bar), "{bar}: {charts}");
+    }
+    // There is nothing to compare a single turn with.
+    let one = page(Turn::all(
+        1,
+        None,
+        inputs(vec![turn(json!("one"), "yes")]),
+        "/p",
+    ));
+    assert!(!one.contains("turn-charts"), "{one}");
+}
+
+#[test]
 fn a_turn_whose_prompt_changes_leaves_out_what_stands_between() {
     let rules = |at: &str| json!({ "role": "system", "content": at });
     let turns = vec![

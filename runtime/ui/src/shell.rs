@@ -1,6 +1,6 @@
 //! What stands around the content of every page: the bar with the project, and the rail with its sections.
 
-use perpend_addresses::Focus;
+use perpend_addresses::{Focus, is_known};
 use perpend_domain::telemetry::GroupedBy;
 use perpend_domain::time::Timestamp;
 use perpend_markup::{encode, segment};
@@ -220,7 +220,8 @@ impl Shell {
         self.project.as_ref().map_or("", |project| &project.base)
     }
 
-    /// The address of the page without what says how the reader came to it: places in a list, and the list itself.
+    /// The address of the page without what says how the reader came to it: places in a list, and the list itself; and
+    /// without what no page reads.
     pub(crate) fn canonical(&self) -> Option<String> {
         const LEFT_OUT: [&str; 8] = [
             "in", "view", "after", "before", "page", "saved", "looked", "found",
@@ -228,7 +229,7 @@ impl Shell {
         let (path, query) = self.here.split_once('?').unwrap_or((&self.here, ""));
         let pairs = query.split('&').filter(|pair| {
             let name = pair.split('=').next().unwrap_or_default();
-            !pair.is_empty() && !LEFT_OUT.contains(&name)
+            is_known(name) && !LEFT_OUT.contains(&name)
         });
         let pairs: Vec<&str> = pairs.collect();
         let address = match pairs.is_empty() {
@@ -356,7 +357,10 @@ mod tests {
                 "/project/p/traces?after=_5_a&q=in%3Aa&n=25",
                 "/project/p/traces?q=in%3Aa&n=25",
             ),
-            ("/project/p/traces?page=2&before=end", "/project/p/traces"),
+            (
+                "/project/p/traces?page=2&before=end&ref=mail",
+                "/project/p/traces",
+            ),
             (
                 "/project/p/traces/t?in=%2Ftraces&observation=o&view=x",
                 "/project/p/traces/t?observation=o",

@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use crate::{Shell, Text};
+use crate::{ScoreView, Shell, Text, Verdict};
 
 /// The login form: takes the token that the server printed, or a key pair.
 #[derive(Clone, Debug, Default, Template)]
@@ -28,6 +28,24 @@ pub struct LoginPage {
 pub struct LogoutPage {
     /// Around the page.
     pub shell: Shell,
+}
+
+/// A trace or a session of which nothing is recorded but scores.
+#[derive(Clone, Debug, Template)]
+#[template(path = "scored.html")]
+pub struct ScoredPage {
+    /// Around the page.
+    pub shell: Shell,
+    /// Of the trace or session.
+    pub id: Text,
+    /// It is a session.
+    pub is_session: bool,
+    /// Scores of it itself.
+    pub scores: Vec<ScoreView>,
+    /// What rules say of it: nothing, as long as nothing of it has arrived.
+    pub verdicts: Vec<Verdict>,
+    /// The list of the scores of a trace, where its steps have some.
+    pub of_steps: Option<String>,
 }
 
 /// An error, with ways out.

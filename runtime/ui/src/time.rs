@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use perpend_addresses::Parameter;
 use perpend_domain::time::Timestamp;
 
 use crate::Text;
@@ -20,7 +21,7 @@ const LONG_MS: f64 = 10_000.0;
 #[derive(Debug)]
 pub(crate) struct TimePart {
     /// What the form for the part repeats of the address: names and values.
-    pub(crate) kept: Vec<(&'static str, String)>,
+    pub(crate) kept: Vec<Parameter>,
     pub(crate) from: End,
     pub(crate) to: End,
     /// Back to the whole axis.

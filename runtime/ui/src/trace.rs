@@ -85,6 +85,7 @@ pub struct TracePage {
     time: Option<TimePart>,
     peaks: Vec<Peak>,
     ticks: Vec<Tick>,
+    has_long_ticks: bool,
     /// Where in the trace the ticks begin to count, unless that is its start.
     ticks_from: Option<String>,
     /// The address that those of the parts of this page begin with.
@@ -171,14 +172,15 @@ impl TracePage {
         let window = Window::new(&rows);
         let (base, looking) = (shell.base(), rows.looking);
         let axis = rows.axis();
-        let ticks_from = axis.counted_from_us();
+        let (ticks, ticks_from) = (axis.ticks(), axis.counted_from_us());
         let tokens = nonzero(Some(total_tokens(&trace.usage)));
         let cost = cost_cell(trace.cost());
         Self {
             head: Head::new(&trace, base, looking, &window.kept, head),
             time: (rows.looking.aspect == Aspect::Time).then(|| TimePart::new(&rows, &window)),
             peaks: peaks(&rows),
-            ticks: axis.ticks(),
+            has_long_ticks: ticks.iter().any(Tick::is_long),
+            ticks,
             ticks_from: (0 < ticks_from).then(|| exact_duration(ticks_from)),
             fragments: format!("{}/_/traces/{id}", shell.base()),
             columns: column_classes(looking, rows.view.outline(), &tokens, &cost),
@@ -378,8 +380,8 @@ fn figures(step: &Observation) -> String {
 fn observation_facts(step: &Observation, own_us: Option<i64>) -> Vec<Fact> {
     let mut facts = vec![fact_at("Start", step.start, true)];
     facts.push(match step.end {
-        Some(end) => fact("Duration", duration(end.micros_since(step.start))),
-        None => fact("Duration", "has not ended"),
+        Some(end) => fact("Latency", duration(end.micros_since(step.start))),
+        None => fact("Latency", "has not ended"),
     });
     facts.extend(own_us.map(|us| fact("Self time", duration(us))));
     if let Some(first) = step.completion_start {

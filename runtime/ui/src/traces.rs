@@ -269,7 +269,20 @@ impl Pager {
         self.n_before == Some(0)
     }
 
-    fn position(&self) -> String {
+    /// Of a list that knows no number before a page but the first one.
+    #[must_use]
+    pub fn of_page(is_first: bool, n: u64, total: Option<Counted>) -> Self {
+        Self {
+            n_before: is_first.then_some(0),
+            n,
+            total,
+            ..Self::default()
+        }
+    }
+
+    /// `1–50 of 1,234`
+    #[must_use]
+    pub fn position(&self) -> String {
         let range = match self.n_before {
             Some(before) => format!("{}–{}", count(before + 1), count(before + self.n)),
             None => count(self.n),

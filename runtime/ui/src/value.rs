@@ -127,6 +127,8 @@ pub struct ValuePage {
     pub shell: Shell,
     /// The node.
     pub view: ValueView,
+    /// What of the address could not be read.
+    pub notices: Vec<Text>,
 }
 
 impl ValueView {

@@ -439,7 +439,7 @@ fn a_timeline_marks_what_the_trace_waited_for_and_keeps_its_part_of_the_axis() {
     assert_eq!(html.matches("title=\"Self time 200 ms\"").count(), 1);
     assert!(html.contains("1.00 s on 2 steps"), "{html}");
     assert!(
-        html.contains("<span class=\"first\">250</span>")
+        html.contains("<span class=\"first\">250 ms</span>")
             && html.contains("<span class=\"last\">500.5 ms</span>")
     );
     assert!(
@@ -485,7 +485,7 @@ fn labels_that_count_from_within_the_trace_say_from_where() {
     for part in [
         "Times on the axis count from 2 h 30 min after the start of the trace.",
         "aria-label=\"Time, from 2 h 30 min\"",
-        "<span class=\"first\">0</span>",
+        "<span class=\"first\">0 s</span>",
         "<span class=\"last\">1 s</span>",
     ] {
         assert!(html.contains(part), "{part} in {html}");
@@ -659,6 +659,7 @@ fn value_page(payload: Payload, path: &str, asked: Asked, find: Option<&str>) ->
     Some(checked(&ValuePage {
         shell: shell(),
         view,
+        notices: vec![Text::from(HOSTILE)],
     }))
 }
 

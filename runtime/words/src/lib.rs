@@ -8,8 +8,8 @@ mod tokens;
 
 pub use kinds::{kind_word, many};
 pub use numbers::{
-    NONE, ago, clock, cost, count, date, dollars, duration, exact_duration, exact_number, like,
-    near, number, percent, percents, read_duration, size,
+    NONE, ago, clock, cost, count, date, decimal_blanks, dollars, duration, exact_duration,
+    exact_number, like, near, number, percent, percents, read_duration, size,
 };
 pub use state::TraceState;
 pub use tokens::tokens_by_bucket;

@@ -112,12 +112,17 @@ pub fn dollars(amount: f64) -> String {
         "$0".to_owned()
     } else if amount < 0.000_001 {
         "<$0.000001".to_owned()
-    } else if amount < 0.01 {
-        format!("${}", rounded(amount, 6))
-    } else if amount < 1.0 {
-        format!("${}", rounded(amount, 4))
     } else {
-        format!("${}", rounded(amount, 2))
+        format!("${}", rounded(amount, places(amount)))
+    }
+}
+
+/// The smaller an amount is, the more decimals tell it from others.
+fn places(amount: f64) -> usize {
+    match amount {
+        ..0.01 => 6,
+        ..1.0 => 4,
+        _ => 2,
     }
 }
 
@@ -134,6 +139,29 @@ pub fn cost(sum: CostSum) -> String {
             // Less than what is shown at all, or not an amount.
             _ => UNKNOWN.to_owned(),
         },
+    }
+}
+
+/// What stands behind a cost in a column, as wide as the decimals that others there have and it has not: at the right edge
+/// of the column the points are below each other.
+#[must_use]
+pub fn decimal_blanks(sum: CostSum, column: impl Iterator<Item = CostSum>) -> String {
+    const DIGIT: char = '\u{2007}';
+    const POINT: char = '\u{2008}';
+    let decimals = |sum: CostSum| match sum.dollars {
+        _ if sum.n_priced == 0 => None,
+        0.0 => Some(0),
+        amount => Some(places(amount)),
+    };
+    let most = column.filter_map(decimals).max();
+    match (decimals(sum), most) {
+        (Some(own), Some(most)) if own < most => {
+            let point = (own == 0).then_some(POINT).into_iter();
+            point
+                .chain(std::iter::repeat_n(DIGIT, most - own))
+                .collect()
+        }
+        _ => String::new(),
     }
 }
 
@@ -310,6 +338,22 @@ pub fn percents(ends: [f64; 2]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn points_of_costs_in_a_column_are_below_each_other() {
+        let priced = |amount| CostSum::of_step(Some(amount), true);
+        let unknown = CostSum::of_step(None, true);
+        let column = [priced(0.002009), priced(0.25), priced(0.0), unknown];
+        let widths = column.map(|sum| {
+            let blanks = decimal_blanks(sum, column.into_iter());
+            let shown = cost(sum) + &blanks;
+            assert_eq!(shown.trim_end(), cost(sum));
+            shown.chars().count()
+        });
+        assert_eq!(widths, [9, 9, 9, 1]);
+        let alone = decimal_blanks(priced(1.15), std::iter::once(priced(20.0)));
+        assert_eq!(alone, "");
+    }
 
     #[test]
     fn spans_are_read_as_they_are_written() {

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
-use perpend_it::TestApp;
+use perpend_it::{TestApp, Trace};
 use perpend_ui::encode;
 use serde_json::{Value, json};
 
@@ -171,12 +171,46 @@ async fn the_request_that_a_page_shows_gives_its_thing_and_one_without_has_none(
     }
     let print = "ab".repeat(32);
     for path in [
-        "/users".to_owned(),
+        "/users?before=end".to_owned(),
         format!("/scores?fingerprint={print}"),
         "/scores?q=-name%3Aa".to_owned(),
     ] {
         let page = visitor.page(&path).await;
         assert!(!page.contains("As API"), "{path}: {page}");
+    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_request_of_the_list_of_users_gives_the_sums_of_its_rows() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    for (n, user) in [(1, "ada"), (2, "ada"), (3, "it's \"bob\"")] {
+        let trace = Trace::new(n, "turn")
+            .attribute("langfuse.session.id", &format!("s{n}"))
+            .attribute("langfuse.user.id", user);
+        app.ingest(&trace).await.unwrap();
+    }
+    app.ingest(&Trace::new(4, "nobody's")).await.unwrap();
+    for path in [
+        "/users",
+        "/users?env=default&from=2001-01-01",
+        "/users?q=id%3Aada",
+    ] {
+        let page = visitor.page(path).await;
+        let shown = requests(&page);
+        assert_eq!(shown.len(), 1, "{path}: {page}");
+        let answer = app.client.get(&shown[0]).await.unwrap();
+        assert_eq!(answer.status, 200, "{}: {}", shown[0], answer.text());
+        let rows = answer.json()["data"].clone();
+        let rows = rows.as_array().unwrap().iter();
+        let sums = rows.map(|row| (row["userId"].clone(), row["uniq_uniqueSessionIds"].clone()));
+        let wanted = [(json!("ada"), json!(2)), (json!("it's \"bob\""), json!(1))];
+        assert_eq!(sums.collect::<Vec<_>>(), wanted, "{path}");
+        assert_eq!(
+            page.contains("It has no filter of users"),
+            path.contains("q=")
+        );
     }
     app.stop().await.unwrap();
 }

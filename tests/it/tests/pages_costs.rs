@@ -84,7 +84,7 @@ async fn lists_and_heads_tell_nothing_zero_unknown_and_a_part_apart() {
             row,
             &format!("<td data-label=\"Cost\" class=\"num\"><bdi>{said}</bdi>"),
         );
-        let cell = format!("data-label=\"cost\">{said}</td>");
+        let cell = format!("data-label=\"Cost\"><bdi>{said}</bdi>");
         let row = between(&sessions, &format!("<bdi>s-{name}</bdi>"), "</tr>");
         shows(row, &cell);
         let row = between(&users, &format!("<bdi>u-{name}</bdi>"), "</tr>");

@@ -229,7 +229,7 @@ async fn sessions_and_users_show_their_scores_and_a_user_the_traces_with_low_one
     let users = visitor.page("/users").await;
     assert_eq!(chips(&users), of_traces);
     assert!(
-        users.contains("data-label=\"in 30 days\">0</td>"),
+        users.contains("data-label=\"In 30 days\">0</td>"),
         "{users}"
     );
     let user = visitor.page("/users/ada").await;
@@ -418,6 +418,110 @@ async fn links_of_users_and_sessions_show_the_traces_that_these_count() {
         let page = visitor.page(path).await;
         let said = format!("placeholder=\"{usual}\"");
         assert!(page.contains(&said), "{path}: {page}");
+    }
+    app.stop().await.unwrap();
+}
+
+/// The link of the pager that is called so.
+fn end(page: &str, label: &str) -> Option<String> {
+    let (before, _) = page.split_once(&format!(">{label}</a>"))?;
+    let href = before.rsplit_once("href=\"")?.1.split('"').next()?;
+    Some(href.replace("&#38;", "&"))
+}
+
+#[tokio::test]
+async fn lists_of_sessions_users_and_scores_are_counted_and_lead_to_their_ends() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let spans: Vec<Value> = (1..=60)
+        .map(|n| span(n, n, &format!("s{n:02}"), &format!("u{n:02}")))
+        .collect();
+    // The first user came again: the last one of the list is another one.
+    send(&app, &[spans, vec![span(61, 61, "s61", "u01")]].concat()).await;
+    for n in 1..=60 {
+        score(
+            &app,
+            json!({ "id": format!("c{n:02}"), "traceId": trace_id(n), "name": "tone", "value": n }),
+        )
+        .await;
+    }
+    for (list, n_all, last) in [("sessions", 61, "s01"), ("users", 60, "u02")] {
+        let first = visitor.page(&format!("/{list}?n=25")).await;
+        assert!(
+            first.contains(&format!(">1–25 of {n_all}</span>")),
+            "{first}"
+        );
+        assert_eq!(end(&first, "⇤ First"), None, "{first}");
+        let there = end(&first, "Last ⇥").unwrap();
+        let there = visitor.client.get(&there).await.unwrap().text();
+        let of_last = rows(&there);
+        assert_eq!((of_last.len(), of_last[24].as_str()), (25, last), "{there}");
+        assert!(there.contains(&format!(">25 of {n_all}</span>")), "{there}");
+        assert_eq!((way(&there, "next"), end(&there, "Last ⇥")), (None, None));
+        let before = visitor.client.get(&way(&there, "prev").unwrap()).await;
+        let before = rows(&before.unwrap().text());
+        assert!(
+            before.len() == 25 && !before.contains(&of_last[0]),
+            "{before:?}"
+        );
+        let back = end(&there, "⇤ First").unwrap();
+        let back = visitor.client.get(&back).await.unwrap().text();
+        assert_eq!(rows(&back), rows(&first));
+        let all = visitor
+            .page(&format!("/{list}?n=100&q=traceCount%3A%3E0"))
+            .await;
+        assert!(
+            all.contains(&format!(">1–{n_all} of {n_all}</span>")),
+            "{all}"
+        );
+    }
+    let first = visitor.page("/scores?n=25").await;
+    assert!(first.contains(">1–25 of 60</span>"), "{first}");
+    let there = end(&first, "Last ⇥").unwrap();
+    let there = visitor.client.get(&there).await.unwrap().text();
+    assert_eq!(there.matches("<td class=\"what\"").count(), 25, "{there}");
+    assert_eq!((way(&there, "next"), end(&there, "Last ⇥")), (None, None));
+    assert!(end(&there, "⇤ First").is_some() && way(&there, "prev").is_some());
+    // What a filter leaves is not counted.
+    let some = visitor.page("/scores?n=25&q=value%3A%3E1").await;
+    assert!(some.contains(">1–25 shown</span>"), "{some}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_or_a_trace_that_has_nothing_but_scores_opens_with_them() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let given = |about: Value| {
+        let mut score = json!({ "name": "tone", "value": 0.5, "comment": "as heard" });
+        for (key, value) in about.as_object().unwrap() {
+            score[key] = value.clone();
+        }
+        score
+    };
+    for about in [
+        json!({ "sessionId": "only scored" }),
+        json!({ "traceId": "own" }),
+        json!({ "traceId": "of-step", "observationId": "o" }),
+    ] {
+        score(&app, given(about)).await;
+    }
+    for (path, said) in [
+        ("/sessions/only%20scored", "No turns recorded"),
+        ("/traces/own", "No steps recorded"),
+    ] {
+        let page = visitor.page(path).await;
+        assert!(page.contains(said) && page.contains("as heard"), "{page}");
+        assert!(page.contains("/api/public/v2/scores"), "{page}");
+    }
+    let of_step = visitor.page("/traces/of-step").await;
+    assert!(of_step.contains("/scores?trace=of-step\""), "{of_step}");
+    let opened = format!("{}/sessions?id=only+scored", visitor.base);
+    let there = visitor.leads_to(&opened).await;
+    assert_eq!(there, format!("{}/sessions/only%20scored", visitor.base));
+    for unknown in ["/sessions/nobody", "/traces/nothing"] {
+        let path = format!("{}{unknown}", visitor.base);
+        assert_eq!(visitor.client.get(&path).await.unwrap().status, 404);
     }
     app.stop().await.unwrap();
 }

@@ -366,7 +366,7 @@ async fn a_page_is_titled_by_thing_section_and_project_and_has_one_address() {
         ("/search?q=x", "x · Search", "/search?q=x"),
     ] {
         let page = visitor.page(path).await;
-        let project = between(&page, ("title=\"Project\"><bdi>", "</bdi>"));
+        let project = between(&page, ("Project: </span><bdi>", "</bdi>"));
         let wanted = format!("{title} · {project} · Perpend");
         assert_eq!(between(&page, ("<title>", "</title>")), wanted, "{path}");
         let address = between(&page, ("rel=\"canonical\" href=\"", "\""));
@@ -662,7 +662,7 @@ async fn a_browser_is_in_several_projects_and_goes_from_one_to_another() {
         client: app
             .anonymous()
             .with_header("cookie", &cookie)
-            .with_header("accept", "text/html"),
+            .with_header("accept", "text/html,*/*"),
         base: own.base.clone(),
     };
     // Without a project an address is of the one that was used last.
@@ -683,6 +683,9 @@ async fn a_browser_is_in_several_projects_and_goes_from_one_to_another() {
     let part = both.client.get(&part).await.unwrap();
     assert!(part.headers.get("set-cookie").is_none(), "{}", part.text());
     let opened = format!("{}/traces", own.base);
+    let by_script = both.client.clone().with_header("sec-fetch-mode", "cors");
+    let by_script = by_script.get(&opened).await.unwrap();
+    assert!(by_script.headers.get("set-cookie").is_none());
     let opened = both.client.get(&opened).await.unwrap();
     let moved = opened.headers["set-cookie"].to_str().unwrap();
     let moved = moved.split(';').next().unwrap();
@@ -694,10 +697,46 @@ async fn a_browser_is_in_several_projects_and_goes_from_one_to_another() {
     let token = token.split('"').next().unwrap();
     let sent = both.send("/preferences", format!("form={token}&theme=dark"));
     assert_eq!(sent.await.status, 303);
-    // A third project stays closed, like one that is not there.
-    let ids = ["no-such-project", "none"].map(|id| format!("/project/{id}/traces"));
-    let [one, two] = [both.client.get(&ids[0]), both.client.get(&ids[1])];
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_project_that_is_not_logged_in_to_is_like_none_until_it_is() {
+    let app = TestApp::new().await.unwrap();
+    app.other_project().await.unwrap();
+    let own = Visitor::of(&app).await;
+    let other = app.anonymous();
+    let stranger = Visitor {
+        client: other,
+        base: own.base.clone(),
+    };
+    let (_, cookie) = logged_in(&stranger, "public_key=pk-other&secret_key=sk-other").await;
+    let other = app.anonymous().with_header("cookie", &cookie);
+    let there = other.get("/").await.unwrap();
+    let there = there.headers["location"].to_str().unwrap().to_owned();
+    let closed = format!("{there}/traces");
+    let [one, two] = [closed.as_str(), "/project/none/traces"];
+    let [one, two] = [own.client.get(one), own.client.get(two)];
     let [one, two] = [one.await.unwrap(), two.await.unwrap()];
     assert_eq!((one.status.as_u16(), one.text()), (404, two.text()));
+    assert!(one.text().contains("href=\"/login?more=1\""));
+    // The form that this leads to leads back, after a wrong secret too.
+    let from = format!("{}{closed}", app.origin);
+    let asks = own.client.clone().with_header("referer", &from);
+    let form = asks.get("/login?more=1").await.unwrap().text();
+    assert!(
+        form.contains(&format!("name=\"next\" value=\"{closed}\"")),
+        "{form}"
+    );
+    let wrong = format!("public_key=pk-other&secret_key=wrong&more=1&next={closed}");
+    let wrong = own.send("/login", wrong).await;
+    assert!(
+        wrong.status == 401 && wrong.text().contains("to another project"),
+        "{}",
+        wrong.text()
+    );
+    let right = format!("public_key=pk-other&secret_key=sk-other&next={closed}");
+    let (led, _) = logged_in(&own, &right).await;
+    assert_eq!(led, closed);
     app.stop().await.unwrap();
 }

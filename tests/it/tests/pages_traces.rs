@@ -265,3 +265,52 @@ async fn an_empty_list_names_its_time_and_its_environments_and_drops_each() {
     }
     app.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn what_no_page_reads_of_an_address_stays_in_the_links_and_forms_of_that_page() {
+    let app = TestApp::new().await.unwrap();
+    let visitor = Visitor::of(&app).await;
+    let trace = Trace::new(7, "ticket")
+        .generation("answer", "Thank you.")
+        .attribute("langfuse.session.id", "chat")
+        .attribute("langfuse.user.id", "ada");
+    app.ingest(&trace).await.unwrap();
+    let score = json!({ "name": "tone", "value": 1, "traceId": trace.id });
+    let sent = app.client.json(Method::POST, "/api/public/scores", &score);
+    assert!(sent.await.unwrap().status.is_success());
+    let field = "<input type=\"hidden\" name=\"ref\" value=\"a b\">";
+    let of_trace = format!("/traces/{}", trace.id);
+    for path in ["", "/traces", "/sessions", "/users", "/scores", &of_trace] {
+        let page = visitor.page(&format!("{path}?n=25&ref=a+b")).await;
+        assert!(page.contains(field), "{path}: {page}");
+        let links = page.split("<a ").filter_map(|link| link.split('>').next());
+        let n_kept = links.filter(|link| link.contains("ref=a%20b")).count();
+        assert!(2 < n_kept, "{path}: {n_kept} links: {page}");
+        let (_, canonical) = page.split_once("rel=\"canonical\" href=\"").unwrap();
+        let canonical = canonical.split('"').next().unwrap();
+        assert!(!canonical.contains("ref="), "{canonical}");
+    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn traces_with_and_without_a_score_of_a_name_are_listed_by_the_filter() {
+    let app = filled().await;
+    let visitor = Visitor::of(&app).await;
+    for (trace, value) in [("t1", json!("kind")), ("t2", json!(0.5))] {
+        let score = json!({ "name": "tone: deep", "value": value, "traceId": trace });
+        let sent = app.client.json(Method::POST, "/api/public/scores", &score);
+        assert!(sent.await.unwrap().status.is_success());
+    }
+    for (filter, n) in [
+        ("score.\"tone: deep\":set", 2),
+        ("-score.\"tone: deep\":null", 2),
+        ("score.\"tone: deep\":null", 3),
+        ("-score.\"tone: deep\":set", 3),
+        ("score.other:set", 0),
+    ] {
+        let page = visitor.page(&format!("/traces?q={}", encode(filter))).await;
+        assert_eq!(n_rows(&page), n, "{filter}: {page}");
+    }
+    app.stop().await.unwrap();
+}

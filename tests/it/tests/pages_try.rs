@@ -15,6 +15,8 @@ async fn an_operation_is_tried_in_the_project_of_the_session() {
     let app = TestApp::new().await.unwrap();
     let visitor = Visitor::of(&app).await;
     app.ingest(&Trace::new(1, "ours")).await.unwrap();
+    let tagged = Trace::new(3, "tagged").attribute("langfuse.trace.tags", r#"["a","b"]"#);
+    app.ingest(&tagged).await.unwrap();
     let other = app.other_project().await.unwrap();
     let theirs = Trace::new(2, "theirs").to_json();
     let sent = other.json(Method::POST, OTLP, &theirs).await.unwrap();
@@ -43,6 +45,15 @@ async fn an_operation_is_tried_in_the_project_of_the_session() {
     let wrong = format!("p.traceId={}&p.n=0", trace_id(1));
     let wrong = visitor.page(&path("getTraceOutline", &wrong)).await;
     assert!(wrong.contains("Answer <code>400</code>"), "{wrong}");
+    // A parameter that is a list takes a value in each line.
+    for (tags, n) in [("a%0D%0Ab", 1), ("a%0D%0Ac", 0)] {
+        let values = format!("p.tags={tags}&p.fields=core");
+        let page = visitor.page(&path("listTraces", &values)).await;
+        assert!(page.contains("Answer <code>200</code>"), "{page}");
+        let n_found = page.matches(&trace_id(3)).count();
+        assert_eq!(n_found.min(1), n, "{page}");
+        assert!(page.contains("<textarea name=\"p.tags\""), "{page}");
+    }
     for unknown in ["nothing", "createComment", "deleteTrace"] {
         let address = format!("{}{}", visitor.base, path(unknown, ""));
         let answer = visitor.client.get(&address).await.unwrap();

@@ -431,8 +431,8 @@ impl Telemetry {
         comments.each(&self.pool, put).await
     }
 
-    /// How many scores there are about a trace and its steps, and when the last of them was written: other numbers whenever
-    /// one of them changed. Of very many some are looked at.
+    /// How many scores there are about a trace and its steps, and when the last of them was written. At most 10,000 of them
+    /// are looked at: with more, a change may leave both numbers as they are.
     ///
     /// # Errors
     /// When the database fails.

@@ -33,8 +33,8 @@ pub struct StepPrints(pub HashMap<ObservationId, Prints>);
 
 impl Weighed for StepPrints {
     fn n_bytes(&self) -> usize {
-        let ids = self.0.keys().map(|id| id.as_str().len());
-        ids.map(|n| n + size_of::<(ObservationId, Prints)>()).sum()
+        let ids: usize = self.0.keys().map(|id| id.as_str().len()).sum();
+        ids + self.0.capacity() * (size_of::<(ObservationId, Prints)>() + 1)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Media as a page shows them, and the values that they were taken out of.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use perpend_domain::mapping::Step;
 use perpend_markup::{Text, encode, segment};
 use perpend_shapes::inline::{Found, inline_type};
 use serde_json::Value;
@@ -62,6 +63,16 @@ impl Addresses {
             path: path.to_owned(),
             ..self.clone()
         }
+    }
+
+    /// Of a node in this one; none where its path fits into no address.
+    pub(crate) fn below(&self, step: &Step) -> Option<Self> {
+        let around = match self.path.as_str() {
+            "" => "$",
+            path => path,
+        };
+        let path = format!("{around}{step}");
+        (path.len() <= MAX_PATH).then(|| self.at(&path))
     }
 
     /// The page of the value, with these parameters behind. The fragment that stands for it is below `_` of the project.

@@ -44,7 +44,7 @@ use perpend_shapes::{inline, merge, unify};
 use serde_json::{Map, Value};
 
 use self::fold::{Fold, Further, SHOWN_BYTES, Style, Window};
-pub(crate) use self::media::Place;
+pub(crate) use self::media::{Media, Place};
 use self::messages::Message;
 use self::node::Node;
 use self::source::Source;
@@ -64,7 +64,7 @@ pub(crate) use perpend_diff::repeats::Repeated;
 pub use self::form::{Form, Forms};
 pub(crate) use self::found::Places;
 pub use self::media::{Addresses, MAX_PATH};
-pub(crate) use self::source::{json_without_media, without_media, worded};
+pub(crate) use self::source::{beside_media, json_without_media, without_media, worded};
 pub use perpend_shapes::inline::{InlineMedium, inline_type};
 
 /// Conversations longer than this fold their middle.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use perpend_domain::payload::Payload;
 use perpend_markup::Text;
 use perpend_shapes::inline::{self, Taken};
 use perpend_shapes::{beginning, is_empty};
@@ -211,19 +212,23 @@ impl<'a> Source<'a> {
         if !text.contains(self.taken.mark) {
             return Fold::new(text, style, self.window);
         }
-        let mut labelled = self.labelled(text);
+        let labelled = self.labelled(text);
         let mut fold = Fold::new(&labelled.text, style, self.window);
+        (fold.media, fold.n_more_media) = self.media(labelled.media, MAX_SHOWN);
+        fold.is_blank = labelled.is_blank && !fold.media.is_empty();
+        fold
+    }
+
+    /// As many of these as are shown, and how many more there are.
+    fn media(&self, mut numbers: Vec<usize>, n_shown: usize) -> (Vec<Media>, usize) {
         // Bytes of no known type are no more to look at than their size.
-        labelled.media.retain(|number| {
+        numbers.retain(|number| {
             let found = &self.taken.found[*number];
             !found.content_type.is_empty() || found.stored.is_some()
         });
-        let numbers = labelled.media;
-        fold.is_blank = labelled.is_blank && !numbers.is_empty();
-        let shown = numbers.iter().take(MAX_SHOWN);
-        fold.media = shown.map(|number| self.own(*number)).collect();
-        fold.n_more_media = numbers.len().saturating_sub(MAX_SHOWN);
-        fold
+        let shown = numbers.iter().take(n_shown);
+        let shown = shown.map(|number| self.own(*number)).collect();
+        (shown, numbers.len().saturating_sub(n_shown))
     }
 
     fn own(&self, number: usize) -> Media {
@@ -323,6 +328,27 @@ pub(crate) fn without_media(text: &str) -> String {
         }
         _ => text.to_owned(),
     }
+}
+
+/// The value at an address as a text with a label in place of each medium; so many of these media, and how many more there are.
+pub(crate) fn beside_media(
+    value: &Value,
+    at: &Addresses,
+    n_shown: usize,
+) -> (String, Vec<Media>, usize) {
+    let payload = Payload::from_value(value.clone());
+    let mut value = inline::read(&payload);
+    let taken = inline::take(&mut value);
+    if taken.found.is_empty() {
+        return (payload.into_text(), Vec::new(), 0);
+    }
+    let source = Source::new(taken, at);
+    let labelled = match value {
+        Value::String(text) => source.labelled(&text),
+        other => source.labelled(&other.to_string()),
+    };
+    let (media, n_more) = source.media(labelled.media, n_shown);
+    (labelled.text, media, n_more)
 }
 
 /// A text whose media were replaced by labels.
