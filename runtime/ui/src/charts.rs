@@ -10,8 +10,8 @@ use perpend_words::{NONE, clock, cost, count, date, many};
 
 /// Height of the drawing, in its own units.
 const HEIGHT: f64 = 40.0;
-/// How far below each other the slanted lines of a bar that is not whole begin.
-const SLANTS: [f64; 8] = [5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0];
+/// How far below its top the lines of a bar that is not whole are.
+const LINES: [f64; 8] = [5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0];
 /// A bar whose time has not ended.
 pub const SO_FAR: &str = "so far";
 
@@ -60,6 +60,11 @@ impl Part {
             Self::Errors => "bad",
             Self::Median => "of-part",
         }
+    }
+
+    /// It is no share of the bar, but a place on it.
+    pub(crate) const fn is_line(self) -> bool {
+        matches!(self, Self::Median)
     }
 }
 
@@ -295,11 +300,11 @@ fn height(value: f64, most: f64) -> f64 {
     }
 }
 
-/// The slanted lines across a bar of this height, as a path. They keep their width however the drawing is stretched.
+/// The lines across a bar of this height, as a path. They lie flat, so that they are the same however the drawing is stretched.
 fn hatch(x: usize, height: f64) -> String {
     let top = HEIGHT - height;
-    let fit = SLANTS.into_iter().filter(|below| *below <= height);
-    let lines = fit.map(|below| format!("M{x} {:.1}l.86-5", top + below));
+    let fit = LINES.into_iter().filter(|below| *below <= height);
+    let lines = fit.map(|below| format!("M{x} {:.1}h.86", top + below));
     lines.collect()
 }
 
@@ -390,8 +395,8 @@ mod tests {
         let today = chart(&[cut.clone(), bar(8.0, None), bar(2.0, Some(SO_FAR))]);
         assert_eq!(today.partial, Some("today so far"));
         let hatches: Vec<&str> = today.bars.iter().map(|bar| bar.hatch.as_str()).collect();
-        let cut_lines = "M0 25.0l.86-5M0 30.0l.86-5M0 35.0l.86-5M0 40.0l.86-5";
-        assert_eq!(hatches, [cut_lines, "", "M2 35.0l.86-5M2 40.0l.86-5"]);
+        let cut_lines = "M0 25.0h.86M0 30.0h.86M0 35.0h.86M0 40.0h.86";
+        assert_eq!(hatches, [cut_lines, "", "M2 35.0h.86M2 40.0h.86"]);
         assert_eq!(chart(&[cut]).partial, Some("in part"));
         let unseen = chart(&[bar(1.0, None), bar(0.0, Some(SO_FAR))]);
         assert_eq!(unseen.partial, None);

@@ -16,7 +16,7 @@ use crate::shell::href;
 use perpend_words::{NONE, cost, count, decimal_blanks, duration};
 
 /// Chips shown on a line; the rest is counted.
-const CHIPS: usize = 3;
+const CHIPS: usize = 2;
 /// Tags shown on a line, and names of models and the like.
 const TAGS: usize = 3;
 

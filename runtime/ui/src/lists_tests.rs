@@ -90,7 +90,7 @@ fn hostile_text_is_inert_in_the_list() {
         query,
         ..TracesPage::default()
     });
-    assert!(html.contains("1–1 of 1,000") && html.contains("+3"));
+    assert!(html.contains("1–1 of 1,000") && html.contains("+4"));
     let n_cells = html.split("<tr").nth(2).unwrap().matches("<td").count();
     assert_eq!(n_cells, 28, "a cell for each column, and the box");
     assert!(html.contains("cols=") && html.contains("Move Output one place forward"));
