@@ -206,8 +206,14 @@ pub(super) async fn show(
     let session = of_segment(&of.session).to_owned();
     let (telemetry, project) = (&app.store.telemetry, &viewer.project);
     let whole = GroupQuery::new(GroupedBy::Session, 1);
-    let group = telemetry.trace_group(project, &whole, &session);
-    let Some(group) = group.await? else {
+    let mut query = GroupQuery::new(GroupedBy::User, USERS);
+    query.of = Some(session.clone());
+    // Of a long session each of them keeps one processor busy.
+    let (group, users) = tokio::join!(
+        telemetry.trace_group(project, &whole, &session),
+        telemetry.group_ids(project, &query)
+    );
+    let (Some(group), users) = (group?, users?) else {
         return scored::session(&app, &viewer, &session).await;
     };
     let n_turns = group.n_traces;
@@ -218,20 +224,20 @@ pub(super) async fn show(
     let rules = first_rule(&asked.rules);
     let turn = turn.unwrap_or(1).clamp(1, n_turns.max(1));
     let (skip, n) = window(turn, !asked.end.is_empty());
-    let turns = turns(&app, &viewer, &session, (skip, n)).await?;
     let behind = skip + u64::from(n);
-    let found = found(&app, &viewer, &session, &asked.find).await?;
-    let mut query = GroupQuery::new(GroupedBy::User, USERS);
-    query.of = Some(session.clone());
-    let users = telemetry.group_ids(project, &query).await?;
     // Rules have no target with an id that is not valid; earlier versions stored such ids.
-    let said = match SessionId::new(&session) {
-        Ok(id) => {
-            let from = rules.unwrap_or_default();
-            trace::detail_of(&app, &viewer, &Target::Session(id), from).await?
-        }
-        Err(_) => perpend_ui::DetailInput::default(),
+    let said = async {
+        let Ok(id) = SessionId::new(&session) else {
+            return Ok(perpend_ui::DetailInput::default());
+        };
+        let from = rules.unwrap_or_default();
+        trace::detail_of(&app, &viewer, &Target::Session(id), from).await
     };
+    let (turns, found, said) = tokio::try_join!(
+        turns(&app, &viewer, &session, (skip, n)),
+        found(&app, &viewer, &session, &asked.find),
+        said
+    )?;
     let address = href(&viewer.base(), GroupedBy::Session, &session);
     // The hits of a search stay while its reader goes from one to the next.
     let sought = found.as_ref().map(|_| ("find", asked.find.clone()));
