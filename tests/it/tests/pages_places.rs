@@ -347,7 +347,6 @@ async fn a_list_has_a_chip_for_each_name_those_of_the_trace_first() {
         ("overlap", 0.5, true),
         ("quality", 0.75, true),
         ("quality", 1.0, false),
-        ("brevity", 0.5, false),
         ("tone", 0.1, true),
     ] {
         let mut score = json!({ "name": name, "value": value, "traceId": trace.id });
@@ -370,7 +369,7 @@ async fn a_list_has_a_chip_for_each_name_those_of_the_trace_first() {
                 texts.collect::<Vec<_>>().join(" ")
             })
             .collect();
-        assert_eq!(told, ["brevity 0.5", "quality 1", "tone 0.1"], "{page}");
+        assert_eq!(told, ["quality 1", "tone 0.1"], "{page}");
         assert!(page.contains(">+1</a>"), "{page}");
         assert!(page.contains("aria-label=\"API\""), "{page}");
         assert!(page.contains("Score of the trace; 1 of its steps left out"));
