@@ -107,7 +107,7 @@ impl Others {
         others
     }
 
-    /// Keeps a parameter that no page reads. What cannot be seen stands in no document, so that no form could repeat it.
+    /// Keeps a parameter that no page reads. One with invisible characters is left out: pages do not send them, so a form could not repeat it.
     pub fn take(&mut self, name: &str, value: &str) {
         let is_odd = |c: char| c.is_control() || is_hidden(c);
         let is_kept = !name.is_empty() && !is_known(name) && !name.chars().any(is_odd);

@@ -38,8 +38,8 @@ fn instant(name: &'static str, text: &str) -> Result<Timestamp, Problem> {
     Timestamp::parse(text).map_err(|error| Problem::query(name, error.to_string()))
 }
 
-/// After which instant what is received is new: on a page that is open for long, in the last hour, because it is looked for among
-/// the changes of all projects. None at the first question, which is for the instant alone.
+/// What is received after this instant is new. It is at most an hour ago, because the changes of all projects since then are
+/// read. None at the first request of a page, which only asks for the current instant.
 pub(super) fn received(text: &str, now: Timestamp) -> Result<Option<Timestamp>, Problem> {
     match text {
         "" => Ok(None),

@@ -1,4 +1,4 @@
-//! What rules out a row before its content is parsed: a text that stands in every row that passes.
+//! Rules out rows before their content is parsed, by a text that each row that passes must contain.
 
 use perpend_domain::filter::{Condition, Test, TextOp};
 
@@ -8,13 +8,13 @@ pub fn is_on(condition: &Condition, id: &str) -> bool {
     condition.column.is_some_and(|column| column.id == id)
 }
 
-/// A text that stands in every row that passes a condition.
+/// A text that a row must contain to pass a condition.
 #[derive(Debug)]
 pub struct Needle {
     /// In lower case where `in_any_case`.
     text: String,
     in_any_case: bool,
-    /// It may stand in the id or the name instead of the content.
+    /// The id or the name may contain it instead of the content.
     is_search: bool,
 }
 

@@ -182,7 +182,7 @@ fn element_length(text: &str, n_left: &mut usize) -> Option<usize> {
     Some(closed.unwrap_or(opened))
 }
 
-/// Where the element of this name ends whose content begins at `at`; others of the name may stand in it.
+/// The end of the element `name` whose content begins at `at`. Elements of the same name may be nested in it.
 fn end_of(window: &str, mut at: usize, name: &str) -> Option<usize> {
     let mut depth = 1;
     loop {

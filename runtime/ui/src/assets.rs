@@ -24,7 +24,7 @@ pub struct Asset {
     pub content_type: &'static str,
     /// The bytes.
     pub bytes: &'static [u8],
-    /// The bytes compressed, from the first time that somebody asks for them so.
+    /// The bytes compressed with Brotli, filled at the first request for them.
     pub packed: OnceLock<Vec<u8>>,
     /// Path on the server; changes with the bytes, so that it may be cached for good.
     pub path: String,

@@ -62,7 +62,7 @@ impl Part {
         }
     }
 
-    /// It is no share of the bar, but a place on it.
+    /// Whether it marks a value on the scale, rather than a share of the bar.
     pub(crate) const fn is_line(self) -> bool {
         matches!(self, Self::Median)
     }

@@ -302,8 +302,8 @@ async fn act_in(web: &Web, shown: Shown) -> Result<Option<Act>, Problem> {
     }))
 }
 
-/// The act of who sent these headers in a project, for what has no guard in front. What is refused here is not told to the
-/// project as a refused request: somebody may have mistyped the secret in the form of the login.
+/// The act of who sent these headers in a project, for what has no guard in front. A refusal here is not counted as a
+/// refused request of the project: a secret was perhaps mistyped in the login form.
 ///
 /// # Errors
 /// 401 without valid credentials, 403 for credentials that may not do it.
