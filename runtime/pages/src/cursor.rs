@@ -2,7 +2,7 @@
 
 use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Parameter, ROWS, Text, Ways, with_query};
+use perpend_ui::{END, Parameter, ROWS, Text, Ways, with_query};
 
 use crate::asked;
 
@@ -19,9 +19,6 @@ fn read(raw: &str) -> Option<Cursor> {
         id: id.to_owned(),
     })
 }
-
-/// The page before the end of a list, which is its last one.
-const END: &str = "end";
 
 /// The cursor of an address, and whether the page is before it; the last page is before none. A notice names the parameter that is not a cursor.
 pub(super) fn place(after: &str, before: &str, notices: &mut Vec<Text>) -> (Option<Cursor>, bool) {
