@@ -1,7 +1,7 @@
 //! Models of evaluators: which one answers for a slot, and what the host notes of their calls.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -112,6 +112,8 @@ pub struct ModelFailure {
     pub message: String,
     /// How long the provider asked to wait.
     pub retry_after_ms: Option<u64>,
+    /// The request was not sent. One that waits for a closed connection uses up no attempt.
+    pub is_unsent: bool,
     /// The budget that leaves no room for the call, with [`FailureClass::BudgetExhausted`].
     pub spent: Option<Spent>,
 }
@@ -124,6 +126,7 @@ impl ModelFailure {
             class,
             message: message.into(),
             retry_after_ms: None,
+            is_unsent: false,
             spent: None,
         }
     }
@@ -143,6 +146,12 @@ pub struct ModelNotes {
     spent: Mutex<HashMap<String, f64>>,
     /// How often each request was made, by its digest.
     repeats: Mutex<HashMap<[u8; 32], u32>>,
+    /// Requests that wait to be sent.
+    n_waiting: AtomicU32,
+    /// How long requests waited to be sent, milliseconds.
+    waited_ms: AtomicU64,
+    /// The caller has given up.
+    is_abandoned: AtomicBool,
 }
 
 impl ModelNotes {
@@ -209,6 +218,40 @@ impl ModelNotes {
     pub fn settle(&self, slot: &str, most: f64, cost: f64) {
         let mut all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         *all.entry(slot.to_owned()).or_default() += cost - most;
+    }
+
+    /// A request begins to wait for a place on its connection.
+    pub fn begin_wait(&self) {
+        self.n_waiting.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A request has waited for so long.
+    pub fn end_wait(&self, waited_ms: u64) {
+        self.waited_ms.fetch_add(waited_ms, Ordering::AcqRel);
+        self.n_waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether a request waits to be sent.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        0 < self.n_waiting.load(Ordering::Acquire)
+    }
+
+    /// How long requests have waited to be sent, milliseconds, those that still wait excluded.
+    #[must_use]
+    pub fn waited_ms(&self) -> u64 {
+        self.waited_ms.load(Ordering::Acquire)
+    }
+
+    /// Nobody wants the answers any more: what was not sent yet is not sent.
+    pub fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Release);
+    }
+
+    /// Whether nobody wants the answers any more.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.is_abandoned.load(Ordering::Acquire)
     }
 
     /// Notes an exchange of a trial.

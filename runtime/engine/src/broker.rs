@@ -79,16 +79,12 @@ impl Broker {
 
     async fn answer(
         &self,
-        origin: Option<&Origin>,
+        origin: Option<&Arc<Origin>>,
         readable: &Readable,
         allowance: &Allowance,
         request: HostRequest,
     ) -> HostReply {
-        let is_model = matches!(
-            request,
-            HostRequest::Complete(_) | HostRequest::Embed { .. }
-        );
-        let is_granted = |origin: &&Origin| match is_model {
+        let is_granted = |origin: &&Arc<Origin>| match request.is_of_model() {
             true => origin.maker.grants.model,
             false => origin.maker.grants.trace_reader,
         };
@@ -143,7 +139,7 @@ impl Broker {
     /// The answers to some requests, in order.
     async fn complete(
         &self,
-        origin: &Origin,
+        origin: &Arc<Origin>,
         readable: &Readable,
         allowance: &Allowance,
         mut requests: Vec<CompletionRequest>,
@@ -210,7 +206,7 @@ fn noted(origin: &Origin, failure: ModelFailure) -> ModelError {
 impl HostCalls for Broker {
     fn host_call(&self, caller: Caller, request: HostRequest) -> BoxFuture<'_, HostReply> {
         Box::pin(async move {
-            let origin = caller.call.origin.as_deref();
+            let origin = caller.call.origin.as_ref();
             let readable = Readable::of(&caller.call.item);
             self.answer(origin, &readable, &caller.allowance, request)
                 .await
@@ -231,7 +227,7 @@ impl Port for CallPort {
         let (readable, allowance) = (self.readable.clone(), Arc::clone(&self.allowance));
         Box::pin(async move {
             broker
-                .answer(origin.as_deref(), &readable, &allowance, request)
+                .answer(origin.as_ref(), &readable, &allowance, request)
                 .await
         })
     }

@@ -14,6 +14,6 @@ pub mod walls;
 
 pub use broker::{Broker, Models, NoModels};
 pub use components::Components;
-pub use connected::{ConnectedModels, LatestCosts};
+pub use connected::{BudgetLines, ConnectedModels, LatestCosts};
 pub use evaluate::{Engine, InProcess};
 pub use reply_check::EngineReplyCheck;

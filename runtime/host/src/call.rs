@@ -17,7 +17,7 @@ use crate::guest::ConfigProblem;
 use crate::host::{Host, Plugin};
 use crate::meter::{Bounded, Meter, Place};
 use crate::pressure::Turn;
-use crate::state::{MemoryLimits, NothingGranted, Port, State, failure};
+use crate::state::{MemoryLimits, NothingGranted, Port, State, TimedPort, failure};
 
 const SHUTTING_DOWN: &str = "the host is shutting down";
 
@@ -58,6 +58,10 @@ impl Host {
         } = call;
         let memory = MemoryLimits::new(limits.memory_bytes);
         let turn = Turn::new(&self.pressure, memory.holds());
+        let port = Arc::new(TimedPort {
+            port,
+            meter: Arc::clone(&meter),
+        });
         let state = State::new(seed, run_time_ms, memory, port);
         let mut store = self.store(state, &limits, &meter);
         let item = bindings::item(item);

@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,42 @@ pub(crate) struct Meter {
     is_at_tick: AtomicBool,
     /// A tick came in an earlier poll.
     has_ticked: AtomicBool,
+    /// The time in which the guest waited for models.
+    models: Mutex<ModelTime>,
+}
+
+/// The time in which at least one model call was open.
+#[derive(Debug, Default)]
+struct ModelTime {
+    n_open: usize,
+    since: Option<Instant>,
+    before: Duration,
+}
+
+/// Marks a model call as open until it is dropped: the wall clock of its guest stands still.
+#[derive(Debug)]
+pub(crate) struct AsksModel(Arc<Meter>);
+
+impl AsksModel {
+    pub(crate) fn new(meter: &Arc<Meter>) -> Self {
+        let mut models = meter.models();
+        models.n_open += 1;
+        models.since.get_or_insert_with(Instant::now);
+        drop(models);
+        Self(Arc::clone(meter))
+    }
+}
+
+impl Drop for AsksModel {
+    fn drop(&mut self) {
+        let mut models = self.0.models();
+        models.n_open -= 1;
+        if models.n_open == 0
+            && let Some(since) = models.since.take()
+        {
+            models.before += since.elapsed();
+        }
+    }
 }
 
 /// What one poll before the first tick costs at most.
@@ -43,6 +80,21 @@ impl Meter {
             poll_began_ns: AtomicU64::new(0),
             is_at_tick: AtomicBool::new(false),
             has_ticked: AtomicBool::new(false),
+            models: Mutex::default(),
+        }
+    }
+
+    fn models(&self) -> MutexGuard<'_, ModelTime> {
+        // Each critical section leaves the value usable.
+        self.models.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time since the call began in which it waited for no model; `None` while it waits for one.
+    fn wall_time(&self) -> Option<Duration> {
+        let models = self.models();
+        match models.since {
+            Some(_) => None,
+            None => Some(self.origin.elapsed().saturating_sub(models.before)),
         }
     }
 
@@ -154,7 +206,8 @@ pub(crate) enum Stop {
 
 /// A call whose polls are metered, for which ticks come while it is polled, which holds a place while it
 /// runs, which is held back while memory is short, and which ends at its wall-clock limit. Waiting for the
-/// place to come back, or for memory, counts against that limit, as the rest of the waiting does.
+/// place to come back, or for memory, counts against that limit. Waiting for models does not: the server limits each
+/// of their requests, and how long they wait to be sent is not the guest's affair.
 pub(crate) struct Bounded<'h, 'p, F> {
     meter: &'h Meter,
     ticker: &'h Ticker,
@@ -216,8 +269,13 @@ impl<F: Future> Future for Bounded<'_, '_, F> {
             Poll::Ready(Err(crowded)) => return Poll::Ready(Err(Stop::Crowded(crowded))),
             Poll::Pending => this.place.give_up(),
         }
+        let Some(used) = this.meter.wall_time() else {
+            // Made anew when the answer wakes this task.
+            this.timer = None;
+            return Poll::Pending;
+        };
         let timer = this.timer.get_or_insert_with(|| {
-            let left = this.wall.saturating_sub(this.meter.origin.elapsed());
+            let left = this.wall.saturating_sub(used);
             Box::pin(tokio::time::sleep(left))
         });
         timer.as_mut().poll(cx).map(|()| Err(Stop::WallLimit))

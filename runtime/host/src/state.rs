@@ -18,6 +18,7 @@ use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, Was
 use crate::bindings::{self, context, log, trace_reader};
 use crate::engine::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLE_ELEMENTS, MAX_TABLES};
 use crate::held::Held;
+use crate::meter::{AsksModel, Meter};
 
 const MAX_LOG_LINES: usize = 200;
 const MAX_LOG_BYTES: usize = 8 << 10;
@@ -39,6 +40,26 @@ pub struct NothingGranted;
 impl Port for NothingGranted {
     fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
         Box::pin(std::future::ready(request.not_granted()))
+    }
+}
+
+/// A port that stops the wall clock of its call while models are asked.
+pub(crate) struct TimedPort {
+    pub(crate) port: Arc<dyn Port>,
+    pub(crate) meter: Arc<Meter>,
+}
+
+impl Port for TimedPort {
+    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply> {
+        if !request.is_of_model() {
+            return self.port.ask(request);
+        }
+        let asks = AsksModel::new(&self.meter);
+        let answer = self.port.ask(request);
+        Box::pin(async move {
+            let _asks = asks;
+            answer.await
+        })
     }
 }
 

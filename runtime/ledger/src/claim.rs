@@ -32,6 +32,8 @@ pub struct Lease {
 pub enum Release {
     /// Back to pending: a shutdown.
     GivenBack,
+    /// Delayed until this time, for this reason.
+    Postponed(Timestamp, FailureClass),
     /// Held, and given up at this time: their rule or evaluator is paused.
     Held(Timestamp),
 }
@@ -229,6 +231,7 @@ impl Ledger {
     ) -> Result<(), Error> {
         let (state, due_at, class) = match release {
             Release::GivenBack => (ExecutionState::Pending, now, None),
+            Release::Postponed(at, class) => (ExecutionState::Delayed, at, Some(class.as_str())),
             Release::Held(until) => (ExecutionState::Held, until, Some(Uncalled::Paused.as_str())),
         };
         let first = [

@@ -7,6 +7,7 @@ use perpend_domain::time::Timestamp;
 use perpend_sql::{Arg, As, Tx, despite_collisions, in_transaction};
 
 use super::asking::AskingAttempt;
+use super::row::id_bytes;
 use crate::{Error, Ledger};
 
 const DAY_MICROS: i64 = 86_400_000_000;
@@ -29,18 +30,22 @@ const TURN: &str = "
     INSERT INTO model_turns (project_id, n) VALUES ($1, 1)
     ON CONFLICT (project_id) DO UPDATE SET n = model_turns.n + 1";
 const RESERVE: &str = "
-    INSERT INTO model_reservations (id, project_id, rule_id, evaluator_id, usd, until)
-    VALUES ($1, $2, $3, $4, $5, $6)
-    ON CONFLICT (id) DO UPDATE SET usd = excluded.usd, until = excluded.until";
+    INSERT INTO model_reservations (id, project_id, rule_id, evaluator_id, usd, until, execution_id, fence)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+    ON CONFLICT (id) DO UPDATE SET usd = excluded.usd, until = excluded.until, fence = excluded.fence";
+const END_ALL: &str = "DELETE FROM model_reservations";
 const SWEEP: &str = "DELETE FROM model_reservations WHERE project_id = $1 AND until <= $2";
-/// `$3` names a rule or an evaluator, or is empty.
+/// `$3` names a rule and `$4` an evaluator, or they are empty. A reservation ends with the lease under which it was made.
 const SPENT: &str = "
     SELECT COALESCE((SELECT SUM(cost) FROM model_costs
                       WHERE project_id = $1 AND $2 <= day
                         AND ($3 = '' OR rule_id = $3) AND ($4 = '' OR evaluator_id = $4)), 0.0),
-           COALESCE((SELECT SUM(usd) FROM model_reservations
-                      WHERE project_id = $1 AND ($3 = '' OR rule_id = $3) AND ($4 = '' OR evaluator_id = $4)
-                        AND $5 < until), 0.0)";
+           COALESCE((SELECT SUM(r.usd) FROM model_reservations r
+                      WHERE r.project_id = $1 AND ($3 = '' OR r.rule_id = $3) AND ($4 = '' OR r.evaluator_id = $4)
+                        AND $5 < r.until
+                        AND EXISTS (SELECT 1 FROM executions e
+                                     WHERE e.project_id = r.project_id AND e.id = r.execution_id
+                                       AND e.state = 1 AND e.fence = r.fence AND $5 < e.due_at)), 0.0)";
 const BY_DAY: &str = "
     SELECT day, rule_id, evaluator_id, provider, model, n_calls, n_failed, n_unpriced, input_tokens, output_tokens, cost,
            n_cached, saved
@@ -105,8 +110,26 @@ pub struct Reservation {
     pub id: String,
     /// US dollars.
     pub usd: f64,
+    /// Nothing is known of what such calls cost, and `usd` is the most that one may cost. Where the budget has less, the call
+    /// takes all that is left, and those after it wait until its cost is known.
+    pub is_unknown: bool,
     /// When the call is over at the latest.
     pub until: Timestamp,
+}
+
+impl Reservation {
+    /// How much of a budget is reserved for the call, US dollars; `None` where the budget has no room for it.
+    #[must_use]
+    pub fn fits(&self, spending: Spending, limit: f64) -> Option<f64> {
+        let taken = spending.spent + spending.reserved;
+        if limit <= taken {
+            return None;
+        }
+        match taken + self.usd <= limit {
+            true => Some(self.usd),
+            false => self.is_unknown.then_some(limit - taken),
+        }
+    }
 }
 
 /// How a budget stands.
@@ -207,9 +230,13 @@ impl Ledger {
         now: Timestamp,
     ) -> Result<Result<(), NoRoom>, Error> {
         let project = asking.project.as_str();
+        let execution = id_bytes(&asking.execution).ok_or_else(|| Error::Inconsistent {
+            what: "execution",
+            detail: format!("the id {} is not hexadecimal", asking.execution),
+        })?;
         Ok(in_transaction!(&self.pool, |tx| {
             tx.execute(TURN, &[project.into()]).await?;
-            let mut no_room = None;
+            let (mut no_room, mut usd) = (None, reservation.usd);
             for (place, budget) in budgets.iter().enumerate() {
                 let args = spent_args(&asking.project, budget, now);
                 let rows = tx.rows(SPENT, &args, &[As::Float, As::Float]).await?;
@@ -220,10 +247,12 @@ impl Ledger {
                     },
                     None => Spending::default(),
                 };
-                let taken = spending.spent + spending.reserved;
-                if budget.budget.usd <= taken || budget.budget.usd < taken + reservation.usd {
-                    no_room = Some(NoRoom { place, spending });
-                    break;
+                match reservation.fits(spending, budget.budget.usd) {
+                    Some(granted) => usd = usd.min(granted),
+                    None => {
+                        no_room = Some(NoRoom { place, spending });
+                        break;
+                    }
                 }
             }
             match no_room {
@@ -231,13 +260,15 @@ impl Ledger {
                 None => {
                     tx.execute(SWEEP, &[project.into(), now.as_micros().into()])
                         .await?;
-                    let args: [Arg<'_>; 6] = [
+                    let args: [Arg<'_>; 8] = [
                         reservation.id.as_str().into(),
                         project.into(),
                         asking.rule.as_str().into(),
                         asking.evaluator.as_str().into(),
-                        reservation.usd.into(),
+                        usd.into(),
                         reservation.until.as_micros().into(),
+                        execution.as_slice().into(),
+                        asking.fence.into(),
                     ];
                     tx.execute(RESERVE, &args).await?;
                     tx.reach("asking: reserved")?;
@@ -245,6 +276,18 @@ impl Ledger {
                 }
             }
         }))
+    }
+
+    /// Ends all reservations. Only for a caller that alone uses the database: the process that made them is gone. Crosses
+    /// tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn end_all_reservations(&self) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            tx.execute(END_ALL, &[]).await?;
+        });
+        Ok(())
     }
 
     /// How a budget stands.

@@ -19,6 +19,14 @@ const LATEST: &str = "
      ORDER BY started_at DESC
      LIMIT 2000";
 
+const LATEST_COSTS: &str = "
+    SELECT cost
+      FROM (SELECT evaluator_id, model, cost, error_class, started_at, from_cache
+              FROM model_calls WHERE project_id = $1 ORDER BY started_at DESC LIMIT 20000) c
+     WHERE evaluator_id = $2 AND model = $3 AND error_class IS NULL AND from_cache = 0 AND cost IS NOT NULL
+     ORDER BY started_at DESC
+     LIMIT $4";
+
 /// Execution, cost, milliseconds.
 type CallRow = (Vec<u8>, Option<f64>, i64);
 
@@ -34,6 +42,27 @@ pub struct LatestMeans {
 }
 
 impl Ledger {
+    /// What the last calls of a model by an evaluator cost, US dollars, the newest first; at most `limit`, among the last
+    /// 20,000 calls of the project.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn latest_costs(
+        &self,
+        project: &ProjectId,
+        (evaluator, model): (&EvaluatorId, &str),
+        limit: u32,
+    ) -> Result<Vec<f64>, Error> {
+        let args: [Arg<'_>; 4] = [
+            project.as_str().into(),
+            evaluator.as_str().into(),
+            model.into(),
+            i64::from(limit).into(),
+        ];
+        let rows: Vec<(f64,)> = self.pool.select(LATEST_COSTS, &args).await?;
+        Ok(rows.into_iter().map(|(cost,)| cost).collect())
+    }
+
     /// What the last 50 executions of an evaluator cost, and how long their models took; `None` where there are none
     /// among the last 20,000 calls of the project.
     ///

@@ -7,7 +7,6 @@ use perpend_protocol::host_call::{
     Completion, CompletionRequest, FinishReason, Message, MessagePart, Role, ToolCall,
 };
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use crate::conversation;
 use crate::endpoint::{CallLimits, Endpoint, ModelChoice};
@@ -36,7 +35,7 @@ impl Llm {
         choice: &ModelChoice,
         limits: &CallLimits,
         request: &CompletionRequest,
-        observer: &dyn CallObserver,
+        observer: Arc<dyn CallObserver>,
     ) -> Result<Completion, Failure> {
         let call = Call::new(&self.0, (endpoint, choice), limits, request, observer);
         call.map_err(|mut failure| {
@@ -50,12 +49,11 @@ impl Llm {
 }
 
 pub(crate) struct Call<'a> {
-    pub(crate) shared: &'a Shared,
-    endpoint: &'a Endpoint,
+    pub(crate) shared: &'a Arc<Shared>,
+    endpoint: Arc<Endpoint>,
     model: &'a str,
     limits: &'a CallLimits,
-    pub(crate) observer: &'a dyn CallObserver,
-    deadline: Instant,
+    pub(crate) observer: Arc<dyn CallObserver>,
     params: Params,
     pub(crate) wanted: Option<Wanted>,
     /// The methods left, the one in use first.
@@ -75,11 +73,11 @@ pub(crate) struct Call<'a> {
 
 impl<'a> Call<'a> {
     fn new(
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         (endpoint, choice): (&'a Endpoint, &'a ModelChoice),
         limits: &'a CallLimits,
         request: &'a CompletionRequest,
-        observer: &'a dyn CallObserver,
+        observer: Arc<dyn CallObserver>,
     ) -> Result<Self, Failure> {
         conversation::check(request)?;
         let wanted = request.response_schema.as_deref();
@@ -90,11 +88,10 @@ impl<'a> Call<'a> {
             .get(endpoint, &choice.model, shared.clock.now());
         Ok(Self {
             shared,
-            endpoint,
+            endpoint: Arc::new(endpoint.clone()),
             model: &choice.model,
             limits,
             observer,
-            deadline: Instant::now() + limits.timeout,
             params: Params::new(choice, limits, request)?,
             methods: methods(
                 endpoint,
@@ -139,21 +136,13 @@ impl<'a> Call<'a> {
             return Ok(reply);
         }
         let wire = self.wire(&messages, n_bytes).map_err(|mut failure| {
-            failure.is_unsent = self.number == 0;
+            failure.is_unsent = true;
             failure
         })?;
-        if self.deadline <= Instant::now() {
-            let limit = self.limits.timeout.as_millis();
-            let message = format!("no usable reply within {limit} ms");
-            return Err(Failure::new(Class::UpstreamTimeout, message).into());
-        }
         self.number += 1;
         let exchange = self.exchange(&messages, n_bytes);
-        let answered = self.shared.exchange(&exchange, wire, read).await;
-        let (reply, usage) = answered.map_err(|mut rejected| {
-            rejected.failure.is_unsent &= self.number == 1;
-            rejected
-        })?;
+        let answered = self.shared.exchange(exchange, wire, read).await;
+        let (reply, usage) = answered?;
         self.n_answered += 1;
         self.usage += usage;
         self.is_from_cache = false;
@@ -194,11 +183,11 @@ impl<'a> Call<'a> {
         }
     }
 
-    pub(crate) fn exchange(&self, messages: &Arc<[Message]>, n_bytes: usize) -> Exchange<'a> {
+    pub(crate) fn exchange(&self, messages: &Arc<[Message]>, n_bytes: usize) -> Exchange {
         Exchange {
-            endpoint: self.endpoint,
-            observer: self.observer,
-            deadline: self.deadline,
+            endpoint: Arc::clone(&self.endpoint),
+            observer: Arc::clone(&self.observer),
+            timeout: self.limits.timeout,
             estimate: Estimate {
                 connection_id: self.endpoint.connection_id.clone(),
                 provider: self.endpoint.provider.clone(),
@@ -227,7 +216,7 @@ impl<'a> Call<'a> {
             tool_choice: &self.request.tool_choice,
             media: &self.request.media,
         };
-        protocol::complete(self.endpoint, &ask)
+        protocol::complete(&self.endpoint, &ask)
     }
 
     fn method(&self) -> Structure {
@@ -235,7 +224,7 @@ impl<'a> Call<'a> {
     }
 
     fn output_limit(&self) -> Option<u32> {
-        let required = protocol::required_limit(self.endpoint);
+        let required = protocol::required_limit(&self.endpoint);
         self.params.max_tokens.or(required)
     }
 
@@ -432,14 +421,14 @@ impl<'a> Call<'a> {
         let learnt = &self.shared.learnt;
         let structure = match self.method() {
             // Nothing was learnt about methods: with tools there are fewer of them.
-            Structure::None => learnt.get(self.endpoint, self.model, now).structure,
+            Structure::None => learnt.get(&self.endpoint, self.model, now).structure,
             _ if !self.request.tools.is_empty() => {
-                learnt.get(self.endpoint, self.model, now).structure
+                learnt.get(&self.endpoint, self.model, now).structure
             }
             method => Some(method),
         };
         let quirks = self.quirks.clone();
-        learnt.put(self.endpoint, self.model, Known { structure, quirks }, now);
+        learnt.put(&self.endpoint, self.model, Known { structure, quirks }, now);
     }
 }
 

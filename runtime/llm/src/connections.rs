@@ -1,15 +1,18 @@
-//! The gates of all connections. Calls wait for a gate in order of arrival.
+//! The gates of all connections, and the requests that wait at them.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hashlink::LruCache;
-use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::endpoint::Endpoint;
 use crate::failure::{Class, Failure};
 use crate::gate::{Ended, Gate, Remaining, Seconds, Verdict};
+use crate::observe::Turn;
+use crate::queue::{Queue, Ticket};
 
 /// Connections that are remembered.
 const MAX_CONNECTIONS: usize = 4096;
@@ -23,28 +26,75 @@ pub(crate) struct Connections {
 
 #[derive(Debug)]
 struct Connection {
-    gate: Mutex<Gate>,
-    /// Held by the first call in the queue, which waits for the gate. The others wait for this lock, in order.
-    turn: tokio::sync::Mutex<()>,
-    changed: Notify,
+    begun: Instant,
+    state: Mutex<State>,
 }
 
-/// The right to send one request. Dropping it gives the place back.
+#[derive(Debug)]
+struct State {
+    gate: Gate,
+    waiting: Queue<Waiter>,
+    /// When the next timer fires.
+    timer: Option<Seconds>,
+}
+
+/// How a connection is used now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionUse {
+    /// Requests that were sent and have no answer yet.
+    pub n_in_flight: usize,
+    /// Requests that wait for a place.
+    pub n_waiting: usize,
+    /// How long the provider wants no further request.
+    pub closed_for: Option<Duration>,
+}
+
+/// A request that waits for a place.
+struct Waiter {
+    provider: String,
+    /// How long it waits for a gate that is closed. It waits for a place as long as that takes.
+    patience: Duration,
+    granted: oneshot::Sender<Result<Permit, Failure>>,
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiter").finish_non_exhaustive()
+    }
+}
+
+/// The right to send one request.
+///
+/// Dropped before [`Self::sends`], it gives the place back as if it had not been taken.
 #[derive(Debug)]
 pub(crate) struct Permit {
     connection: Arc<Connection>,
-    begun: Instant,
     started: Seconds,
-    is_ended: bool,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Granted,
+    Sent,
+    Ended,
+}
+
+/// Leaves the queue when the call that waits is dropped.
+struct Place<'c> {
+    connection: &'c Connection,
+    ticket: Ticket,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        locked(&self.connection.state).waiting.remove(&self.ticket);
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Each critical section leaves the value usable.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn seconds(begun: Instant) -> Seconds {
-    begun.elapsed().as_secs_f64()
 }
 
 impl Connections {
@@ -59,113 +109,181 @@ impl Connections {
         let mut gates = locked(&self.gates);
         let new = || {
             Arc::new(Connection {
-                gate: Mutex::new(Gate::new(endpoint.max_in_flight)),
-                turn: tokio::sync::Mutex::new(()),
-                changed: Notify::new(),
+                begun: self.begun,
+                state: Mutex::new(State {
+                    gate: Gate::new(endpoint.max_in_flight),
+                    waiting: Queue::new(),
+                    timer: None,
+                }),
             })
         };
         let connection = gates.entry(endpoint.connection_id.clone());
         let connection = connection.or_insert_with(new).clone();
-        locked(&connection.gate).set_max_in_flight(endpoint.max_in_flight);
+        locked(&connection.state)
+            .gate
+            .set_max_in_flight(endpoint.max_in_flight);
         connection
     }
 
-    /// Waits until a request may start on the connection.
+    /// How a connection is used now.
+    pub(crate) fn usage(&self, connection_id: &str) -> ConnectionUse {
+        let connection = locked(&self.gates).peek(connection_id).cloned();
+        let Some(connection) = connection else {
+            return ConnectionUse::default();
+        };
+        let now = connection.now();
+        let state = locked(&connection.state);
+        let closed_until = state.gate.closed_until(now);
+        ConnectionUse {
+            n_in_flight: state.gate.n_in_flight(),
+            n_waiting: state.waiting.len(),
+            closed_for: closed_until.map(|until| Duration::from_secs_f64(until - now)),
+        }
+    }
+
+    /// Waits for a place on the connection, as long as that takes.
     ///
     /// # Errors
-    /// When that is not before the deadline.
+    /// When the gate stays closed for longer than `patience`.
     pub(crate) async fn enter(
         &self,
         endpoint: &Endpoint,
-        deadline: Instant,
+        turn: Turn,
+        patience: Duration,
     ) -> Result<Permit, Failure> {
         let connection = self.of(endpoint);
-        // Calls that cannot start before their deadline fail now, wherever they are in the queue.
-        let now = seconds(self.begun);
-        let closed = locked(&connection.gate).closed_until(now);
-        let wait = closed.map(|until| Duration::from_secs_f64(until - now));
-        if let Some(wait) = wait.filter(|wait| deadline < Instant::now() + *wait) {
-            return Err(limited(endpoint, wait));
-        }
-        let Ok(_turn) = timeout_at(deadline, connection.turn.lock()).await else {
-            return Err(busy(endpoint));
+        let (granted, grant) = oneshot::channel();
+        let waiter = Waiter {
+            provider: endpoint.provider.clone(),
+            patience,
+            granted,
         };
+        let ticket = locked(&connection.state).waiting.push(turn, waiter);
+        let _place = Place {
+            connection: &connection,
+            ticket,
+        };
+        connection.dispatch();
+        grant.await.unwrap_or_else(|_| {
+            let message = "the queue of the connection is gone";
+            Err(Failure::new(Class::Internal, message))
+        })
+    }
+}
+
+impl Connection {
+    fn now(&self) -> Seconds {
+        self.begun.elapsed().as_secs_f64()
+    }
+
+    /// Grants free places to those whose turn it is, and refuses those who would wait too long for a closed gate.
+    fn dispatch(self: &Arc<Self>) {
         loop {
-            let now = seconds(self.begun);
-            let verdict = locked(&connection.gate).start(now);
-            match verdict {
-                Verdict::Go => {
-                    return Ok(Permit {
-                        connection: connection.clone(),
-                        begun: self.begun,
-                        started: now,
-                        is_ended: false,
-                    });
-                }
-                Verdict::At(at) => {
-                    let wait = Duration::from_secs_f64((at - now).max(0.0));
-                    let opens = Instant::now() + wait;
-                    if deadline < opens {
-                        return Err(limited(endpoint, wait));
-                    }
-                    tokio::time::sleep_until(opens).await;
-                }
-                Verdict::WhenFree => {
-                    if timeout_at(deadline, connection.changed.notified())
-                        .await
-                        .is_err()
-                    {
-                        return Err(busy(endpoint));
-                    }
+            let now = self.now();
+            let mut state = locked(&self.state);
+            if let Some(until) = state.gate.closed_until(now) {
+                let wait = Duration::from_secs_f64(until - now);
+                let refused = state
+                    .waiting
+                    .extract_if(|waiter: &Waiter| waiter.patience < wait);
+                for waiter in refused {
+                    let failure = limited(&waiter.provider, wait);
+                    // The call may be gone.
+                    drop(waiter.granted.send(Err(failure)));
                 }
             }
+            if state.waiting.is_empty() {
+                return;
+            }
+            match state.gate.start(now) {
+                Verdict::Go => {}
+                Verdict::At(at) => return self.dispatch_at(&mut state, at),
+                Verdict::WhenFree => return,
+            }
+            let Some(waiter) = state.waiting.pop() else {
+                state.gate.undo();
+                return;
+            };
+            drop(state);
+            let permit = Permit {
+                connection: Arc::clone(self),
+                started: now,
+                stage: Stage::Granted,
+            };
+            if let Err(Ok(mut permit)) = waiter.granted.send(Ok(permit)) {
+                // The call is gone: the next one gets the place.
+                permit.stage = Stage::Ended;
+                locked(&self.state).gate.undo();
+            }
         }
+    }
+
+    fn dispatch_at(self: &Arc<Self>, state: &mut State, at: Seconds) {
+        if state.timer.is_some_and(|timer| timer <= at) {
+            return;
+        }
+        // Without a runtime the process ends.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        state.timer = Some(at);
+        let opens = self.begun + Duration::from_secs_f64(at);
+        let connection = Arc::downgrade(self);
+        runtime.spawn(async move {
+            tokio::time::sleep_until(opens).await;
+            let Some(connection) = connection.upgrade() else {
+                return;
+            };
+            locked(&connection.state)
+                .timer
+                .take_if(|timer| *timer <= at);
+            connection.dispatch();
+        });
     }
 }
 
 impl Permit {
+    /// The request leaves: from now on it counts, whatever becomes of the call.
+    pub(crate) fn sends(&mut self) {
+        self.stage = Stage::Sent;
+    }
+
     /// Reports how the request ended, and what the provider says is left.
     pub(crate) fn end(mut self, ended: Ended, remaining: Remaining) {
         self.report(ended, remaining);
     }
 
     fn report(&mut self, ended: Ended, remaining: Remaining) {
-        let now = seconds(self.begun);
-        let mut gate = locked(&self.connection.gate);
-        gate.end(self.started, now, ended);
-        gate.remaining(now, remaining);
-        drop(gate);
-        self.is_ended = true;
-        self.connection.changed.notify_one();
+        self.stage = Stage::Ended;
+        let now = self.connection.now();
+        let mut state = locked(&self.connection.state);
+        state.gate.end(self.started, now, ended);
+        state.gate.remaining(now, remaining);
+        drop(state);
+        self.connection.dispatch();
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if !self.is_ended {
-            self.report(Ended::Otherwise { tokens: 0 }, Remaining::default());
+        match self.stage {
+            Stage::Granted => {
+                self.stage = Stage::Ended;
+                locked(&self.connection.state).gate.undo();
+                self.connection.dispatch();
+            }
+            Stage::Sent => self.report(Ended::Otherwise { tokens: 0 }, Remaining::default()),
+            Stage::Ended => {}
         }
     }
 }
 
-fn limited(endpoint: &Endpoint, wait: Duration) -> Failure {
+fn limited(provider: &str, wait: Duration) -> Failure {
     let message = format!(
-        "the connection {:?} is rate limited and accepts the next request in {} s",
-        endpoint.provider,
+        "the connection {provider:?} is rate limited and accepts the next request in {} s",
         wait.as_secs() + 1
     );
     let mut failure = Failure::new(Class::RateLimited, message).after(Some(wait));
-    failure.is_unsent = true;
-    failure
-}
-
-fn busy(endpoint: &Endpoint) -> Failure {
-    let message = format!(
-        "all {1} places of the connection {0:?} stayed busy until the deadline of the call",
-        endpoint.provider,
-        endpoint.max_in_flight.max(1)
-    );
-    let mut failure = Failure::new(Class::RateLimited, message);
     failure.is_unsent = true;
     failure
 }

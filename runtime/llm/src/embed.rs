@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use perpend_protocol::host_call::FinishReason;
 use serde_json::Value;
-use tokio::time::Instant;
 
 use crate::endpoint::{CallLimits, Endpoint, ModelChoice};
 use crate::failure::{Class, Failure};
@@ -24,16 +23,16 @@ impl Llm {
         choice: &ModelChoice,
         limits: &CallLimits,
         texts: &[String],
-        observer: &dyn CallObserver,
+        observer: Arc<dyn CallObserver>,
     ) -> Result<(Vec<Vec<f32>>, Usage), Failure> {
         if texts.is_empty() {
             return Ok((Vec::new(), Usage::default()));
         }
         let n_tokens = texts.iter().map(|text| tokens(text.len())).sum();
         let exchange = Exchange {
-            endpoint,
-            observer,
-            deadline: Instant::now() + limits.timeout,
+            endpoint: Arc::new(endpoint.clone()),
+            observer: Arc::clone(&observer),
+            timeout: limits.timeout,
             estimate: Estimate {
                 connection_id: endpoint.connection_id.clone(),
                 provider: endpoint.provider.clone(),
@@ -58,7 +57,7 @@ impl Llm {
         let (vectors, usage) = match kept {
             Some(kept) => kept,
             None => {
-                let answered = self.0.exchange(&exchange, wire, read).await;
+                let answered = self.0.exchange(exchange, wire, read).await;
                 answered.map_err(|rejected| rejected.failure)?
             }
         };

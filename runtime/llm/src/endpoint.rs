@@ -110,7 +110,7 @@ pub struct ModelChoice {
 /// Limits of one call of [`crate::Llm::complete`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallLimits {
-    /// For the whole call: waiting for the connection, re-asks and lower structure methods included.
+    /// For each request of the call, from its sending to the end of its answer. Waiting for the connection does not count.
     pub timeout: Duration,
     /// How often a malformed reply is asked for again.
     pub reasks: u32,

@@ -71,8 +71,7 @@ pub struct Failure {
     pub message: String,
     /// What the provider asked for, or how long the connection stays closed; at most 15 minutes.
     pub retry_after: Option<Duration>,
-    /// Whether no request of this call was sent: it waited for its connection in vain, or was refused before.
-    /// Such a call uses up no attempt.
+    /// Whether the request that failed was not sent: its connection stays closed for too long, or it was refused before.
     pub is_unsent: bool,
 }
 

@@ -100,6 +100,10 @@ impl Gate {
         self.max_in_flight = max.max(1);
     }
 
+    pub(crate) const fn n_in_flight(&self) -> usize {
+        self.in_flight
+    }
+
     /// Until when the gate is closed for everyone.
     pub(crate) fn closed_until(&self, now: Seconds) -> Option<Seconds> {
         (now < self.closed_until).then_some(self.closed_until)
@@ -126,6 +130,18 @@ impl Gate {
         self.starts.push_back(now);
         self.forget_starts(now);
         Verdict::Go
+    }
+
+    /// A request that [`Self::start`] admitted was not sent: its place and its token are free again.
+    pub(crate) fn undo(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.starts.pop_back();
+        if let Some(bucket) = &mut self.bucket {
+            bucket.tokens += 1.0;
+            if let Some((left, _)) = &mut bucket.cap {
+                *left += 1.0;
+            }
+        }
     }
 
     /// A request that [`Self::start`] let go has ended.

@@ -8,6 +8,9 @@
 //! - **Only parameters that the user or the plug-in set are sent**, apart from the output limit that Anthropic requires.
 //! - **Only plain schemas are used in this process** ([`is_plain`], [`ReplyCheck`]): guests supply them, and this process
 //!   holds keys.
+//! - **Waiting costs a call nothing.** The time limit of a request starts when it is sent.
+//! - **A request that was sent is followed to its end.** Its answer is reported to the observer, also when the call that
+//!   wanted it is gone.
 //! - **No delayed retries.** The scheduler retries. A call repeats a request only in another form or after a malformed
 //!   reply.
 
@@ -27,13 +30,18 @@ mod observe;
 mod params;
 mod plain;
 mod protocol;
+mod queue;
 mod reject;
 mod stored;
 mod wanted;
 
 pub use asked::asked;
+pub use connections::ConnectionUse;
 pub use endpoint::{CallLimits, Endpoint, ModelChoice, Protocol, Secret};
 pub use failure::{Class, Failure};
 pub use llm::Llm;
-pub use observe::{Answered, CallObserver, Estimate, ProviderCall, ReplyCheck, Structure, Usage};
+pub use observe::{
+    Admission, Answered, CallObserver, Estimate, Priority, ProviderCall, ReplyCheck, Structure,
+    Turn, Usage,
+};
 pub use plain::is_plain;

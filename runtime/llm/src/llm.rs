@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use crate::connections::Connections;
+use crate::connections::{ConnectionUse, Connections, Permit};
 use crate::endpoint::{Endpoint, Protocol};
 use crate::failure::{Class, Failure, redact, without};
 use crate::gate::{Ended, Remaining};
 use crate::headers;
 use crate::learnt::Learnt;
 use crate::observe::{
-    Answered, CallObserver, Estimate, ProviderCall, ReplyCheck, Structure, Usage,
+    Admission, Answered, CallObserver, Estimate, ProviderCall, ReplyCheck, Structure, Usage,
 };
 use crate::protocol::{self, Wire};
 use crate::reject::{self, Rejected};
@@ -80,11 +80,20 @@ impl Llm {
     }
 }
 
+impl Llm {
+    /// How a connection is used by this process.
+    #[must_use]
+    pub fn connection_use(&self, connection_id: &str) -> ConnectionUse {
+        self.0.connections.usage(connection_id)
+    }
+}
+
 /// The context of one exchange.
-pub(crate) struct Exchange<'a> {
-    pub(crate) endpoint: &'a Endpoint,
-    pub(crate) observer: &'a dyn CallObserver,
-    pub(crate) deadline: Instant,
+pub(crate) struct Exchange {
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) observer: Arc<dyn CallObserver>,
+    /// From the sending of the request to the end of its answer.
+    pub(crate) timeout: Duration,
     pub(crate) estimate: Estimate,
     pub(crate) method: Structure,
     /// From 1, failed ones too.
@@ -116,11 +125,35 @@ struct Raw {
     body: Bytes,
 }
 
+/// Tells the observer of the time until it is dropped.
+struct Wait<'o> {
+    observer: &'o dyn CallObserver,
+    begun: Instant,
+}
+
+impl<'o> Wait<'o> {
+    fn new(observer: &'o dyn CallObserver) -> Self {
+        observer.begins_to_wait();
+        Self {
+            observer,
+            begun: Instant::now(),
+        }
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.observer.has_waited(self.begun.elapsed());
+    }
+}
+
 impl Shared {
-    /// Sends one request and reads its answer. Notifies the observer before and after.
-    pub(crate) async fn exchange<T>(
-        &self,
-        exchange: &Exchange<'_>,
+    /// Waits for a place, sends one request and reads its answer. Notifies the observer before and after.
+    ///
+    /// A request that was sent is followed to its end by a task of its own: its answer is paid for.
+    pub(crate) async fn exchange<T: Send + 'static>(
+        self: &Arc<Self>,
+        exchange: Exchange,
         wire: Wire,
         read: Read<T>,
     ) -> Result<(T, Usage), Rejected> {
@@ -129,34 +162,73 @@ impl Shared {
             let message = format!("the request is larger than {} MiB", MAX_BODY >> 20);
             return Err(unsent(Failure::new(Class::InvalidInput, message)).into());
         }
-        let mut headers = headers_of(exchange.endpoint, &wire).map_err(unsent)?;
-        let permit = self.connections.enter(exchange.endpoint, exchange.deadline);
-        let permit = permit.await?;
-        let announced = exchange.observer.before(&exchange.estimate).await;
-        let traceparent = announced.map_err(unsent)?;
+        let mut headers = headers_of(&exchange.endpoint, &wire).map_err(unsent)?;
+        let (permit, traceparent) = self.admitted(&exchange).await.map_err(unsent)?;
         add_traceparent(&mut headers, traceparent);
-        let started_at = self.clock.now();
-        let begun = Instant::now();
         let request_digest = digest(&wire.url, &body);
         let post = Post {
             url: wire.url,
             headers,
             body: body.into(),
-            timeout: exchange.deadline.saturating_duration_since(begun),
+            timeout: exchange.timeout,
             max_answer: MAX_BODY,
         };
-        let raw = self.send(exchange.endpoint, post, &wire.body).await;
+        let shared = Arc::clone(self);
+        let sent = tokio::spawn(async move {
+            let sent = (post, wire.body, request_digest);
+            shared.finish(exchange, permit, sent, read).await
+        });
+        sent.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "an exchange with a provider ended without a result");
+            let message = "the exchange with the provider failed";
+            Err(Failure::new(Class::Internal, message).into())
+        })
+    }
+
+    /// Waits until the request has a place on its connection and room in its budgets. It holds no place while it waits for
+    /// room.
+    async fn admitted(&self, exchange: &Exchange) -> Result<(Permit, Option<String>), Failure> {
+        let observer = &exchange.observer;
+        let _wait = Wait::new(observer.as_ref());
+        loop {
+            let turn = observer.turn();
+            let permit = self
+                .connections
+                .enter(&exchange.endpoint, turn, exchange.timeout);
+            let permit = permit.await?;
+            match observer.before(&exchange.estimate).await? {
+                Admission::Sends(traceparent) => return Ok((permit, traceparent)),
+                Admission::NoRoom => {
+                    drop(permit);
+                    observer.has_room().await?;
+                }
+            }
+        }
+    }
+
+    /// Sends the request and reports its end.
+    async fn finish<T>(
+        &self,
+        exchange: Exchange,
+        mut permit: Permit,
+        (post, body, request_digest): (Post, Value, String),
+        read: Read<T>,
+    ) -> Result<(T, Usage), Rejected> {
+        permit.sends();
+        let started_at = self.clock.now();
+        let begun = Instant::now();
+        let raw = self.send(&exchange.endpoint, post, &body).await;
         let latency = begun.elapsed();
         let remaining = raw.as_ref().map(|raw| raw.remaining).unwrap_or_default();
         let reply_head = match &raw {
-            Ok(raw) => head(exchange.endpoint, &raw.body),
+            Ok(raw) => head(&exchange.endpoint, &raw.body),
             Err(_) => String::new(),
         };
         let result = raw.map_err(Rejected::from);
-        let body = result.as_ref().ok().map(|raw| raw.body.clone());
-        let result = result.and_then(|raw| interpret(exchange, raw, &wire.body, read));
+        let answered = result.as_ref().ok().map(|raw| raw.body.clone());
+        let result = result.and_then(|raw| interpret(&exchange, raw, &body, read));
         let result = result.map_err(|rejected| Rejected {
-            failure: clean(exchange.endpoint, rejected.failure),
+            failure: clean(&exchange.endpoint, rejected.failure),
             ..rejected
         });
         permit.end(ended(&result), remaining);
@@ -188,7 +260,7 @@ impl Shared {
                 .ok()
                 .and_then(|(_, facts)| facts.text.clone()),
         };
-        let answer = body.filter(|_| result.is_ok()).map(|body| Answered {
+        let answer = answered.filter(|_| result.is_ok()).map(|body| Answered {
             method: exchange.method,
             body: String::from_utf8_lossy(&body).into_owned(),
             is_from_cache: false,
@@ -199,7 +271,7 @@ impl Shared {
 
     /// The same from an answer that was kept. Nothing for one that cannot be read any more.
     pub(crate) fn kept<T>(
-        exchange: &Exchange<'_>,
+        exchange: &Exchange,
         answer: &Answered,
         read: Read<T>,
     ) -> Option<(T, Usage)> {
@@ -209,12 +281,12 @@ impl Shared {
 
     /// The same with all that is known of it.
     pub(crate) fn reread<T>(
-        exchange: &Exchange<'_>,
+        exchange: &Exchange,
         answer: &Answered,
         read: Read<T>,
     ) -> Option<(T, Facts)> {
         let body = serde_json::from_str(&answer.body).ok()?;
-        let (reply, mut facts) = read(exchange.endpoint, body).ok()?;
+        let (reply, mut facts) = read(&exchange.endpoint, body).ok()?;
         facts.usage = Some(counted(&exchange.estimate, &facts));
         Some((reply, facts))
     }
@@ -342,7 +414,7 @@ fn unanswered(error: PostError) -> Failure {
 }
 
 fn interpret<T>(
-    exchange: &Exchange<'_>,
+    exchange: &Exchange,
     raw: Raw,
     sent: &Value,
     read: Read<T>,
@@ -354,7 +426,7 @@ fn interpret<T>(
     if !is_good || hidden.is_some() {
         let text = redact(
             &text[..text.floor_char_boundary(MAX_HEAD * 4)],
-            secrets(exchange.endpoint),
+            secrets(&exchange.endpoint),
         );
         return Err(reject::classify(&reject::Answer {
             model: &exchange.estimate.model,
@@ -380,7 +452,7 @@ fn interpret<T>(
         }
         _ => unusable(format!("it is not valid JSON: {error}")),
     })?;
-    read(exchange.endpoint, parsed)
+    read(&exchange.endpoint, parsed)
         .map(|(reply, mut facts)| {
             facts.usage = Some(counted(&exchange.estimate, &facts));
             (reply, facts)

@@ -140,6 +140,33 @@ pub struct Answered {
     pub is_from_cache: bool,
 }
 
+/// Which requests get the places of a connection first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// A person waits for the answer: trials, checks, preflights, manual runs.
+    Interactive,
+    /// Everything else.
+    #[default]
+    Background,
+}
+
+/// The turn of a request among those that wait for a place of its connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    pub priority: Priority,
+    /// Requests of one key wait in line; the keys of one priority take turns.
+    pub key: String,
+}
+
+/// Whether a request may be sent now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It is sent, with this value of the header `traceparent` (W3C Trace Context), if any.
+    Sends(Option<String>),
+    /// It waits, without a place of the connection, until [`CallObserver::has_room`].
+    NoRoom,
+}
+
 /// Listens to the exchanges of one call.
 pub trait CallObserver: Send + Sync {
     /// The `n`-th usable answer of this call, from 0, where an earlier attempt got it: it is used in place of another
@@ -159,15 +186,29 @@ pub trait CallObserver: Send + Sync {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Before a request is sent; gives the value of its header `traceparent` (W3C Trace Context), where it shall have one.
-    /// A failure stops the call and becomes its result.
-    fn before<'a>(
-        &'a self,
-        estimate: &'a Estimate,
-    ) -> BoxFuture<'a, Result<Option<String>, Failure>>;
+    /// The turn in which this call waits for its connection.
+    fn turn(&self) -> Turn {
+        Turn::default()
+    }
+
+    /// A request begins to wait until it may be sent.
+    fn begins_to_wait(&self) {}
+
+    /// The request no longer waits: it is sent, or the call ends.
+    fn has_waited(&self, waited: Duration) {
+        let _ = waited;
+    }
+
+    /// When a request has its place and before it is sent. A failure stops the call and becomes its result.
+    fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<Admission, Failure>>;
+
+    /// Completes when a request that found [`Admission::NoRoom`] may ask for a place again.
+    fn has_room(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// After each exchange that `before` let pass, with its answer where it is usable, before anything is done with it.
-    /// A failure stops the call and becomes its result. Not called when the call itself is dropped.
+    /// A failure stops the call and becomes its result. Called also when the call was dropped meanwhile.
     fn after(
         &self,
         call: ProviderCall,

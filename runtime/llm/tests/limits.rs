@@ -1,12 +1,22 @@
 //! Connections that are limited: scripted replies, no network. Times are held against lower bounds only.
 
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 mod support;
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use perpend_llm::{CallLimits, Class, Endpoint, Llm};
+use futures_util::future::BoxFuture;
+use perpend_llm::{
+    Admission, Answered, CallLimits, CallObserver, Class, Endpoint, Estimate, Failure, Llm,
+    Priority, Protocol, ProviderCall, Turn,
+};
 use perpend_protocol::host_call::Role;
 use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+
 use support::{Recorder, choice, llm, mock, quick, request};
 
 fn busy(latency_ms: u64) -> Endpoint {
@@ -44,16 +54,17 @@ async fn no_more_calls_run_than_the_connection_allows() {
 }
 
 #[tokio::test]
-async fn a_call_that_finds_no_place_in_time_was_not_sent() {
-    let (llm, endpoint) = (llm(), busy(700));
-    let (long, short) = (CallLimits::default(), quick());
-    let request = request();
-    let call = |limits| support::call(&llm, &endpoint, limits, &request);
-    let (one, two, late) = tokio::join!(call(&long), call(&long), call(&short));
-    assert!(one.0.is_ok() && two.0.is_ok());
-    let failure = late.0.unwrap_err();
-    assert_eq!(failure.class, Class::RateLimited);
-    assert!(failure.is_unsent && late.1.calls().is_empty());
+async fn waiting_for_a_place_uses_no_time_of_the_call() {
+    // Each request takes most of the time limit, and the last one waits for five of them.
+    let (llm, mut endpoint) = (llm(), busy(300));
+    endpoint.max_in_flight = 1;
+    let (limits, request) = (quick(), request());
+    let call = || support::call(&llm, &endpoint, &limits, &request);
+    let all = futures_util::future::join_all((0..6).map(|_| call())).await;
+    for (result, recorder) in all {
+        assert!(result.is_ok(), "{result:?}");
+        assert_eq!(recorder.outcomes(), ["ok"]);
+    }
 }
 
 #[tokio::test]
@@ -95,32 +106,228 @@ async fn after_a_429_requests_start_at_the_rate_of_the_bucket() {
     assert!(Duration::from_millis(1550) <= begun.elapsed());
 }
 
-#[tokio::test]
-async fn a_call_that_is_dropped_gives_its_place_back() {
-    let (llm, endpoint) = (llm(), busy(60_000));
-    let limits = CallLimits::default();
-    for _ in 0..5 {
-        let request = request();
-        let call = support::call(&llm, &endpoint, &limits, &request);
-        let dropped = tokio::time::timeout(Duration::from_millis(20), call).await;
-        assert!(dropped.is_err());
+/// A provider that holds each request until it is released.
+struct Held {
+    url: String,
+    /// The texts of the requests that arrived, in order.
+    arrived: mpsc::UnboundedReceiver<support::Arrived>,
+}
+
+impl Held {
+    async fn start() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let (sender, arrived) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(support::serve_held(stream, sender.clone()));
+            }
+        });
+        Self { url, arrived }
     }
-    let endpoint = busy(0);
-    let patient = CallLimits {
-        timeout: Duration::from_secs(10),
-        ..limits
-    };
-    let (result, _) = support::call(&llm, &endpoint, &patient, &request()).await;
-    assert!(result.is_ok());
+
+    async fn next(&mut self) -> support::Arrived {
+        self.arrived.recv().await.unwrap()
+    }
+}
+
+/// An observer with a turn of its own, and with a budget that it shares.
+struct Rule {
+    turn: Turn,
+    budget: Option<Arc<Budget>>,
+    ended: mpsc::UnboundedSender<ProviderCall>,
+}
+
+/// Admits one request at a time.
+#[derive(Default)]
+struct Budget {
+    is_used: Mutex<bool>,
+    released: tokio::sync::Notify,
+}
+
+impl CallObserver for Rule {
+    fn kept(&self, _: u32) -> Option<Answered> {
+        None
+    }
+
+    fn turn(&self) -> Turn {
+        self.turn.clone()
+    }
+
+    fn before<'a>(&'a self, _: &'a Estimate) -> BoxFuture<'a, Result<Admission, Failure>> {
+        let has_room = self.budget.as_ref().is_none_or(|budget| {
+            let mut is_used = budget.is_used.lock().unwrap();
+            !std::mem::replace(&mut *is_used, true)
+        });
+        let admission = match has_room {
+            true => Admission::Sends(None),
+            false => Admission::NoRoom,
+        };
+        Box::pin(std::future::ready(Ok(admission)))
+    }
+
+    fn has_room(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async {
+            if let Some(budget) = &self.budget {
+                let released = budget.released.notified();
+                if *budget.is_used.lock().unwrap() {
+                    released.await;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn after(&self, call: ProviderCall, _: Option<Answered>) -> BoxFuture<'_, Result<(), Failure>> {
+        if let Some(budget) = &self.budget {
+            *budget.is_used.lock().unwrap() = false;
+            budget.released.notify_waiters();
+        }
+        drop(self.ended.send(call));
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// Calls of rules against a provider that holds them.
+struct Crowd {
+    provider: Held,
+    llm: Llm,
+    endpoint: Endpoint,
+    ended: mpsc::UnboundedReceiver<ProviderCall>,
+    sender: mpsc::UnboundedSender<ProviderCall>,
+}
+
+impl Crowd {
+    async fn new(n_places: usize) -> Self {
+        let provider = Held::start().await;
+        let mut endpoint = support::endpoint(Protocol::OpenAi, &provider.url);
+        endpoint.max_in_flight = n_places;
+        let (sender, ended) = mpsc::unbounded_channel();
+        Self {
+            provider,
+            llm: llm(),
+            endpoint,
+            ended,
+            sender,
+        }
+    }
+
+    /// Starts a call that sends `text`, and polls it until it waits.
+    async fn call(
+        &self,
+        text: &str,
+        (priority, key): (Priority, &str),
+        budget: Option<&Arc<Budget>>,
+    ) -> tokio::task::JoinHandle<bool> {
+        let observer = Arc::new(Rule {
+            turn: Turn {
+                priority,
+                key: key.to_owned(),
+            },
+            budget: budget.cloned(),
+            ended: self.sender.clone(),
+        });
+        let mut request = request();
+        request.messages[1] = support::message(Role::User, text);
+        let (llm, endpoint) = (self.llm.clone(), self.endpoint.clone());
+        let call = tokio::spawn(async move {
+            let (choice, limits) = (choice("m"), CallLimits::default());
+            let called = llm.complete(&endpoint, &choice, &limits, &request, observer);
+            called.await.is_ok()
+        });
+        // On one thread the call now waits in line.
+        tokio::task::yield_now().await;
+        call
+    }
+}
+
+#[tokio::test]
+async fn rules_take_turns_on_a_connection_and_interactive_calls_come_first() {
+    const BACKGROUND: Priority = Priority::Background;
+    let mut crowd = Crowd::new(2).await;
+    let mut calls = Vec::new();
+    for n in 0..20 {
+        calls.push(crowd.call(&format!("a{n}"), (BACKGROUND, "a"), None).await);
+    }
+    calls.push(crowd.call("b", (BACKGROUND, "b"), None).await);
+    calls.push(
+        crowd
+            .call("trial", (Priority::Interactive, "t"), None)
+            .await,
+    );
+    let mut order = Vec::new();
+    let mut held = VecDeque::new();
+    for _ in 0..calls.len() {
+        if held.len() == 2 {
+            let release: oneshot::Sender<()> = held.pop_front().unwrap();
+            release.send(()).unwrap();
+        }
+        let (text, release) = crowd.provider.next().await;
+        order.push(text);
+        held.push_back(release);
+    }
+    held.into_iter()
+        .for_each(|release| release.send(()).unwrap());
+    for call in calls {
+        assert!(call.await.unwrap(), "a call failed");
+    }
+    let place = |wanted: &str| order.iter().position(|text| text == wanted).unwrap();
+    assert!(place("trial") < 4 && place("b") < 4, "{order:?}");
+}
+
+#[tokio::test]
+async fn a_budget_that_admits_one_call_at_a_time_delays_nobody_else() {
+    let mut crowd = Crowd::new(2).await;
+    let budget = Arc::new(Budget::default());
+    let mut calls = Vec::new();
+    for n in 0..10 {
+        let text = format!("a{n}");
+        let call = crowd.call(&text, (Priority::Background, "a"), Some(&budget));
+        calls.push(call.await);
+    }
+    let (_, first) = crowd.provider.next().await;
+    let call = crowd.call("b", (Priority::Background, "b"), None).await;
+    let (text, release) = crowd.provider.next().await;
+    assert_eq!(text, "b", "the second place is free for it");
+    release.send(()).unwrap();
+    assert!(call.await.unwrap());
+    first.send(()).unwrap();
+    for _ in 1..10 {
+        crowd.provider.next().await.1.send(()).unwrap();
+    }
+    for call in calls {
+        assert!(call.await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_a_request_that_was_sent_is_reported_when_its_call_is_gone() {
+    let mut crowd = Crowd::new(1).await;
+    let call = crowd.call("sent", (Priority::Background, "a"), None).await;
+    let (_, release) = crowd.provider.next().await;
+    let waiting = crowd
+        .call("waiting", (Priority::Background, "a"), None)
+        .await;
+    call.abort();
+    waiting.abort();
+    assert!(call.await.is_err() && waiting.await.is_err());
+    let next = crowd.call("next", (Priority::Background, "a"), None).await;
+    release.send(()).unwrap();
+    let ended = crowd.ended.recv().await.unwrap();
+    assert!(ended.outcome.is_ok(), "{ended:?}");
+    let (text, release) = crowd.provider.next().await;
+    assert_eq!(text, "next", "a call that waited and is gone is not sent");
+    release.send(()).unwrap();
+    assert!(next.await.unwrap());
 }
 
 #[tokio::test]
 async fn a_scripted_reply_that_takes_too_long_times_out() {
     let (llm, endpoint) = (llm(), busy(60_000));
     let begun = Instant::now();
-    let recorder = Recorder::default();
+    let recorder = Arc::new(Recorder::default());
     let (limits, choice, request) = (quick(), choice("m"), request());
-    let called = llm.complete(&endpoint, &choice, &limits, &request, &recorder);
+    let called = llm.complete(&endpoint, &choice, &limits, &request, recorder.clone());
     assert_eq!(called.await.unwrap_err().class, Class::UpstreamTimeout);
     assert!(limits.timeout <= begun.elapsed());
     assert_eq!(recorder.outcomes(), ["upstream_timeout"]);

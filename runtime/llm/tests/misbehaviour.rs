@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use perpend_llm::{CallLimits, Class, Failure, Protocol};
@@ -9,7 +10,7 @@ use perpend_protocol::host_call::{Completion, CompletionRequest};
 use serde_json::{Value, json};
 use support::{Act, GOOD, HEADER, KEY, Recorder, Server, endpoint, llm, quick, said, structured};
 
-async fn ask(acts: Vec<Act>) -> (Result<Completion, Failure>, Recorder, Server) {
+async fn ask(acts: Vec<Act>) -> (Result<Completion, Failure>, Arc<Recorder>, Server) {
     ask_with(Protocol::OpenAi, acts, &CallLimits::default()).await
 }
 
@@ -17,7 +18,7 @@ async fn ask_with(
     protocol: Protocol,
     acts: Vec<Act>,
     limits: &CallLimits,
-) -> (Result<Completion, Failure>, Recorder, Server) {
+) -> (Result<Completion, Failure>, Arc<Recorder>, Server) {
     let server = Server::start(acts).await;
     let endpoint = endpoint(protocol, &server.url);
     let (result, recorder) = support::call(&llm(), &endpoint, limits, &structured()).await;

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use perpend_llm::{CallLimits, Class, Endpoint, Protocol, Usage};
 use perpend_protocol::host_call::{Completion, CompletionRequest, FinishReason};
 use serde_json::{Value, json};
@@ -347,10 +349,10 @@ async fn embeddings_come_in_the_order_of_the_texts() {
     for (protocol, path, answer) in cases {
         let server = Server::start(vec![Act::Json(200, answer)]).await;
         let endpoint = endpoint(protocol, &server.url);
-        let recorder = support::Recorder::default();
+        let recorder = Arc::new(support::Recorder::default());
         let limits = CallLimits::default();
         let (llm, model) = (llm(), choice("m"));
-        let found = llm.embed(&endpoint, &model, &limits, &texts, &recorder);
+        let found = llm.embed(&endpoint, &model, &limits, &texts, recorder.clone());
         let (vectors, usage) = found.await.unwrap();
         assert_eq!(vectors, [[0.0, 2.0], [0.5, 1.0]]);
         assert_eq!(server.asked()[0].path, path);
@@ -368,19 +370,19 @@ async fn embeddings_that_do_not_fit_are_refused() {
     for answer in [one, uneven] {
         let server = Server::start(vec![Act::Json(200, answer)]).await;
         let endpoint = endpoint(Protocol::OpenAi, &server.url);
-        let recorder = support::Recorder::default();
+        let recorder = Arc::new(support::Recorder::default());
         let limits = CallLimits::default();
         let (llm, model) = (llm(), choice("m"));
-        let found = llm.embed(&endpoint, &model, &limits, &texts, &recorder);
+        let found = llm.embed(&endpoint, &model, &limits, &texts, recorder.clone());
         assert_eq!(found.await.unwrap_err().class, Class::MalformedOutput);
     }
     let vectors = |text: &str| {
         let (llm, endpoint, texts) = (llm(), mock(json!(null)), [text.to_owned()]);
         async move {
-            let recorder = support::Recorder::default();
+            let recorder = Arc::new(support::Recorder::default());
             let limits = CallLimits::default();
             let model = choice("m");
-            let found = llm.embed(&endpoint, &model, &limits, &texts, &recorder);
+            let found = llm.embed(&endpoint, &model, &limits, &texts, recorder.clone());
             found.await.unwrap().0
         }
     };

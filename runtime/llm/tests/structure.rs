@@ -16,7 +16,7 @@ async fn ask(
     acts: Vec<Act>,
     limits: &CallLimits,
     request: &CompletionRequest,
-) -> (Result<Completion, Failure>, Recorder, Vec<Asked>) {
+) -> (Result<Completion, Failure>, Arc<Recorder>, Vec<Asked>) {
     let server = Server::start(acts).await;
     let endpoint = endpoint(Protocol::OpenAi, &server.url);
     let (result, recorder) = support::call(&llm(), &endpoint, limits, request).await;
@@ -241,15 +241,15 @@ async fn a_hostile_schema_is_checked_elsewhere() {
 #[tokio::test]
 async fn a_budget_that_refuses_stops_the_call() {
     let endpoint = mock(json!({ "replies": [{ "reply": "x" }] }));
-    let recorder = Recorder {
+    let recorder = Arc::new(Recorder {
         refuse: Some(Failure::new(Class::BudgetExhausted, "spent")),
         ..Recorder::default()
-    };
+    });
     let limits = CallLimits::default();
     let choice = support::choice("m");
     let llm = llm();
     let request = structured();
-    let called = llm.complete(&endpoint, &choice, &limits, &request, &recorder);
+    let called = llm.complete(&endpoint, &choice, &limits, &request, recorder.clone());
     let failure = called.await.unwrap_err();
     assert_eq!(failure.class, Class::BudgetExhausted);
     assert!(failure.is_unsent && recorder.calls().is_empty());
@@ -267,14 +267,14 @@ async fn a_call_made_again_uses_the_answers_that_were_kept_and_asks_for_the_rest
     for n_kept in 0..=2 {
         let server = Server::start(vec![tool(GOOD)]).await;
         let endpoint = endpoint(Protocol::OpenAi, &server.url);
-        let again = Recorder {
+        let again = Arc::new(Recorder {
             kept: answers[..n_kept].to_vec(),
             ..Recorder::default()
-        };
+        });
         let choice = support::choice("m");
         let llm = llm();
         let request = structured();
-        let made = llm.complete(&endpoint, &choice, &limits, &request, &again);
+        let made = llm.complete(&endpoint, &choice, &limits, &request, again);
         let made = made.await.unwrap();
         assert_eq!(made.structured, first.structured);
         let asked = server.asked();

@@ -202,6 +202,12 @@ impl HostReply {
 }
 
 impl HostRequest {
+    /// Whether it asks a model. The server limits the time of such requests itself.
+    #[must_use]
+    pub const fn is_of_model(&self) -> bool {
+        matches!(self, Self::Complete(_) | Self::Embed { .. })
+    }
+
     /// The answer when the evaluation has read too much.
     #[must_use]
     pub fn trace_refused(&self, error: &TraceError) -> HostReply {

@@ -250,8 +250,8 @@ impl Inner {
             if !answered.is_empty() {
                 self.reach(Breakpoint::Evaluated)?;
                 let n_answered = answered.len();
-                let (ended, given_back) = self.ended(answered, started_at).await?;
-                self.write(&work, &ended, &given_back, started_at).await?;
+                let (ended, released) = self.ended(answered, started_at).await?;
+                self.write(&work, &ended, &released, started_at).await?;
                 self.end_probes(&probing, &ended).await?;
                 seats.give_back(n_answered);
                 self.wake_who_waits();
@@ -267,17 +267,19 @@ impl Inner {
         &self,
         work: &Work,
         finished: &[Finished<'_>],
-        given_back: &[i64],
+        released: &[(i64, Release)],
         started_at: Timestamp,
     ) -> Result<(), Error> {
         let now = self.deps.clock.now();
         let fence = work.lease.fence;
-        if !given_back.is_empty() {
-            let store = &self.deps.store;
-            store
-                .ledger
-                .release_executions(fence, given_back, Release::GivenBack, now)
-                .await?;
+        for released in released.chunk_by(|(_, one), (_, other)| one == other) {
+            let seqs: Vec<i64> = released.iter().map(|(seq, _)| *seq).collect();
+            let ledger = &self.deps.store.ledger;
+            if let Some((_, release)) = released.first() {
+                ledger
+                    .release_executions(fence, &seqs, *release, now)
+                    .await?;
+            }
         }
         if !finished.is_empty() {
             let ended = self.finish(fence, finished, started_at, now).await?;
@@ -287,16 +289,16 @@ impl Inner {
         Ok(())
     }
 
-    /// What answers mean: executions that end, and places of those that are given back.
+    /// What answers mean: executions that end, and those that are released without an attempt.
     async fn ended<'c>(
         &self,
         answered: Vec<(Prepared<'c>, CallResult)>,
         started_at: Timestamp,
-    ) -> Result<(Vec<Finished<'c>>, Vec<i64>), Error> {
-        let (mut ended, mut given_back) = (Vec::new(), Vec::new());
+    ) -> Result<(Vec<Finished<'c>>, Vec<(i64, Release)>), Error> {
+        let (mut ended, mut released) = (Vec::new(), Vec::new());
         let (prepared, mut results): (Vec<_>, Vec<_>) = answered.into_iter().unzip();
         let Some(first) = prepared.first() else {
-            return Ok((ended, given_back));
+            return Ok((ended, released));
         };
         let targets = prepared.iter().map(|each| &each.execution.made.target);
         let targets: Vec<&Target> = targets.collect();
@@ -310,9 +312,12 @@ impl Inner {
         let mut roots = Vec::new();
         for (each, result) in prepared.iter().zip(results) {
             let name = evaluator_name(&names, each);
-            let Some(finished) = self.outcome(each, name, result, (started_at, now)) else {
-                given_back.push(each.execution.seq);
-                continue;
+            let finished = match self.outcome(each, name, result, (started_at, now)) {
+                Ok(finished) => finished,
+                Err(release) => {
+                    released.push((each.execution.seq, release));
+                    continue;
+                }
             };
             let by = Evaluated {
                 assignment: each.assignment,
@@ -324,7 +329,7 @@ impl Inner {
             ended.push(finished);
         }
         self.write_own_traces(project, roots).await;
-        Ok((ended, given_back))
+        Ok((ended, released))
     }
 
     /// Writes what came of a batch. Where the database takes the batch for wrong, one of it is at fault
@@ -631,14 +636,14 @@ impl Inner {
         }
     }
 
-    /// What a result means for its execution; `None`: as if it had not been tried.
+    /// What a result means for its execution, or how it is released as if it had not been tried.
     fn outcome<'c>(
         &self,
         prepared: &Prepared<'c>,
         evaluator_name: &str,
         result: CallResult,
         (started_at, now): (Timestamp, Timestamp),
-    ) -> Option<Finished<'c>> {
+    ) -> Result<Finished<'c>, Release> {
         let execution = prepared.execution;
         let evaluator = &prepared.assignment.evaluator;
         log_lines(&execution.made, &result.log);
@@ -671,12 +676,13 @@ impl Inner {
                     }
                     Next::Fail(against) => Outcome::Failed(why, against),
                     Next::Hold => Outcome::Held(why, now.plus_millis(retry::HELD_MS)),
-                    Next::GiveBack => return None,
+                    Next::GiveBack => return Err(Release::GivenBack),
+                    Next::Postpone(at) => return Err(Release::Postponed(at, failure.class)),
                 }
             }
         };
         let version = Some(&evaluator.evaluator.version.id);
-        Some(Finished {
+        Ok(Finished {
             asks_models: evaluator.maker.grants.model,
             spent,
             ..ended(prepared.execution, version, result.cpu_us, outcome)

@@ -21,6 +21,8 @@ pub(crate) enum Next {
     Skip,
     /// Try again at this time.
     Retry(Timestamp),
+    /// Try again at this time, without counting this attempt.
+    Postpone(Timestamp),
     /// For good; `true` when it speaks against the evaluator.
     Fail(bool),
     /// Wait until what is wrong outside is put right.
@@ -75,6 +77,11 @@ pub(crate) fn after_failure(failure: &ModelFailure, tried: &Tried) -> Next {
         | FailureClass::EndpointUnreachable
         | FailureClass::AccountNotReady
         | FailureClass::BudgetExhausted => return Next::Hold,
+        FailureClass::RateLimited if failure.is_unsent => {
+            let wait_ms = failure.retry_after_ms.unwrap_or_default();
+            let wait_ms = wait_ms.clamp(1_000, MAX_RETRY_AFTER_MS).cast_signed();
+            return Next::Postpone(tried.now.plus_millis(wait_ms));
+        }
         FailureClass::RateLimited => {
             let backoff = tried.backoff(5_000, 10 * MINUTE_MS, 8, WINDOW_MS);
             backoff.map(|at| match failure.retry_after_ms {
@@ -206,6 +213,20 @@ mod tests {
         assert_eq!(wait(Some(86_400_000)), 900_000);
         let eighth = after_failure(&limited(Some(1)), &tried(7, 0));
         assert_eq!(eighth, Next::Fail(false));
+    }
+
+    #[test]
+    fn a_call_that_was_not_sent_is_tried_when_its_connection_opens_however_often_it_waited() {
+        let waiting = ModelFailure {
+            retry_after_ms: Some(30_000),
+            is_unsent: true,
+            ..ModelFailure::new(FailureClass::RateLimited, "")
+        };
+        for n_before in [0, 7, 99] {
+            let tried = tried(n_before, 9 * WINDOW_MS);
+            let next = after_failure(&waiting, &tried);
+            assert_eq!(next, Next::Postpone(tried.now.plus_millis(30_000)));
+        }
     }
 
     #[test]

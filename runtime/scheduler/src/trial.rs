@@ -15,6 +15,7 @@ use perpend_domain::mapping::{Plan, WrittenItem};
 use perpend_domain::model_call::ModelCall;
 use perpend_domain::plugin::{Call, CallResult, FailureClass, Item, Origin, Reuse};
 use perpend_domain::time::Timestamp;
+use tokio::time::Instant;
 
 use crate::Scheduler;
 use crate::call::{Load, NoCall, call_of, gave_none, item_of};
@@ -23,6 +24,11 @@ use crate::failures::as_noted;
 use crate::parts::Inner;
 use crate::pointers::refusal;
 use crate::scores::{TrialScore, trial_scores};
+
+/// How long the model calls of a trial may wait for places of their connection.
+const MAX_WAIT: Duration = Duration::from_secs(600);
+/// How often a trial that is over its limit looks whether a model call still waits.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What an evaluator is tried on.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +52,8 @@ pub struct Trial {
     pub on: Vec<TrialOn>,
     /// Which stored replies may answer for models.
     pub reuse: Reuse,
-    /// The longest time for all together.
+    /// The longest time for each of them. Time in which its model calls wait to be sent does not count, up to
+    /// [`MAX_WAIT`].
     pub limit: Duration,
 }
 
@@ -83,6 +90,36 @@ struct Open {
     target: Option<Target>,
     item: Item,
     origin: Option<Arc<Origin>>,
+}
+
+/// The origins of the calls of a trial. Dropped with it: a model call that was not sent by then is not sent.
+struct Origins(Vec<Option<Arc<Origin>>>);
+
+impl Origins {
+    /// When the calls that are open end at the latest, if that is not before now.
+    fn ends(&self, is_open: impl Fn(usize) -> bool, ends: Instant) -> Option<Instant> {
+        let now = Instant::now();
+        let open = self
+            .0
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| is_open(*place));
+        let last = open.map(|(_, origin)| match origin {
+            Some(origin) if origin.notes.is_waiting() => now + LOOK_AGAIN,
+            Some(origin) => ends + Duration::from_millis(origin.notes.waited_ms()),
+            None => ends,
+        });
+        let last = last.max()?.min(ends + MAX_WAIT);
+        (now < last).then_some(last)
+    }
+}
+
+impl Drop for Origins {
+    fn drop(&mut self) {
+        for origin in self.0.iter().flatten() {
+            origin.notes.abandon();
+        }
+    }
 }
 
 impl Scheduler {
@@ -143,7 +180,9 @@ impl Scheduler {
             }
         }
         let begun = inner.deps.clock.now();
-        let answers = inner.answers(calls, begun, trial.limit).await;
+        let origins: Vec<_> = open.iter().map(|each| each.origin.clone()).collect();
+        let origins = Origins(origins);
+        let answers = inner.answers(calls, begun, (trial.limit, &origins)).await;
         for (each, answer) in open.into_iter().zip(answers) {
             let place = each.place;
             results[place] = Some(inner.result(project, &evaluator, each, answer).await?);
@@ -180,22 +219,37 @@ impl Inner {
         &self,
         calls: Vec<Call>,
         started_at: Timestamp,
-        limit: Duration,
+        (limit, origins): (Duration, &Origins),
     ) -> Vec<Option<(CallResult, u64)>> {
         let mut answers = vec![None; calls.len()];
+        let begun = Instant::now();
+        let mut ends = begun + limit;
         let mut coming = self.deps.evaluate.evaluate(calls);
-        let all = async {
-            while let Some((place, result)) = coming.next().await {
-                let took = self.deps.clock.now().as_micros() - started_at.as_micros();
-                let took_ms = u64::try_from(took / 1_000).unwrap_or_default();
-                if let Some(answer) = answers.get_mut(place) {
-                    *answer = Some((result, took_ms));
+        loop {
+            let next = tokio::select! {
+                biased;
+                next = coming.next() => next,
+                () = tokio::time::sleep_until(ends) => {
+                    let is_open = |place: usize| answers.get(place).is_some_and(Option::is_none);
+                    match origins.ends(is_open, begun + limit) {
+                        Some(later) => {
+                            ends = later;
+                            continue;
+                        }
+                        None => None,
+                    }
                 }
+            };
+            // What has come until then counts.
+            let Some((place, result)) = next else {
+                return answers;
+            };
+            let took = self.deps.clock.now().as_micros() - started_at.as_micros();
+            let took_ms = u64::try_from(took / 1_000).unwrap_or_default();
+            if let Some(answer) = answers.get_mut(place) {
+                *answer = Some((result, took_ms));
             }
-        };
-        // What has come until then counts.
-        let _ = tokio::time::timeout(limit, all).await;
-        answers
+        }
     }
 
     async fn result(

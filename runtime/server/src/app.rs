@@ -10,6 +10,7 @@ use perpend_domain::time::Clock;
 use perpend_engine::{Components, Engine};
 use perpend_ingress::Decoders;
 use perpend_jobs::exports;
+use perpend_llm::Llm;
 use perpend_outbound::{Outbound, Vault};
 use perpend_scheduler::Scheduler;
 use perpend_store::Store;
@@ -28,6 +29,8 @@ pub struct App {
     pub store: Store,
     /// Runs evaluators.
     pub engine: Arc<Engine>,
+    /// Speaks to model providers.
+    pub llm: Llm,
     /// Turns what arrives into scores.
     pub scheduler: Scheduler,
     /// What senders of telemetry reach.
@@ -52,6 +55,7 @@ pub struct App {
 pub(crate) struct NewApp {
     pub(crate) store: Store,
     pub(crate) engine: Arc<Engine>,
+    pub(crate) llm: Llm,
     pub(crate) scheduler: Scheduler,
     pub(crate) config: Config,
     pub(crate) clock: Arc<dyn Clock>,
@@ -134,6 +138,7 @@ impl App {
             web,
             store: new.store,
             engine: new.engine,
+            llm: new.llm,
             scheduler: new.scheduler,
             home_project: new.home_project,
             sweep_wanted,

@@ -84,6 +84,14 @@ fn own(database: &Path) -> anyhow::Result<Lock> {
     Lock::take(database)
 }
 
+/// One server at a time uses a database file; PostgreSQL may have several.
+fn lock(url: &DatabaseUrl) -> anyhow::Result<Option<Lock>> {
+    match url {
+        DatabaseUrl::Sqlite(path) => own(path).map(Some),
+        DatabaseUrl::Postgres(_) => Ok(None),
+    }
+}
+
 /// What was tried and the way out. The address is shown without user and password.
 fn unopened(url: &DatabaseUrl, wait: Duration) -> String {
     match url {
@@ -96,8 +104,8 @@ fn unopened(url: &DatabaseUrl, wait: Duration) -> String {
     }
 }
 
-/// What a server that was killed had leased goes on at once instead of when the leases run out. Sound
-/// only under the lock: no other server can have leases. Where evaluators run in the server's own process
+/// What a server that was killed had leased goes on at once instead of when the leases run out, and what it had reserved
+/// in budgets is free. Sound only under the lock: no other server can have leases. Where evaluators run in the server's own process
 /// they may be what killed it, so there a lost lease counts as an attempt, and has to run out.
 async fn give_back_leases(
     store: &Store,
@@ -105,7 +113,11 @@ async fn give_back_leases(
     lock: Option<&Lock>,
     now: Timestamp,
 ) -> anyhow::Result<()> {
-    if lock.is_none() || config.evaluation.isolation == Isolation::InProcess {
+    if lock.is_none() {
+        return Ok(());
+    }
+    store.ledger.end_all_reservations().await?;
+    if config.evaluation.isolation == Isolation::InProcess {
         return Ok(());
     }
     let n_given_back = store.ledger.give_back_all_leases(now).await?;
@@ -136,20 +148,22 @@ fn models(
     outbound: &Outbound,
     prices: &Arc<Prices>,
     (clock, reply_lifetime_ms): (&Arc<dyn Clock>, i64),
-) -> (Arc<dyn Models>, EngineReplyCheck) {
+) -> (Arc<dyn Models>, Llm, EngineReplyCheck) {
     let reply_check = EngineReplyCheck::default();
     let check = Arc::new(reply_check.clone());
+    let llm = Llm::new(outbound.clone(), Arc::clone(clock), check);
     let models = ConnectedModels {
         store: store.clone(),
         vault: vault.clone(),
-        llm: Llm::new(outbound.clone(), Arc::clone(clock), check),
+        llm: llm.clone(),
         prices: Arc::clone(prices),
         clock: Arc::clone(clock),
         latest: Arc::default(),
         settled: Arc::default(),
+        lines: Arc::default(),
         reply_lifetime_ms,
     };
-    (Arc::new(models), reply_check)
+    (Arc::new(models), llm, reply_check)
 }
 
 /// Registers the plug-ins that come with the server; those that are there already cost one look-up.
@@ -188,10 +202,7 @@ impl Server {
         let cache_dir = cache_dir.unwrap_or_else(|| config.data_dir.join("plugin-cache"));
         make_private(&cache_dir)?;
         let url = config.database();
-        let lock = match &url {
-            DatabaseUrl::Sqlite(path) => Some(own(path)?),
-            DatabaseUrl::Postgres(_) => None,
-        };
+        let lock = lock(&url)?;
         let listener = TcpListener::bind(config.listen)
             .await
             .with_context(|| format!("cannot listen on {} (--listen)", config.listen))?;
@@ -203,7 +214,7 @@ impl Server {
         let home = first_start(&store, &config.init, ids.as_ref(), clock.now(), show).await?;
         let outbound = Outbound::new(&config.exports.private_endpoints);
         let prices = Arc::new(Prices::default());
-        let (models, reply_check) = models(
+        let (models, llm, reply_check) = models(
             &store,
             &vault,
             &outbound,
@@ -234,6 +245,7 @@ impl Server {
             prices,
             store,
             engine,
+            llm,
             scheduler,
             config,
             clock,

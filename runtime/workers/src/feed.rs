@@ -163,6 +163,7 @@ impl Feeder<'_> {
             calls.push((self.next_id, Arc::clone(&job.call)));
             n_bytes += size(&job.call);
             let new = Pending {
+                n_asking: 0,
                 job,
                 cancelled: false,
                 allowance: Arc::default(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use perpend_domain::plugin::FailureClass;
-use perpend_protocol::{self, FromWorker, HostRequest, PREFIX, ToWorker};
+use perpend_protocol::{self, FromWorker, PREFIX, ToWorker};
 use tokio::io::{AsyncReadExt, BufReader};
 use tokio::sync::mpsc;
 use tokio::sync::watch as signal;
@@ -17,7 +17,7 @@ use crate::feed;
 use crate::options::Caller;
 use crate::process::{end, log_lines, spawn};
 use crate::queue::lock;
-use crate::session::{Building, Loss, MAX_UNSENT_BYTES, MOMENT, Outgoing, Session, Shared};
+use crate::session::{Asking, Building, Loss, MAX_UNSENT_BYTES, MOMENT, Outgoing, Session, Shared};
 use crate::socket::{self, Inbox};
 use crate::watch::resident_bytes;
 
@@ -128,13 +128,12 @@ async fn read(shared: &Arc<Shared>, session: &Arc<Session>, socket: Inbox) -> io
 async fn answer(shared: Arc<Shared>, session: Arc<Session>, question: FromWorker) {
     match question {
         FromWorker::HostCall { id, call, request } => {
-            let is_of_trace = !matches!(
-                request,
-                HostRequest::Complete(_) | HostRequest::Embed { .. }
-            );
-            let turn = match is_of_trace {
-                true => Arc::clone(&session.reading).acquire_owned().await.ok(),
-                false => None,
+            let (turn, _asking) = match request.is_of_model() {
+                true => (None, Some(Asking::new(&session, call))),
+                false => {
+                    let turn = Arc::clone(&session.reading).acquire_owned().await;
+                    (turn.ok(), None)
+                }
             };
             // It is being ended for what it left unread: nothing more is made for it.
             if MAX_UNSENT_BYTES < session.n_unsent_bytes.load(Ordering::Acquire) {
@@ -202,16 +201,16 @@ async fn watch(shared: &Shared, session: &Session, pid: Option<u32>) -> Loss {
                 class: FailureClass::MemoryLimit,
             };
         }
-        let longest = {
+        let (is_idle, longest) = {
             let pending = lock(&session.pending);
-            pending
-                .values()
-                .map(|pending| pending.job.call.limits.wall_ms)
-                .max()
+            // The wall clock of a call stands still while it asks models.
+            let running = pending.values().filter(|pending| pending.n_asking == 0);
+            let longest = running.map(|pending| pending.job.call.limits.wall_ms).max();
+            (pending.is_empty(), longest)
         };
         let was_ready = session.was_ready.load(Ordering::Acquire);
         session.rest(&mut short_since, &mut moment);
-        if longest.is_none() && was_ready && short_since.is_none() {
+        if is_idle && was_ready && short_since.is_none() {
             continue;
         }
         if was_ready && ping_step <= pinged.elapsed() {
@@ -220,7 +219,7 @@ async fn watch(shared: &Shared, session: &Session, pid: Option<u32>) -> Loss {
             number += 1;
             session.say(&ToWorker::Ping(number));
         }
-        if longest.is_none() && was_ready {
+        if is_idle && was_ready {
             // Pinged for its memory only.
             session.begins();
             continue;
@@ -233,8 +232,9 @@ async fn watch(shared: &Shared, session: &Session, pid: Option<u32>) -> Loss {
             return hung(format!("it said nothing for {} ms", silent.as_millis()));
         }
         let is_building = 0 < session.n_building.load(Ordering::Acquire);
-        let longest = Duration::from_millis(longest.unwrap_or(0).into());
-        if was_ready && !is_building && longest + options.hang_grace < stuck {
+        let longest = longest.map(|longest| Duration::from_millis(longest.into()));
+        let is_stuck = longest.is_some_and(|longest| longest + options.hang_grace < stuck);
+        if was_ready && !is_building && is_stuck {
             return hung(format!("it answered nothing for {} ms", stuck.as_millis()));
         }
     }

@@ -219,8 +219,34 @@ impl Drop for Building<'_> {
     }
 }
 
+/// While it lives, a call waits for models.
+pub(crate) struct Asking<'s> {
+    session: &'s Session,
+    call: CallId,
+}
+
+impl<'s> Asking<'s> {
+    pub(crate) fn new(session: &'s Session, call: CallId) -> Self {
+        if let Some(pending) = lock(&session.pending).get_mut(&call) {
+            pending.n_asking += 1;
+        }
+        Self { session, call }
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        lock(&self.session.times).progress = Instant::now();
+        if let Some(pending) = lock(&self.session.pending).get_mut(&self.call) {
+            pending.n_asking = pending.n_asking.saturating_sub(1);
+        }
+    }
+}
+
 pub(crate) struct Pending {
     pub(crate) job: Job,
+    /// Open host calls that ask models.
+    pub(crate) n_asking: usize,
     pub(crate) cancelled: bool,
     /// Of this attempt: one that is made again may ask again.
     pub(crate) allowance: Arc<Allowance>,
@@ -230,7 +256,7 @@ pub(crate) struct Pending {
 pub(crate) struct Times {
     /// Of any kind.
     pub(crate) heard: Instant,
-    /// An answer, or the first call after there were none.
+    /// An answer, the end of a host call that asked a model, or the first call after there were none.
     pub(crate) progress: Instant,
 }
 

@@ -32,7 +32,7 @@ struct Parrot(Mutex<Vec<(ProjectId, String)>>);
 impl Models for Parrot {
     fn complete<'a>(
         &'a self,
-        origin: &'a Origin,
+        origin: &'a Arc<Origin>,
         _: usize,
         request: CompletionRequest,
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
@@ -57,7 +57,7 @@ impl Models for Parrot {
 
     fn embed<'a>(
         &'a self,
-        _: &'a Origin,
+        _: &'a Arc<Origin>,
         _: usize,
         _: Option<String>,
         texts: Vec<String>,

@@ -28,6 +28,7 @@ mod judge_kills;
 mod judge_large;
 mod judge_leases;
 mod judge_prompts;
+mod judge_waits;
 mod judges;
 mod large_traces;
 mod lifecycle;

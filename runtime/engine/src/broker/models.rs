@@ -1,5 +1,7 @@
 //! Language models as evaluators reach them: a port, and what answers where none can be reached.
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 use perpend_domain::plugin::{FailureClass, Origin};
 use perpend_domain::slots::ModelFailure;
@@ -12,7 +14,7 @@ pub trait Models: Send + Sync {
     /// One chat completion. The requests of an evaluation are made in the order of their numbers.
     fn complete<'a>(
         &'a self,
-        origin: &'a Origin,
+        origin: &'a Arc<Origin>,
         number: usize,
         request: CompletionRequest,
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>>;
@@ -20,7 +22,7 @@ pub trait Models: Send + Sync {
     /// One vector per text, in order.
     fn embed<'a>(
         &'a self,
-        origin: &'a Origin,
+        origin: &'a Arc<Origin>,
         number: usize,
         slot: Option<String>,
         texts: Vec<String>,
@@ -42,7 +44,7 @@ fn nothing_in(slot: Option<&str>) -> ModelFailure {
 impl Models for NoModels {
     fn complete<'a>(
         &'a self,
-        _: &'a Origin,
+        _: &'a Arc<Origin>,
         _: usize,
         request: CompletionRequest,
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
@@ -52,7 +54,7 @@ impl Models for NoModels {
 
     fn embed<'a>(
         &'a self,
-        _: &'a Origin,
+        _: &'a Arc<Origin>,
         _: usize,
         slot: Option<String>,
         _: Vec<String>,

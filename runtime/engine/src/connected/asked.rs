@@ -14,6 +14,7 @@ use perpend_outbound::Vault;
 use perpend_store::Store;
 use tokio::sync::Notify;
 
+use super::budget_lines::BudgetLines;
 use super::latest::LatestCosts;
 
 /// Asks the providers of a project's connections.
@@ -31,16 +32,18 @@ pub struct ConnectedModels {
     pub clock: Arc<dyn Clock>,
     /// What the last calls of each evaluator cost: estimates of the next ones.
     pub latest: Arc<LatestCosts>,
-    /// Told when a call is over: one that waits for room in a budget looks again.
+    /// Notified when a call is over: one that waits for room in a budget looks again.
     pub settled: Arc<Notify>,
+    /// Calls that wait for room in a budget.
+    pub lines: Arc<BudgetLines>,
     /// How long replies answer equal requests, milliseconds; 0: none is stored.
     pub reply_lifetime_ms: i64,
 }
 
 /// A slot with everything it takes to ask it.
-pub(super) struct Asked<'o> {
-    pub(super) slot: &'o Slot,
-    pub(super) choice: &'o ModelChoice,
+pub(super) struct Asked {
+    pub(super) slot: Slot,
+    pub(super) choice: ModelChoice,
     pub(super) endpoint: Endpoint,
 }
 
@@ -74,6 +77,7 @@ pub(super) fn failed(failure: Failure) -> ModelFailure {
         class: class_of(failure.class),
         message: failure.message,
         retry_after_ms: wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        is_unsent: failure.is_unsent,
         spent: None,
     }
 }
@@ -111,11 +115,11 @@ pub(super) fn to_ask(slot: &Slot, choice: &ModelChoice) -> (perpend_llm::ModelCh
 
 impl ConnectedModels {
     /// The slot that a guest names; without a name the first one.
-    pub(super) async fn asked<'o>(
+    pub(super) async fn asked(
         &self,
-        origin: &'o Origin,
+        origin: &Origin,
         name: Option<&str>,
-    ) -> Result<Asked<'o>, ModelFailure> {
+    ) -> Result<Asked, ModelFailure> {
         let maker = &origin.maker;
         let slot = slot_of(origin, name).ok_or_else(|| {
             let shown = name.map_or("the default slot".to_owned(), |name| {
@@ -139,8 +143,8 @@ impl ConnectedModels {
             ModelFailure::new(FailureClass::ConnectionMissing, message)
         })?;
         Ok(Asked {
-            slot,
-            choice,
+            slot: slot.clone(),
+            choice: choice.clone(),
             endpoint: self.endpoint(origin, connection)?,
         })
     }

@@ -2,7 +2,7 @@
 //! before its answer is used.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -14,12 +14,16 @@ use perpend_domain::observation::Usage as Buckets;
 use perpend_domain::plugin::Origin;
 use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::Timestamp;
-use perpend_ledger::{AskingAttempt, CallKey, Exchanged, KeptAnswer, NoRoom, Reservation};
+use perpend_ledger::{
+    AskingAttempt, CallKey, Exchanged, KeptAnswer, NoRoom, Reservation, Spending,
+};
 use perpend_llm::{
-    Answered, CallObserver, Class, Estimate, Failure, ProviderCall, Structure, Usage,
+    Admission, Answered, CallObserver, Class, Estimate, Failure, Priority, ProviderCall, Structure,
+    Turn, Usage,
 };
 
 use super::asked::{Asked, ConnectedModels, failed, unstored};
+use super::budget_lines::{self, Head};
 use super::generation::{Said, generation};
 use super::reuse::Reusable;
 
@@ -31,10 +35,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const GRACE_MS: i64 = 60_000;
 
 /// What an earlier attempt was answered, and what is noted of this one.
-pub(super) struct Exchanges<'c> {
-    models: &'c ConnectedModels,
-    origin: &'c Origin,
-    asked: &'c Asked<'c>,
+pub(super) struct Exchanges {
+    models: ConnectedModels,
+    origin: Arc<Origin>,
+    asked: Arc<Asked>,
     key: CallKey,
     reusable: Option<Reusable>,
     kept: Vec<KeptAnswer>,
@@ -52,6 +56,10 @@ pub(super) struct Exchanges<'c> {
     /// What the exchange under way may cost, where its slot has a limit.
     most: Mutex<Option<f64>>,
     spent: Mutex<Option<Spent>>,
+    /// What the exchange waits for: a budget without room, and what is needed of it.
+    lacking: Mutex<Option<(ScopedBudget, Reservation)>>,
+    /// Held from the head of a line until the reservation is made or refused.
+    head: Mutex<Option<Head>>,
 }
 
 fn take<T>(slot: &Mutex<Option<T>>) -> Option<T> {
@@ -62,12 +70,12 @@ fn put<T>(slot: &Mutex<Option<T>>, value: T) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
 }
 
-impl<'c> Exchanges<'c> {
+impl Exchanges {
     /// Reads what an earlier attempt was answered, and the budgets.
     pub(super) async fn begin(
-        models: &'c ConnectedModels,
-        origin: &'c Origin,
-        asked: &'c Asked<'c>,
+        models: &ConnectedModels,
+        origin: &Arc<Origin>,
+        asked: &Arc<Asked>,
         (key, reusable): (CallKey, Option<Reusable>),
     ) -> Result<Self, perpend_sql::Error> {
         let maker = &origin.maker;
@@ -95,9 +103,9 @@ impl<'c> Exchanges<'c> {
         }
         let n_kept = u32::try_from(kept.len()).unwrap_or(u32::MAX);
         Ok(Self {
-            models,
-            origin,
-            asked,
+            models: models.clone(),
+            origin: Arc::clone(origin),
+            asked: Arc::clone(asked),
             key,
             reusable,
             kept,
@@ -110,6 +118,8 @@ impl<'c> Exchanges<'c> {
             reserved: Mutex::default(),
             most: Mutex::default(),
             spent: Mutex::default(),
+            lacking: Mutex::default(),
+            head: Mutex::default(),
         })
     }
 
@@ -120,7 +130,7 @@ impl<'c> Exchanges<'c> {
             && !last.is_from_cache
         {
             let at = (&reusable.key, self.asked.endpoint.connection_id.as_str());
-            self.models.store_reply(self.origin, at, &last).await;
+            self.models.store_reply(&self.origin, at, &last).await;
         }
         if let (Err(failure), Some(asking)) = (&result, &self.asking)
             && failure.class == Class::MalformedOutput
@@ -147,28 +157,28 @@ impl<'c> Exchanges<'c> {
             store,
             clock,
             ..
-        } = self.models;
+        } = &self.models;
         let project = &self.origin.maker.project;
         let table = prices.of(&store.catalog, project, clock.now()).await?;
         Ok(table.cost_of_call(model, usage, at))
     }
 
-    /// Reserves what the request may cost.
-    async fn reserve(&self, estimate: &Estimate) -> Result<(), Failure> {
+    /// Reserves what the request may cost; `false` where it has to wait for room.
+    async fn reserve(&self, estimate: &Estimate) -> Result<bool, Failure> {
         let asking = self.asking.as_ref().filter(|_| !self.budgets.is_empty());
         let limit = self.asked.slot.limits.max_usd;
         if asking.is_none() && limit.is_none() {
-            return Ok(());
+            return Ok(true);
         }
         let most = self.most(estimate).await?;
         if let Some(limit) = limit {
             self.hold(most, limit)?;
         }
         let Some(asking) = asking else {
-            return Ok(());
+            return Ok(true);
         };
         let reserved = self.reserve_in_budgets(asking, estimate, most).await;
-        if reserved.is_err() {
+        if !matches!(reserved, Ok(true)) {
             self.settle(Some(0.0));
         }
         reserved
@@ -179,7 +189,7 @@ impl<'c> Exchanges<'c> {
         let Some(asking) = &self.asking else {
             return Ok(());
         };
-        let ConnectedModels { store, clock, .. } = self.models;
+        let ConnectedModels { store, clock, .. } = &self.models;
         let holds = store.ledger.holds(asking, clock.now()).await;
         if holds.map_err(|error| unstored(&error))? {
             return Ok(());
@@ -237,52 +247,74 @@ impl<'c> Exchanges<'c> {
         asking: &AskingAttempt,
         estimate: &Estimate,
         most: f64,
-    ) -> Result<(), Failure> {
-        let latest = self.models.latest.p95(&asking.evaluator, &estimate.model);
+    ) -> Result<bool, Failure> {
+        let ledger = &self.models.store.ledger;
+        let of = (&asking.evaluator, estimate.model.as_str());
+        let latest = self.models.latest.p95(ledger, &asking.project, of).await;
+        let latest = latest.map_err(|error| unstored(&error))?;
         let n = self.n_announced.fetch_add(1, Ordering::Relaxed);
         let timeout = i64::from(self.asked.slot.limits.timeout_ms);
-        let mut reservation = Reservation {
+        let now = self.models.clock.now();
+        let reservation = Reservation {
             id: format!(
                 "{}/{}/{}/{}/{n}",
                 asking.execution, asking.attempt, self.key.call, self.key.request
             ),
             usd: latest.map_or(most, |latest| latest.min(most)),
-            until: Timestamp::default(),
+            is_unknown: latest.is_none(),
+            until: now.plus_millis(timeout + GRACE_MS),
         };
-        let waiting_until = self.models.clock.now().plus_millis(timeout);
-        loop {
-            let settled = self.models.settled.notified();
-            let now = self.models.clock.now();
-            // The call begins when there is room for it.
-            reservation.until = now.plus_millis(timeout + GRACE_MS);
-            let ledger = &self.models.store.ledger;
-            let reserved = ledger.reserve(asking, &self.budgets, &reservation, now);
-            let Err(no_room) = reserved.await.map_err(|error| unstored(&error))? else {
-                put(&self.reserved, reservation.id);
-                return Ok(());
-            };
-            let limit = self.budgets.get(no_room.place).map(|budget| budget.budget);
-            let is_spent = limit.is_none_or(|limit| {
-                limit.usd <= no_room.spending.spent
-                    || limit.usd < no_room.spending.spent + reservation.usd
-            });
-            if is_spent {
-                return Err(self.refuse(&no_room, reservation.usd, now));
-            }
-            if waiting_until <= now {
-                let message = "the budget is reserved for other calls";
-                return Err(Failure::new(Class::RateLimited, message));
-            }
-            // Calls under way will cost less than what is reserved for them.
-            let _ = tokio::time::timeout(LOOK_AGAIN, settled).await;
-            self.check_lease().await?;
+        let reserved = ledger.reserve(asking, &self.budgets, &reservation, now);
+        let Err(no_room) = reserved.await.map_err(|error| unstored(&error))? else {
+            put(&self.reserved, reservation.id);
+            return Ok(true);
+        };
+        let Some(budget) = self.budgets.get(no_room.place) else {
+            return Err(Failure::new(Class::Internal, "a budget is gone"));
+        };
+        if is_spent(&reservation, no_room.spending, budget.budget.usd) {
+            return Err(self.refuse(budget, &no_room, reservation.usd, now));
         }
+        // Calls under way may cost less than what is reserved for them.
+        put(&self.lacking, (budget.clone(), reservation));
+        Ok(false)
     }
 
-    fn refuse(&self, no_room: &NoRoom, usd: f64, now: Timestamp) -> Failure {
-        let Some(budget) = self.budgets.get(no_room.place) else {
-            return Failure::new(Class::Internal, "a budget is gone");
+    /// Waits until the budget that lacked room may have some. Another call may take it first.
+    async fn wait_for_room(&self) -> Result<(), Failure> {
+        let Some(asking) = &self.asking else {
+            return Ok(());
         };
+        let Some((budget, reservation)) = take(&self.lacking) else {
+            return Ok(());
+        };
+        let key = budget_lines::key(&asking.project, &budget);
+        let head = take(&self.head).filter(|head| head.key == key);
+        let head = match head {
+            Some(head) => head,
+            None => self.models.lines.enter(key).await,
+        };
+        loop {
+            let settled = self.models.settled.notified();
+            self.check_lease().await?;
+            let now = self.models.clock.now();
+            let ledger = &self.models.store.ledger;
+            let spending = ledger.spending(&asking.project, &budget, now).await;
+            let spending = spending.map_err(|error| unstored(&error))?;
+            let limit = budget.budget.usd;
+            // Where too much is spent, the next reservation is refused with its reason.
+            if is_spent(&reservation, spending, limit)
+                || reservation.fits(spending, limit).is_some()
+            {
+                break;
+            }
+            let _ = tokio::time::timeout(LOOK_AGAIN, settled).await;
+        }
+        put(&self.head, head);
+        Ok(())
+    }
+
+    fn refuse(&self, budget: &ScopedBudget, no_room: &NoRoom, usd: f64, now: Timestamp) -> Failure {
         let limit = budget.budget;
         let until = limit.window.end(now);
         put(
@@ -381,15 +413,15 @@ impl<'c> Exchanges<'c> {
         if self.reusable.is_some() {
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = answer.clone();
         }
+        if let (None, Some(cost), false) = (&call.error, call.cost, call.is_from_cache) {
+            let latest = &self.models.latest;
+            latest.note(&self.origin.maker.evaluator, &call.model, cost);
+        }
         let Some(asking) = &self.asking else {
             self.origin.notes.called(call);
             return Ok(());
         };
         self.trace(asking, &call, said).await;
-        if let (None, Some(cost), false) = (&call.error, call.cost, call.is_from_cache) {
-            let latest = &self.models.latest;
-            latest.note(&asking.evaluator, &call.model, cost);
-        }
         let answer = answer.map(|answer| KeptAnswer {
             method: answer.method.name().to_owned(),
             body: answer.body,
@@ -413,6 +445,15 @@ impl<'c> Exchanges<'c> {
     }
 }
 
+/// Whether a budget has no room for a call, whatever the calls under way come to.
+fn is_spent(reservation: &Reservation, spending: Spending, limit: f64) -> bool {
+    let settled = Spending {
+        reserved: 0.0,
+        ..spending
+    };
+    reservation.fits(settled, limit).is_none()
+}
+
 /// Tokens by the buckets that prices are given for.
 fn buckets(usage: &Usage) -> Buckets {
     let plain = usage
@@ -431,7 +472,7 @@ fn buckets(usage: &Usage) -> Buckets {
         .collect()
 }
 
-impl CallObserver for Exchanges<'_> {
+impl CallObserver for Exchanges {
     fn kept(&self, n: u32) -> Option<Answered> {
         let kept = self.kept.get(n as usize)?;
         let answer = Answered {
@@ -450,7 +491,7 @@ impl CallObserver for Exchanges<'_> {
             // What an earlier attempt was answered comes first.
             let reusable = self.reusable.as_ref().filter(|it| it.reads)?;
             match self.kept.is_empty() {
-                true => self.models.stored_reply(self.origin, &reusable.key).await,
+                true => self.models.stored_reply(&self.origin, &reusable.key).await,
                 false => None,
             }
         })
@@ -463,15 +504,49 @@ impl CallObserver for Exchanges<'_> {
         })
     }
 
-    fn before<'a>(
-        &'a self,
-        estimate: &'a Estimate,
-    ) -> BoxFuture<'a, Result<Option<String>, Failure>> {
+    fn turn(&self) -> Turn {
+        match &self.asking {
+            Some(asking) => Turn {
+                priority: Priority::Background,
+                key: asking.rule.to_string(),
+            },
+            None => Turn {
+                priority: Priority::Interactive,
+                key: self.origin.maker.evaluator.to_string(),
+            },
+        }
+    }
+
+    fn begins_to_wait(&self) {
+        self.origin.notes.begin_wait();
+    }
+
+    fn has_waited(&self, waited: Duration) {
+        let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        self.origin.notes.end_wait(waited_ms);
+    }
+
+    fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<Admission, Failure>> {
         Box::pin(async {
+            if self.origin.notes.is_abandoned() {
+                let message = "nobody waits for the answer any more";
+                return Err(Failure::new(Class::Cancelled, message));
+            }
             self.check_lease().await?;
-            self.reserve(estimate).await?;
-            Ok(self.number_exchange())
+            let has_room = self.reserve(estimate).await;
+            // Where there is no room, the call stays the first of those that wait for it.
+            if !matches!(has_room, Ok(false)) {
+                drop(take(&self.head));
+            }
+            Ok(match has_room? {
+                true => Admission::Sends(self.number_exchange()),
+                false => Admission::NoRoom,
+            })
         })
+    }
+
+    fn has_room(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(self.wait_for_room())
     }
 
     fn after(

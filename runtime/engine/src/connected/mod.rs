@@ -2,10 +2,13 @@
 //! each answer is paid for and kept before it is used.
 
 mod asked;
+mod budget_lines;
 mod exchanges;
 mod generation;
 mod latest;
 mod reuse;
+
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::plugin::{Digest, Origin};
@@ -20,66 +23,70 @@ use exchanges::Exchanges;
 use reuse::{Reusable, Wanted};
 
 pub use asked::ConnectedModels;
+pub use budget_lines::BudgetLines;
 pub use latest::LatestCosts;
 
 impl ConnectedModels {
     /// The exchanges of a call that is about to be made, or made again.
     ///
     /// A database that fails ends the call: asking the provider all the same could pay for an answer twice.
-    async fn exchanges<'c>(
-        &'c self,
-        origin: &'c Origin,
+    async fn exchanges(
+        &self,
+        origin: &Arc<Origin>,
         number: usize,
-        (asked, request): (&'c Asked<'_>, &Value),
+        (asked, request): (&Arc<Asked>, &Value),
         reusable: Option<Reusable>,
-    ) -> Result<Exchanges<'c>, ModelFailure> {
+    ) -> Result<Arc<Exchanges>, ModelFailure> {
         let key = CallKey {
             call: u32::try_from(number).unwrap_or(u32::MAX),
             request: digest(asked, request),
         };
         let exchanges = Exchanges::begin(self, origin, asked, (key, reusable)).await;
-        exchanges.map_err(|error| failed(unstored(&error)))
+        let exchanges = exchanges.map_err(|error| failed(unstored(&error)))?;
+        Ok(Arc::new(exchanges))
     }
 
     async fn ask(
         &self,
-        origin: &Origin,
+        origin: &Arc<Origin>,
         number: usize,
         request: CompletionRequest,
         wanted: Option<Wanted>,
     ) -> Result<Completion, ModelFailure> {
-        let asked = self.asked(origin, request.slot.as_deref()).await?;
+        let asked = Arc::new(self.asked(origin, request.slot.as_deref()).await?);
         let whole = json!(request);
         let reusable = wanted.map(|wanted| wanted.of(origin, &asked.endpoint));
         let exchanges = self.exchanges(origin, number, (&asked, &whole), reusable);
         let exchanges = exchanges.await?;
-        let (choice, limits) = to_ask(asked.slot, asked.choice);
+        let (choice, limits) = to_ask(&asked.slot, &asked.choice);
+        let observer = exchanges.clone();
         let llm = &self.llm;
-        let answer = llm.complete(&asked.endpoint, &choice, &limits, &request, &exchanges);
+        let answer = llm.complete(&asked.endpoint, &choice, &limits, &request, observer);
         exchanges.end(answer.await).await
     }
 
     async fn vectors(
         &self,
-        origin: &Origin,
+        origin: &Arc<Origin>,
         number: usize,
         slot: Option<String>,
         texts: Vec<String>,
     ) -> Result<Vec<Vec<f32>>, ModelFailure> {
-        let asked = self.asked(origin, slot.as_deref()).await?;
+        let asked = Arc::new(self.asked(origin, slot.as_deref()).await?);
         let whole = json!({ "embed": texts });
         let exchanges = self.exchanges(origin, number, (&asked, &whole), None);
         let exchanges = exchanges.await?;
-        let (choice, limits) = to_ask(asked.slot, asked.choice);
+        let (choice, limits) = to_ask(&asked.slot, &asked.choice);
+        let observer = exchanges.clone();
         let llm = &self.llm;
-        let answer = llm.embed(&asked.endpoint, &choice, &limits, &texts, &exchanges);
+        let answer = llm.embed(&asked.endpoint, &choice, &limits, &texts, observer);
         let answer = answer.await.map(|(vectors, _)| vectors);
         exchanges.end(answer).await
     }
 }
 
 /// The digest of what is asked of whom. Who the provider is counts, its key does not.
-fn digest(asked: &Asked<'_>, request: &Value) -> Digest {
+fn digest(asked: &Asked, request: &Value) -> Digest {
     let whole = json!([asked.choice, asked.endpoint.protocol.name(), request]);
     Digest::of(whole.to_string().as_bytes())
 }
@@ -87,7 +94,7 @@ fn digest(asked: &Asked<'_>, request: &Value) -> Digest {
 impl Models for ConnectedModels {
     fn complete<'a>(
         &'a self,
-        origin: &'a Origin,
+        origin: &'a Arc<Origin>,
         number: usize,
         request: CompletionRequest,
     ) -> BoxFuture<'a, Result<Completion, ModelFailure>> {
@@ -98,7 +105,7 @@ impl Models for ConnectedModels {
 
     fn embed<'a>(
         &'a self,
-        origin: &'a Origin,
+        origin: &'a Arc<Origin>,
         number: usize,
         slot: Option<String>,
         texts: Vec<String>,

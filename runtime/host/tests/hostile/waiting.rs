@@ -190,10 +190,11 @@ fn two_thousand_guests_wait_at_once_without_cpu_time_and_then_all_answer() {
 }
 
 #[test]
-fn waiting_counts_against_the_wall_clock_and_not_as_cpu_time() {
-    let folder = tempfile::tempdir().unwrap();
-    let host = Host::new(&Settings::default(), folder.path()).unwrap();
-    let judge = plugin(&host, folder.path(), &judge());
+fn waiting_for_a_model_counts_neither_as_wall_clock_time_nor_as_cpu_time() {
+    let crowd = Crowd::new();
+    let judge = crowd.plugin(&judge());
+    let sleep = "(call $block (call $subscribe (i64.const 3600000000000)))";
+    let sleeper = crowd.plugin(&judge_that(sleep));
     let gate = Arc::new(Gate {
         n_waiting: AtomicUsize::new(0),
         open: Semaphore::new(0),
@@ -203,14 +204,15 @@ fn waiting_counts_against_the_wall_clock_and_not_as_cpu_time() {
         wall_ms: 400,
         ..Limits::default()
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let result = runtime.block_on(host.evaluate(&judge, call(limits), Arc::new(AtGate(gate))));
-    // Had waiting been counted, the CPU limit would have been met first.
-    assert_eq!(result.outcome.unwrap_err().class, FailureClass::WallTimeout);
-    assert!(result.cpu_us < 400_000, "{}", result.cpu_us);
+    let waiting = crowd.start(&judge, limits, AtGate(Arc::clone(&gate)));
+    crowd.until(&gate.n_waiting, 1);
+    // Started later, it meets the same limit, since it waits for a clock.
+    let slept = crowd.start(&sleeper, limits, NothingGranted);
+    let ended = crowd.result(slept).outcome.unwrap_err();
+    assert_eq!(ended.class, FailureClass::WallTimeout);
+    gate.open.add_permits(1);
+    let answered = crowd.result(waiting).outcome;
+    assert!(answered.is_ok(), "{answered:?}");
 }
 
 #[test]

@@ -9,14 +9,15 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_llm::{
-    Answered, CallLimits, CallObserver, Endpoint, Estimate, Failure, Llm, ModelChoice, Protocol,
-    ProviderCall, ReplyCheck, Secret,
+    Admission, Answered, CallLimits, CallObserver, Endpoint, Estimate, Failure, Llm, ModelChoice,
+    Protocol, ProviderCall, ReplyCheck, Secret,
 };
 use perpend_outbound::Outbound;
 use perpend_protocol::host_call::{Completion, CompletionRequest, Message, Role};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
 
 pub(crate) const KEY: &str = "sk-key-that-nobody-may-see";
 pub(crate) const HEADER: &str = "header-value-that-nobody-may-see";
@@ -95,6 +96,24 @@ async fn serve(stream: TcpStream, acts: Vec<Act>, asked: Arc<Mutex<Vec<Asked>>>)
     };
     // A client that goes away early is one of the cases.
     let _ = act(&mut stream, &acts[at.min(acts.len() - 1)]).await;
+}
+
+/// A request that arrived, by the text of its last message, and the signal on which it is answered.
+pub(crate) type Arrived = (String, oneshot::Sender<()>);
+
+/// Answers one request when it is released.
+pub(crate) async fn serve_held(stream: TcpStream, arrived: mpsc::UnboundedSender<Arrived>) {
+    let mut stream = BufReader::new(stream);
+    let Some(request) = read(&mut stream).await else {
+        return;
+    };
+    let messages = request.body["messages"].as_array().unwrap();
+    let text = messages.last().unwrap()["content"].as_str().unwrap();
+    let (release, released) = oneshot::channel();
+    arrived.send((text.to_owned(), release)).unwrap();
+    if released.await.is_ok() {
+        let _ = act(&mut stream, &said(GOOD)).await;
+    }
 }
 
 async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
@@ -180,13 +199,10 @@ pub(crate) struct Recorder {
 }
 
 impl CallObserver for Recorder {
-    fn before<'a>(
-        &'a self,
-        estimate: &'a Estimate,
-    ) -> BoxFuture<'a, Result<Option<String>, Failure>> {
+    fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<Admission, Failure>> {
         self.estimates.lock().unwrap().push(estimate.clone());
-        let traceparent = Some(TRACEPARENT.to_owned());
-        Box::pin(async move { self.refuse.clone().map_or(Ok(traceparent), Err) })
+        let sends = Admission::Sends(Some(TRACEPARENT.to_owned()));
+        Box::pin(async move { self.refuse.clone().map_or(Ok(sends), Err) })
     }
 
     fn kept(&self, n: u32) -> Option<Answered> {
@@ -347,10 +363,10 @@ pub(crate) async fn call(
     endpoint: &Endpoint,
     limits: &CallLimits,
     request: &CompletionRequest,
-) -> (Result<Completion, Failure>, Recorder) {
-    let recorder = Recorder::default();
+) -> (Result<Completion, Failure>, Arc<Recorder>) {
+    let recorder = Arc::new(Recorder::default());
     let result = llm
-        .complete(endpoint, &choice("m"), limits, request, &recorder)
+        .complete(endpoint, &choice("m"), limits, request, recorder.clone())
         .await;
     let shown = format!("{result:?} {:?} {endpoint:?}", recorder.calls());
     assert!(!shown.contains(KEY) && !shown.contains(HEADER), "{shown}");

@@ -1,0 +1,211 @@
+//! The order in which waiting requests get the places of a connection.
+//!
+//! Interactive requests come first. Among those of one priority, the keys take turns; requests of one key are served in
+//! order of arrival. A key that waits is served after at most one request of each other key.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+
+use crate::observe::{Priority, Turn};
+
+/// Identifies a waiting request until it is taken or removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    turn: Turn,
+    number: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    interactive: Rotation<T>,
+    background: Rotation<T>,
+    next_number: u64,
+}
+
+/// The requests of one priority.
+#[derive(Debug)]
+struct Rotation<T> {
+    waiting: BTreeMap<String, VecDeque<(u64, T)>>,
+    /// The key that was served last.
+    last: Option<String>,
+}
+
+impl<T> Rotation<T> {
+    const fn new() -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            last: None,
+        }
+    }
+
+    fn next_key(&self) -> Option<String> {
+        let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let range = (after, Bound::Unbounded);
+        let next = self.waiting.range::<String, _>(range).next();
+        let next = next.or_else(|| self.waiting.first_key_value());
+        next.map(|(key, _)| key.clone())
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let key = self.next_key()?;
+        let queue = self.waiting.get_mut(&key)?;
+        let (_, value) = queue.pop_front()?;
+        if queue.is_empty() {
+            self.waiting.remove(&key);
+        }
+        self.last = Some(key);
+        Some(value)
+    }
+
+    fn remove(&mut self, ticket: &Ticket) {
+        if let Some(queue) = self.waiting.get_mut(&ticket.turn.key) {
+            queue.retain(|(number, _)| *number != ticket.number);
+            if queue.is_empty() {
+                self.waiting.remove(&ticket.turn.key);
+            }
+        }
+    }
+
+    fn extract_if(&mut self, mut is_taken: impl FnMut(&T) -> bool) -> Vec<T> {
+        let mut taken = Vec::new();
+        self.waiting.retain(|_, queue| {
+            for (number, value) in std::mem::take(queue) {
+                match is_taken(&value) {
+                    true => taken.push(value),
+                    false => queue.push_back((number, value)),
+                }
+            }
+            !queue.is_empty()
+        });
+        taken
+    }
+}
+
+impl<T> Queue<T> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            interactive: Rotation::new(),
+            background: Rotation::new(),
+            next_number: 0,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.interactive.waiting.is_empty() && self.background.waiting.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        let queues = [&self.interactive, &self.background];
+        let queues = queues
+            .into_iter()
+            .flat_map(|rotation| rotation.waiting.values());
+        queues.map(VecDeque::len).sum()
+    }
+
+    pub(crate) fn push(&mut self, turn: Turn, value: T) -> Ticket {
+        let number = self.next_number;
+        self.next_number += 1;
+        let rotation = self.rotation(turn.priority);
+        let queue = rotation.waiting.entry(turn.key.clone()).or_default();
+        queue.push_back((number, value));
+        Ticket { turn, number }
+    }
+
+    /// Takes the next request.
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        self.interactive.pop().or_else(|| self.background.pop())
+    }
+
+    /// Removes a request that no longer waits; nothing happens when it was taken before.
+    pub(crate) fn remove(&mut self, ticket: &Ticket) {
+        self.rotation(ticket.turn.priority).remove(ticket);
+    }
+
+    /// Takes all requests for which the condition holds, whatever their turn.
+    pub(crate) fn extract_if(&mut self, mut is_taken: impl FnMut(&T) -> bool) -> Vec<T> {
+        let mut taken = self.interactive.extract_if(&mut is_taken);
+        taken.extend(self.background.extract_if(&mut is_taken));
+        taken
+    }
+
+    const fn rotation(&mut self, priority: Priority) -> &mut Rotation<T> {
+        match priority {
+            Priority::Interactive => &mut self.interactive,
+            Priority::Background => &mut self.background,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn turn(priority: Priority, key: &str) -> Turn {
+        Turn {
+            priority,
+            key: key.to_owned(),
+        }
+    }
+
+    #[test]
+    fn keys_take_turns_and_interactive_requests_come_first() {
+        let mut queue = Queue::new();
+        for n in 0..3 {
+            queue.push(turn(Priority::Background, "a"), format!("a{n}"));
+        }
+        queue.push(turn(Priority::Background, "b"), "b0".to_owned());
+        queue.push(turn(Priority::Interactive, "z"), "z0".to_owned());
+        let order: Vec<String> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(order, ["z0", "a0", "b0", "a1", "a2"]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn a_removed_request_is_not_served_and_the_others_keep_their_order() {
+        let mut queue = Queue::new();
+        let tickets: Vec<Ticket> = (0..3)
+            .map(|n| queue.push(turn(Priority::Background, "a"), n))
+            .collect();
+        queue.remove(&tickets[1]);
+        assert_eq!(queue.pop(), Some(0));
+        queue.remove(&tickets[0]);
+        assert_eq!(queue.pop(), Some(2));
+        assert_eq!(queue.pop(), None);
+    }
+
+    proptest! {
+        /// Whatever arrives meanwhile, a request at the head of its key waits for at most one request of each other key.
+        #[test]
+        fn a_key_waits_for_one_request_of_each_other_key_at_most(
+            steps in proptest::collection::vec((0_u8..5, any::<bool>()), 1..200),
+        ) {
+            let mut queue = Queue::new();
+            let mut waiting: BTreeMap<u8, usize> = BTreeMap::new();
+            // How often each other key was served while this one waited.
+            let mut served: BTreeMap<u8, BTreeMap<u8, usize>> = BTreeMap::new();
+            for (key, is_push) in steps {
+                if is_push {
+                    queue.push(turn(Priority::Background, &key.to_string()), key);
+                    *waiting.entry(key).or_default() += 1;
+                    continue;
+                }
+                let taken = queue.pop();
+                prop_assert_eq!(taken.is_none(), waiting.is_empty());
+                let Some(taken) = taken else { continue };
+                for other in waiting.keys().filter(|other| **other != taken) {
+                    let n = served.entry(*other).or_default().entry(taken).or_default();
+                    *n += 1;
+                    prop_assert!(*n <= 1, "{other} waited for two requests of {taken}");
+                }
+                served.remove(&taken);
+                let left = waiting.entry(taken).or_default();
+                *left -= 1;
+                if *left == 0 {
+                    waiting.remove(&taken);
+                }
+            }
+        }
+    }
+}
