@@ -32,7 +32,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let ready = Operation::get(
         "getReadiness",
         "/api/public/ready",
-        "Whether the server can take requests",
+        "Whether the database takes reads and writes: 200, or 503 with `Retry-After`",
         Needs::Nobody,
     );
     routes.add(ready, get_ready);
@@ -63,9 +63,12 @@ async fn get_health(
     Ok(Either::One(Answer(health("OK"))))
 }
 
-async fn get_ready(State(app): State<App>) -> Either<Answer<Health>, Answer<Health, 500>> {
-    match app.store.ping().await {
-        Ok(()) => Either::One(Answer(health("OK"))),
-        Err(_) => Either::Other(Answer(health("database unavailable"))),
+async fn get_ready(State(app): State<App>) -> Result<Answer<Health>, Problem> {
+    match app.store.prove_writes(app.web.clock.now()).await {
+        Ok(()) => Ok(Answer(health("OK"))),
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "not ready");
+            Err(Problem::unavailable("the database takes no writes"))
+        }
     }
 }

@@ -12,6 +12,9 @@ pub enum Error {
     /// Something else has this name, and only one may have it.
     #[error("the name is taken: {0}")]
     NameTaken(&'static str),
+    /// A setting of the project forbids the change.
+    #[error("forbidden: {0}")]
+    Forbidden(String),
     /// The store cannot take more now; the caller may try again later.
     #[error("the store cannot take the write now: {0}")]
     Unavailable(String),
@@ -105,8 +108,9 @@ fn is_passing(error: &sqlx::Error) -> bool {
             Some(code) if code.len() <= 4 => code
                 .parse::<u32>()
                 .is_ok_and(|code| matches!(code & 0xff, 5 | 6 | 8 | 10 | 13 | 14)),
-            // PostgreSQL classes: connection, transaction rollback, resources, operator intervention, system.
-            Some(code) => ["08", "40", "53", "57", "58"]
+            // PostgreSQL classes: connection, transaction rollback, resources, object not in the needed state, operator
+            // intervention, system. And a server that is a standby for now.
+            Some(code) => ["08", "25006", "40", "53", "55", "57", "58"]
                 .iter()
                 .any(|class| code.starts_with(class)),
             None => false,

@@ -3,12 +3,16 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use sqlx::Connection as _;
 use sqlx_postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx_sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
+use crate::outage::Outage;
+use crate::readiness::Writes;
 use crate::{Breakpoints, Error};
 
 /// `sqlite:PATH` or `postgres://...`. Its `Display` hides the password.
@@ -98,6 +102,9 @@ const STATEMENTS: usize = 512;
 pub struct Pool {
     engine: Engine,
     pub(crate) breakpoints: Breakpoints,
+    pub(crate) writes: Writes,
+    /// Of PostgreSQL.
+    outage: Option<Arc<Outage>>,
 }
 
 /// The connections: SQLite has one writer and several readers, PostgreSQL one pool for both.
@@ -130,10 +137,24 @@ impl Pool {
     /// # Errors
     /// When the database fails.
     pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Self, Error> {
+        let outage = match url {
+            DatabaseUrl::Sqlite(_) => None,
+            DatabaseUrl::Postgres(raw) => Some(Outage::new(PgConnectOptions::from_str(raw)?)),
+        };
         Ok(Self {
             engine: Engine::open(url, options).await?,
             breakpoints: options.breakpoints.clone(),
+            writes: Writes::default(),
+            outage,
         })
+    }
+
+    /// The result of `work`, which waits for a connection; an error at once while PostgreSQL cannot be reached.
+    pub(crate) async fn guard<T>(&self, work: BoxFuture<'_, Result<T, Error>>) -> Result<T, Error> {
+        match &self.outage {
+            Some(outage) => outage.guard(work).await,
+            None => work.await,
+        }
     }
 
     /// Moves what is committed from SQLite's log into the database, as far as no reader needs it there.

@@ -92,9 +92,13 @@ impl<'s> Source<'s> {
                         let query = bind_args!(for_sqlite(sql), args);
                         hand_on!(query, reader, wanted, put, Row::Sqlite);
                     }
-                    Engine::Postgres(pool) => {
-                        let query = bind_args!(sql, args);
-                        hand_on!(query, pool, wanted, put, Row::Postgres);
+                    Engine::Postgres(connections) => {
+                        let read = async {
+                            let query = bind_args!(sql, args);
+                            hand_on!(query, connections, wanted, put, Row::Postgres);
+                            Ok(())
+                        };
+                        return pool.guard(Box::pin(read)).await;
                     }
                 },
                 Self::Transaction(tx) => match &mut tx.open {

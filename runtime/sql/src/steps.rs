@@ -60,6 +60,7 @@ pub const STEPS: &[Step] = &[
     step!("marks of steps", "0044_marks_of_steps.sql"),
     step!("sums of groups", "0045_sums_of_groups.sql"),
     step!("reservations of leases", "0046_reservations_of_leases.sql"),
+    step!("browser sessions", "0047_browser_sessions.sql"),
 ];
 
 /// The version of a database that has all steps.

@@ -10,6 +10,7 @@ use sqlx_sqlite::Sqlite;
 
 use crate::arg::{Arg, bind_args};
 use crate::pool::{Engine, Pool};
+use crate::readiness::Writes;
 use crate::sized::Sized;
 use crate::spell::for_sqlite;
 use crate::{Breakpoints, Error};
@@ -22,6 +23,7 @@ pub const STATEMENT: &str = "statement of a script";
 pub struct Tx {
     pub(crate) open: Open,
     breakpoints: Breakpoints,
+    writes: Writes,
 }
 
 #[derive(Debug)]
@@ -37,16 +39,19 @@ impl Tx {
     /// When the database fails.
     pub fn begin(pool: &Pool) -> BoxFuture<'_, Result<Self, Error>> {
         Box::pin(async move {
-            let open = match pool.engine() {
-                // IMMEDIATE: a reader that turns writer halfway would fail instead of wait.
-                Engine::Sqlite { writer, .. } => {
-                    Open::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?)
-                }
-                Engine::Postgres(pool) => Open::Postgres(pool.begin().await?),
+            let begin = async {
+                Ok(match pool.engine() {
+                    // IMMEDIATE: a reader that turns writer halfway would fail instead of wait.
+                    Engine::Sqlite { writer, .. } => {
+                        Open::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?)
+                    }
+                    Engine::Postgres(pool) => Open::Postgres(pool.begin().await?),
+                })
             };
             Ok(Self {
-                open,
+                open: pool.writes.note(pool.guard(Box::pin(begin)).await)?,
                 breakpoints: pool.breakpoints.clone(),
+                writes: pool.writes.clone(),
             })
         })
     }
@@ -57,11 +62,11 @@ impl Tx {
     /// When the database fails.
     pub fn commit(self) -> BoxFuture<'static, Result<(), Error>> {
         Box::pin(async move {
-            match self.open {
-                Open::Sqlite(tx) => tx.commit().await?,
-                Open::Postgres(tx) => tx.commit().await?,
-            }
-            Ok(())
+            let committed = match self.open {
+                Open::Sqlite(tx) => tx.commit().await,
+                Open::Postgres(tx) => tx.commit().await,
+            };
+            self.writes.note(committed.map_err(Error::from))
         })
     }
 
@@ -84,16 +89,19 @@ impl Tx {
         args: &'a [Arg<'a>],
     ) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
-            Ok(match &mut self.open {
+            let changed = match &mut self.open {
                 Open::Sqlite(tx) => {
                     let query = bind_args!(for_sqlite(sql), args);
-                    query.execute(&mut **tx).await?.rows_affected()
+                    let executed = query.execute(&mut **tx).await;
+                    executed.map(|executed| executed.rows_affected())
                 }
                 Open::Postgres(tx) => {
                     let query = bind_args!(sql, args);
-                    query.execute(&mut **tx).await?.rows_affected()
+                    let executed = query.execute(&mut **tx).await;
+                    executed.map(|executed| executed.rows_affected())
                 }
-            })
+            };
+            self.writes.note(changed.map_err(Error::from))
         })
     }
 

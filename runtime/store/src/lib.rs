@@ -23,6 +23,7 @@ pub use sweep::Swept;
 
 use futures_util::future::BoxFuture;
 use perpend_catalog::Catalog;
+use perpend_domain::time::Timestamp;
 use perpend_ledger::Ledger;
 use perpend_sql::{DatabaseUrl, Error, Older, Options, Pool, query_scalar};
 use perpend_telemetry::Telemetry;
@@ -83,6 +84,14 @@ impl Store {
             self.telemetry.close().await;
             self.pool.close().await;
         })
+    }
+
+    /// Succeeds when the database takes writes.
+    ///
+    /// # Errors
+    /// When a write fails.
+    pub fn prove_writes(&self, now: Timestamp) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.pool.prove_writes(now))
     }
 
     /// Answers when the database does.

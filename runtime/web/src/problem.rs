@@ -90,6 +90,8 @@ codes! {
         "The change collides with what is stored", "Read the resource again and decide anew.";
     NameConflict, "name_conflict", CONFLICT, "conflict", "LangfuseConflictError",
         "The name is taken", "Choose another name.";
+    LastOwner, "last_owner", CONFLICT, "conflict", "LangfuseConflictError",
+        "The organization would have no active owner", "Give another active member the role `OWNER` first.";
     PreconditionFailed, "precondition_failed", PRECONDITION_FAILED, "conflict", "PreconditionFailedError",
         "It is not what `If-Match` names", "Read it again, decide anew, and send the new `ETag`.";
     TooLarge, "body_too_large", PAYLOAD_TOO_LARGE, "invalid_body", "PayloadTooLargeError",
@@ -109,7 +111,7 @@ codes! {
     RateLimited, "rate_limited", TOO_MANY_REQUESTS, "rate_limited", "Rate limit exceeded",
         "Too many requests", "Wait for `Retry-After` seconds. `details` says what the limit of the key is and when all of it is there again; `limits` in the settings sets it.";
     TooManyAttempts, "too_many_attempts", TOO_MANY_REQUESTS, "rate_limited", "Rate limit exceeded",
-        "Too many wrong credentials from this network", "Wait for `Retry-After` seconds and send the right key pair. The limit counts per public key and network; other networks are not affected. Where all clients seem to be one network, set `server.trusted_proxies`.";
+        "Too many wrong credentials from this network", "Send the right key pair: it is accepted meanwhile, unless its secret has fewer than 16 characters; then wait for `Retry-After` seconds. The limit counts per public key and network. Where all clients seem to be one network, set `server.trusted_proxies`.";
     Internal, "internal_error", INTERNAL_SERVER_ERROR, "internal_error", "Internal Server Error",
         "A fault of the server", "The server's log has the cause. Report it if it comes again.";
     Unavailable, "unavailable", SERVICE_UNAVAILABLE, "internal_error", "ServiceUnavailable",
@@ -206,10 +208,10 @@ impl Problem {
         problem
     }
 
-    /// Too many wrong credentials came from where this comes from; it may try again in so many seconds.
+    /// Too many wrong credentials from one network, for so many more seconds.
     pub fn too_many_attempts(seconds: u64) -> Self {
         let message = format!(
-            "too many wrong credentials from this network; the next attempt is looked at in {seconds} s"
+            "too many wrong credentials from this network: more of them are answered with 429 for {seconds} s"
         );
         let mut problem = Self::new(Code::TooManyAttempts, message);
         problem.0.retry_after = Some(seconds);
@@ -428,6 +430,7 @@ impl From<perpend_sql::Error> for Problem {
             perpend_sql::Error::NameTaken(what) => {
                 Self::new(Code::NameConflict, what).with("field", "name")
             }
+            perpend_sql::Error::Forbidden(why) => Self::new(Code::AccessDenied, why),
             perpend_sql::Error::TooLong => Self::new(
                 Code::InvalidRequest,
                 "a name or an id in the request is too long",

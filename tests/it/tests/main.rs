@@ -57,6 +57,7 @@ mod pages_values;
 mod plugins;
 mod prompts;
 mod readers;
+mod readiness;
 mod recorded;
 mod response_cache;
 mod rest;
