@@ -4,7 +4,7 @@
 //! its projects; a membership of a project gives a role of its own there.
 
 use axum::extract::{Path, State};
-use perpend_catalog::{Role, User};
+use perpend_catalog::{LAST_OWNER, Role, User};
 use perpend_domain::access::Permission::{MemberRead, MemberWrite, OrgMemberRead, OrgMemberWrite};
 use perpend_domain::ids::UserId;
 use perpend_sql::Error;
@@ -134,8 +134,19 @@ fn nobody() -> Problem {
 fn known<T>(outcome: Result<T, Error>, otherwise: fn() -> Problem) -> Result<T, Problem> {
     outcome.map_err(|error| match error {
         Error::NotFound => otherwise(),
-        error => error.into(),
+        error => changed(error),
     })
+}
+
+/// Why a change of a member was refused.
+pub(crate) fn changed(error: Error) -> Problem {
+    match error {
+        Error::Conflict(LAST_OWNER) => Problem::new(
+            Code::LastOwner,
+            "the organization would have no active owner: give another active member the role OWNER first",
+        ),
+        error => error.into(),
+    }
 }
 
 fn user_id(raw: &str) -> Result<UserId, Problem> {
@@ -229,7 +240,8 @@ async fn delete_project_member(
 ) -> Result<Answer<Left>, Problem> {
     let project = projects::find::find(&app, &caller.organization, &id).await?;
     let user = user_id(&input.user_id)?;
-    let removed = app.store.catalog.remove_project_member(&project.id, &user);
+    let catalog = &app.store.catalog;
+    let removed = catalog.remove_project_member(&caller.organization, &project.id, &user);
     let no_role = || Problem::new(Code::NotFound, "the user has no role of their own here");
     known(removed.await, no_role)?;
     Ok(left(

@@ -10,6 +10,7 @@
 
 mod active;
 pub mod blob_exports;
+mod browser_sessions;
 mod budgets;
 mod categories;
 mod checks;
@@ -44,6 +45,7 @@ mod tests;
 mod users;
 
 pub use active::{ActiveCatalog, ActiveRule};
+pub use browser_sessions::{BrowserSession, SessionDigest, SessionOrigin};
 pub use categories::Categories;
 pub use evaluators::{NewEvaluator, NewVersion, RuleUse, Successor, UsedVersions};
 pub use keys::{ApiKey, KeyOwner, MAX_KEYS, NewApiKey, Rights};
@@ -57,7 +59,7 @@ pub use revision::Paused;
 pub use rules::{MAX_ACTIVE_RULES, RulePatch};
 pub use secret_hash::{InvalidSecretHash, SecretHash};
 pub use sweep::Deleted;
-pub use users::{MAX_USERS, NewUser, Role, User};
+pub use users::{LAST_OWNER, MAX_USERS, NewUser, Role, User};
 
 use perpend_sql::{Error, Pool};
 

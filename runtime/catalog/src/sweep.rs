@@ -44,6 +44,7 @@ const TABLES: &[Owned] = &[
     Owned::of_project("budgets", "project_id, scope, scope_id"),
     Owned::of_project("blob_exports", "project_id"),
     Owned::of_project("project_members", "project_id, user_id"),
+    Owned::of_project("browser_sessions", "digest"),
     Owned::of_project("api_keys", "public_key"),
 ];
 

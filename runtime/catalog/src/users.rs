@@ -5,6 +5,10 @@
 //!   id, so that nothing about them crosses between tenants.
 //! - **Who leaves keeps the id.** They are found nowhere; when they come back they are the same person, and
 //!   what they wrote is theirs.
+//! - **An organization keeps its last owner.** Each change of a role takes the lock of the organization and is undone if
+//!   it leaves no active owner where there was one.
+//! - **A role is not a way in.** Roles are given to active people; only [`Catalog::create_user`] and
+//!   [`Catalog::update_user`] make somebody active.
 
 use std::str::FromStr;
 
@@ -14,10 +18,12 @@ use perpend_domain::time::Timestamp;
 use super::keys::LOCK_ORGANIZATION;
 use crate::{Catalog, Error};
 use perpend_domain::list::Numbered;
-use perpend_sql::{Arg, checked, in_transaction, query, query_scalar};
+use perpend_sql::{Arg, Tx, checked, in_transaction, query, query_scalar};
 
 /// People that an organization has ever known at most: the list of its members is shown whole.
 pub const MAX_USERS: u32 = 10_000;
+/// The conflict of a change that would leave an organization without an active owner.
+pub const LAST_OWNER: &str = "the organization would have no active owner";
 
 /// What a person may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,8 +169,13 @@ const UPDATE: &str = "
        SET user_name = $3, email = $4, name = $5, role = $6, is_active = $7, updated_at = $8
      WHERE organization_id = $1 AND id = $2 AND left_at IS NULL";
 const SET_ROLE: &str = "
-    UPDATE users SET role = $3, is_active = 1, left_at = NULL, updated_at = $4
-     WHERE organization_id = $1 AND id = $2";
+    UPDATE users SET role = $3, updated_at = $4
+     WHERE organization_id = $1 AND id = $2 AND left_at IS NULL AND is_active = 1";
+const IS_ACTIVE: &str = "
+    SELECT is_active FROM users WHERE organization_id = $1 AND id = $2 AND left_at IS NULL";
+const COUNT_OWNERS: &str = "
+    SELECT COUNT(*) FROM users
+     WHERE organization_id = $1 AND role = 'OWNER' AND left_at IS NULL AND is_active = 1";
 const LEAVE: &str = "
     UPDATE users SET left_at = $3, updated_at = $3
      WHERE organization_id = $1 AND id = $2 AND left_at IS NULL";
@@ -175,10 +186,47 @@ const UNASSIGN: &str = "
 const LEAVE_PROJECTS: &str = "
     DELETE FROM project_members
      WHERE user_id = $2 AND project_id IN (SELECT id FROM projects WHERE organization_id = $1)";
+/// For an active member of the organization `$5`, in one of its projects.
 const SET_PROJECT_ROLE: &str = "
-    INSERT INTO project_members (project_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)
+    INSERT INTO project_members (project_id, user_id, role, created_at)
+    SELECT p.id, u.id, $3, $4
+      FROM projects p JOIN users u ON u.organization_id = p.organization_id
+     WHERE p.organization_id = $5 AND p.id = $1 AND u.id = $2 AND u.left_at IS NULL AND u.is_active = 1
     ON CONFLICT (project_id, user_id) DO UPDATE SET role = excluded.role";
-const LEAVE_PROJECT: &str = "DELETE FROM project_members WHERE project_id = $1 AND user_id = $2";
+const LEAVE_PROJECT: &str = "
+    DELETE FROM project_members
+     WHERE project_id = (SELECT id FROM projects WHERE organization_id = $1 AND id = $2) AND user_id = $3";
+
+/// Takes the lock of an organization; how many active owners it has.
+async fn lock_owners(tx: &mut Tx, organization: &OrganizationId) -> Result<i64, Error> {
+    let n_locked = query(LOCK_ORGANIZATION)
+        .bind(organization.as_str())
+        .execute(&mut *tx)
+        .await?;
+    match n_locked {
+        0 => Err(Error::NotFound),
+        _ => n_owners(tx, organization).await,
+    }
+}
+
+async fn n_owners(tx: &mut Tx, organization: &OrganizationId) -> Result<i64, Error> {
+    query_scalar(COUNT_OWNERS)
+        .bind(organization.as_str())
+        .fetch_one(tx)
+        .await
+}
+
+/// Refuses to commit a change that took the last of so many owners away.
+async fn keep_an_owner(
+    tx: &mut Tx,
+    organization: &OrganizationId,
+    n_before: i64,
+) -> Result<(), Error> {
+    match 0 < n_before && n_owners(tx, organization).await? == 0 {
+        true => Err(Error::Conflict(LAST_OWNER)),
+        false => Ok(()),
+    }
+}
 
 impl Catalog {
     async fn one_user(&self, sql: &str, args: &[Arg<'_>]) -> Result<Option<User>, Error> {
@@ -293,7 +341,7 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Error::NotFound`] when the organization has nobody by this id, [`Error::Conflict`] when the user name
-    /// is another person's.
+    /// is another person's, or with [`LAST_OWNER`].
     pub async fn update_user(
         &self,
         organization: &OrganizationId,
@@ -301,10 +349,7 @@ impl Catalog {
         now: Timestamp,
     ) -> Result<User, Error> {
         let n_changed = in_transaction!(&self.pool, |tx| {
-            query(LOCK_ORGANIZATION)
-                .bind(organization.as_str())
-                .execute(&mut tx)
-                .await?;
+            let n_owners = lock_owners(&mut tx, organization).await?;
             let n_others: i64 = query_scalar(IS_TAKEN)
                 .bind(organization.as_str())
                 .bind(&user.user_name)
@@ -321,7 +366,7 @@ impl Catalog {
                     .execute(&mut tx)
                     .await?;
             }
-            query(UPDATE)
+            let n_changed = query(UPDATE)
                 .bind(organization.as_str())
                 .bind(user.id.as_str())
                 .bind(&user.user_name)
@@ -331,7 +376,9 @@ impl Catalog {
                 .bind(i64::from(user.is_active))
                 .bind(now.as_micros())
                 .execute(&mut tx)
-                .await?
+                .await?;
+            keep_an_owner(&mut tx, organization, n_owners).await?;
+            n_changed
         });
         if n_changed == 0 {
             return Err(Error::NotFound);
@@ -350,10 +397,11 @@ impl Catalog {
         rows.into_iter().map(TryInto::try_into).collect()
     }
 
-    /// Gives somebody whom the organization knows, or knew, a role; as they are then.
+    /// Gives an active person of the organization a role; as they are then.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when it never knew anybody by this id.
+    /// [`Error::NotFound`] when the organization has nobody by this id, [`Error::Conflict`] when the person is
+    /// deactivated, or with [`LAST_OWNER`].
     pub async fn set_member(
         &self,
         organization: &OrganizationId,
@@ -361,13 +409,31 @@ impl Catalog {
         role: Role,
         now: Timestamp,
     ) -> Result<User, Error> {
-        let args: [Arg<'_>; 4] = [
-            organization.as_str().into(),
-            id.as_str().into(),
-            role.as_str().into(),
-            now.as_micros().into(),
-        ];
-        self.pool.change(SET_ROLE, &args).await?;
+        in_transaction!(&self.pool, |tx| {
+            let n_owners = lock_owners(&mut tx, organization).await?;
+            let is_active: Option<i64> = query_scalar(IS_ACTIVE)
+                .bind(organization.as_str())
+                .bind(id.as_str())
+                .fetch_optional(&mut tx)
+                .await?;
+            match is_active {
+                None => return Err(Error::NotFound),
+                Some(0) => {
+                    return Err(Error::Conflict(
+                        "the user is deactivated; activate the user over SCIM first",
+                    ));
+                }
+                Some(_) => {}
+            }
+            query(SET_ROLE)
+                .bind(organization.as_str())
+                .bind(id.as_str())
+                .bind(role.as_str())
+                .bind(now.as_micros())
+                .execute(&mut tx)
+                .await?;
+            keep_an_owner(&mut tx, organization, n_owners).await?;
+        });
         let found = self.user(organization, id).await?;
         found.ok_or(Error::NotFound)
     }
@@ -375,7 +441,7 @@ impl Catalog {
     /// Lets somebody leave the organization, and with it the roles and the work in its projects.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the organization has nobody by this id.
+    /// [`Error::NotFound`] when the organization has nobody by this id, [`Error::Conflict`] with [`LAST_OWNER`].
     pub async fn remove_member(
         &self,
         organization: &OrganizationId,
@@ -383,6 +449,7 @@ impl Catalog {
         now: Timestamp,
     ) -> Result<(), Error> {
         let n_left = in_transaction!(&self.pool, |tx| {
+            let n_owners = lock_owners(&mut tx, organization).await?;
             for sql in [UNASSIGN, LEAVE_PROJECTS] {
                 query(sql)
                     .bind(organization.as_str())
@@ -390,12 +457,14 @@ impl Catalog {
                     .execute(&mut tx)
                     .await?;
             }
-            query(LEAVE)
+            let n_left = query(LEAVE)
                 .bind(organization.as_str())
                 .bind(id.as_str())
                 .bind(now.as_micros())
                 .execute(&mut tx)
-                .await?
+                .await?;
+            keep_an_owner(&mut tx, organization, n_owners).await?;
+            n_left
         });
         match n_left {
             0 => Err(Error::NotFound),
@@ -418,10 +487,10 @@ impl Catalog {
     }
 
     /// Gives an active person of the organization a role of their own in one of its projects; the person
-    /// with this role. Whose project it is has been asked before.
+    /// with this role.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the organization has no such active person.
+    /// [`Error::NotFound`] when the organization has no such active person or project.
     pub async fn set_project_member(
         &self,
         organization: &OrganizationId,
@@ -429,31 +498,42 @@ impl Catalog {
         (id, role): (&UserId, Role),
         now: Timestamp,
     ) -> Result<User, Error> {
+        let n_set = in_transaction!(&self.pool, |tx| {
+            // Nobody leaves or is deactivated in between.
+            lock_owners(&mut tx, organization).await?;
+            query(SET_PROJECT_ROLE)
+                .bind(project.as_str())
+                .bind(id.as_str())
+                .bind(role.as_str())
+                .bind(now.as_micros())
+                .bind(organization.as_str())
+                .execute(&mut tx)
+                .await?
+        });
+        if n_set == 0 {
+            return Err(Error::NotFound);
+        }
         let found = self.user(organization, id).await?;
-        let mut user = found
-            .filter(|user| user.made.is_active)
-            .ok_or(Error::NotFound)?;
-        let args: [Arg<'_>; 4] = [
-            project.as_str().into(),
-            id.as_str().into(),
-            role.as_str().into(),
-            now.as_micros().into(),
-        ];
-        self.pool.change(SET_PROJECT_ROLE, &args).await?;
+        let mut user = found.ok_or(Error::NotFound)?;
         user.made.role = role;
         Ok(user)
     }
 
-    /// Takes the role in a project away.
+    /// Takes the role in a project of the organization away.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the person has none there.
     pub async fn remove_project_member(
         &self,
+        organization: &OrganizationId,
         project: &ProjectId,
         id: &UserId,
     ) -> Result<(), Error> {
-        let args: [Arg<'_>; 2] = [project.as_str().into(), id.as_str().into()];
+        let args: [Arg<'_>; 3] = [
+            organization.as_str().into(),
+            project.as_str().into(),
+            id.as_str().into(),
+        ];
         match self.pool.change(LEAVE_PROJECT, &args).await? {
             0 => Err(Error::NotFound),
             _ => Ok(()),

@@ -403,7 +403,7 @@ async fn members_have_a_role_in_the_organization_and_another_in_a_project() {
         404
     );
     let (back, _) = send(&organizer, Method::PUT, MEMBERSHIPS, role("MEMBER")).await;
-    assert_eq!(back, 200, "who has left may come back");
+    assert_eq!(back, 404, "a role does not bring back who has left");
 }
 
 #[tokio::test]
@@ -772,4 +772,47 @@ async fn the_secret_of_a_known_organization_key_is_not_changed_by_the_settings()
         assert!(refused.contains(why), "{refused}");
     }
     assert_eq!(status(&app.organizer(), OF_ORGANIZATION).await, 200);
+}
+
+#[tokio::test]
+async fn the_last_owner_is_kept_by_the_members_api_and_by_scim_and_the_answer_says_why() {
+    let app = TestApp::new().await.unwrap();
+    let organizer = app.organizer();
+    let id = user(&app, "ada@example.com").await;
+    let role = |role: &str| json!({ "userId": id, "role": role });
+    let (made, _) = send(&organizer, Method::PUT, MEMBERSHIPS, role("OWNER")).await;
+    assert_eq!(made, 200);
+    let person = format!("/api/public/scim/Users/{id}");
+    let asleep = json!({
+        "schemas": ["urn:ietf:params:scim:api:messages:2.0:PatchOp"],
+        "Operations": [{ "op": "replace", "path": "active", "value": false }],
+    });
+    for (method, path, body) in [
+        (Method::PUT, MEMBERSHIPS, role("ADMIN")),
+        (Method::DELETE, MEMBERSHIPS, json!({ "userId": id })),
+        (Method::PATCH, &person, asleep.clone()),
+        (
+            Method::PUT,
+            &person,
+            json!({ "userName": "ada@example.com", "active": false }),
+        ),
+        (Method::DELETE, &person, json!({})),
+    ] {
+        let (status, body) = send(&organizer, method.clone(), path, body).await;
+        assert_eq!(status, 409, "{method} {path}: {body}");
+        let said = body.to_string();
+        assert!(said.contains("no active owner"), "{said}");
+    }
+    let other = user(&app, "bob@example.com").await;
+    let give = json!({ "userId": other, "role": "OWNER" });
+    assert_eq!(
+        send(&organizer, Method::PUT, MEMBERSHIPS, give).await.0,
+        200
+    );
+    assert_eq!(
+        send(&organizer, Method::PATCH, &person, asleep).await.0,
+        200
+    );
+    let (status, body) = send(&organizer, Method::PUT, MEMBERSHIPS, role("OWNER")).await;
+    assert_eq!(status, 409, "a role does not activate: {body}");
 }

@@ -20,6 +20,7 @@ use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 use serde_json::{Value, json};
 
+use crate::memberships::changed as refused;
 use crate::scim::limits::LIST_SCHEMA;
 use crate::scim::limits::MAX_COUNT;
 use crate::state::{App, Routes};
@@ -208,7 +209,7 @@ async fn store(
         .store
         .catalog
         .update_user(&caller.organization, &user, now);
-    Ok(Json(view(&changed.await?)))
+    Ok(Json(view(&changed.await.map_err(refused)?)))
 }
 
 async fn delete_user(
@@ -221,7 +222,8 @@ async fn delete_user(
     app.store
         .catalog
         .remove_member(&caller.organization, &known.made.id, now)
-        .await?;
+        .await
+        .map_err(refused)?;
     // Clients of this contract read a body here.
     Ok(Json(json!({})))
 }

@@ -223,6 +223,8 @@ async fn people_are_known_to_one_organization_and_keep_their_id_when_they_come_b
 
         catalog.remove_member(&ours, &ada.id, at(3)).await.unwrap();
         not_found(catalog.remove_member(&ours, &ada.id, at(3)).await);
+        let set = catalog.set_member(&ours, &ada.id, Role::Owner, at(3));
+        not_found(set.await);
         assert!(!catalog.is_member(&home, "u1").await.unwrap());
         assert_eq!(catalog.user(&ours, &ada.id).await.unwrap(), None);
         assert_eq!(catalog.project_members(&ours, &home).await.unwrap(), []);
@@ -246,11 +248,10 @@ async fn people_are_known_to_one_organization_and_keep_their_id_when_they_come_b
         assert_eq!((page.items, page.n_total), (vec![changed], 1));
         let page = catalog.users(&ours, 1, 10).await.unwrap();
         assert_eq!((page.items.len(), page.n_total), (0, 1));
-        let awake = catalog
-            .set_member(&ours, &ada.id, Role::Owner, at(7))
-            .await
-            .unwrap();
-        assert!(awake.made.is_active);
+        let set = catalog.set_member(&ours, &ada.id, Role::Owner, at(7));
+        conflict(set.await);
+        let asleep = catalog.user(&ours, &ada.id).await.unwrap().unwrap();
+        assert!(!asleep.made.is_active && asleep.made.role == Role::Member);
         let second = person("u5", "bob@example.com");
         catalog.create_user(&ours, &second, at(8)).await.unwrap();
         let taken = NewUser {
@@ -263,6 +264,72 @@ async fn people_are_known_to_one_organization_and_keep_their_id_when_they_come_b
             .await
             .unwrap();
         assert_eq!(found.unwrap().made.id, ada.id);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_last_active_owner_stays_whichever_way_they_would_go() {
+    on_each_database(|store| async move {
+        let catalog = &store.catalog;
+        start(&store).await;
+        let ours = org("org-1");
+        let owner = |id: &str, name: &str| NewUser {
+            role: Role::Owner,
+            ..person(id, name)
+        };
+        let (ada, bob) = (
+            owner("u1", "ada@example.com"),
+            owner("u2", "bob@example.com"),
+        );
+        for user in [&ada, &bob, &person("u3", "cy@example.com")] {
+            catalog.create_user(&ours, user, at(1)).await.unwrap();
+        }
+        let asleep = NewUser {
+            is_active: false,
+            ..bob.clone()
+        };
+        catalog.update_user(&ours, &asleep, at(2)).await.unwrap();
+        for (role, is_active) in [(Role::Admin, true), (Role::Owner, false)] {
+            let less = NewUser {
+                role,
+                is_active,
+                ..ada.clone()
+            };
+            conflict(catalog.update_user(&ours, &less, at(3)).await);
+        }
+        conflict(
+            catalog
+                .set_member(&ours, &ada.id, Role::Viewer, at(3))
+                .await,
+        );
+        conflict(catalog.remove_member(&ours, &ada.id, at(3)).await);
+        assert_eq!(
+            catalog.user(&ours, &ada.id).await.unwrap().unwrap().made,
+            ada
+        );
+
+        catalog.update_user(&ours, &bob, at(4)).await.unwrap();
+        for round in 0..20 {
+            // Each of the two goes in its own way, at once.
+            let (one, other) = tokio::join!(
+                catalog.set_member(&ours, &ada.id, Role::Member, at(5 + round)),
+                catalog.remove_member(&ours, &bob.id, at(5 + round)),
+            );
+            assert!(one.is_ok() != other.is_ok(), "{one:?} {other:?}");
+            let members = catalog.members(&ours).await.unwrap();
+            let owners = members.iter().filter(|user| user.made.role == Role::Owner);
+            assert_eq!(owners.count(), 1);
+            if other.is_ok() {
+                catalog
+                    .create_user(&ours, &bob, at(5 + round))
+                    .await
+                    .unwrap();
+            } else {
+                let again = catalog.set_member(&ours, &ada.id, Role::Owner, at(5 + round));
+                again.await.unwrap();
+            }
+        }
     })
     .await;
 }
