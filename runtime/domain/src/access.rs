@@ -74,8 +74,8 @@ permissions! {
     ExperimentRead, "experiment.read", Project, [Full], "Read experiments and runs.";
     ExperimentWrite, "experiment.write", Project, [Full], "Record and delete runs.";
     PromptRead, "prompt.read", Project, [Full], "Read prompts and skills.";
-    PromptWrite, "prompt.write", Project, [Full], "Make versions of prompts and skills, move labels, delete versions.";
-    PromptRelease, "prompt.release", Project, [Full], "Say which labels are protected.";
+    PromptWrite, "prompt.write", Project, [Full], "Make versions of prompts and skills, move labels and delete versions, except protected labels and the versions that have one.";
+    PromptRelease, "prompt.release", Organization, [Organization], "Choose the protected labels of a project, which its key pairs cannot move or delete.";
     EvaluatorRead, "evaluator.read", Project, [Full], "Read evaluators, rules, executions and explanations.";
     EvaluatorWrite, "evaluator.write", Project, [Full], "Make and change evaluators and rules, requeue executions.";
     PluginRead, "plugin.read", Project, [Full], "Read plug-ins and their components.";

@@ -466,3 +466,104 @@ async fn an_observation_that_names_a_version_of_a_prompt_shows_its_id() {
         .json();
     assert_eq!(one["promptId"], made["id"]);
 }
+
+/// Requests that move or delete `production`, which is on the first version of the prompt `a` and of the skill `sk`.
+fn changes_of_production() -> Vec<(Method, String, Value)> {
+    const A: &str = "/api/public/v2/prompts/a";
+    let skill = |n: u32| format!("/api/public/unstable/skills/sk/versions/{n}");
+    let production = json!(["production"]);
+    vec![
+        (
+            Method::PATCH,
+            format!("{A}/versions/2"),
+            json!({ "newLabels": production }),
+        ),
+        (
+            Method::POST,
+            ALL.to_owned(),
+            json!({ "name": "a", "prompt": "text", "labels": production }),
+        ),
+        (Method::DELETE, A.to_owned(), json!({})),
+        (Method::DELETE, format!("{A}?version=1"), json!({})),
+        (Method::DELETE, format!("{A}?label=production"), json!({})),
+        (Method::PATCH, skill(2), json!({ "labels": production })),
+        (Method::PATCH, skill(1), json!({ "labels": [] })),
+        (Method::DELETE, skill(1), json!({})),
+    ]
+}
+
+#[tokio::test]
+async fn key_pairs_of_a_project_neither_move_nor_delete_what_its_organization_protects() {
+    const PROTECTED: &str = "/api/v1/prompts/protected-labels";
+    const SKILLS: &str = "/api/public/unstable/skills";
+    let app = TestApp::new().await.unwrap();
+    let project = app.app.home_project.to_string();
+    let call = async |method: Method, path: &str, body: Value| {
+        let answer = app.client.json(method, path, &body).await.unwrap();
+        answer.status.as_u16()
+    };
+    for labels in [json!(["production"]), json!([])] {
+        create(
+            &app,
+            json!({ "name": "a", "prompt": "text", "labels": labels }),
+        )
+        .await;
+    }
+    let content = "---\nname: sk\ndescription: Does it.\n---\n# sk\n";
+    let files = json!({ "files": [{ "path": "SKILL.md", "content": content }] });
+    for _ in 0..2 {
+        assert_eq!(call(Method::POST, SKILLS, files.clone()).await, 200);
+    }
+    let skill = |version: u32| format!("{SKILLS}/sk/versions/{version}");
+    let labels = |labels: Value| json!({ "labels": labels });
+    let of_skill = skill(1);
+    assert_eq!(
+        call(Method::PATCH, &of_skill, labels(json!(["production"]))).await,
+        200
+    );
+
+    let list = labels(json!(["production"]));
+    assert_eq!(
+        call(Method::PUT, PROTECTED, list.clone()).await,
+        403,
+        "not by a key of the project"
+    );
+    let organizer = app.organizer();
+    let unnamed = organizer.json(Method::PUT, PROTECTED, &list).await.unwrap();
+    assert_eq!(unnamed.status, 400, "{}", unnamed.text());
+    let named = |id: &str| organizer.clone().with_header("x-perpend-project-id", id);
+    let foreign = named("another").json(Method::PUT, PROTECTED, &list).await;
+    assert_eq!(foreign.unwrap().status, 404);
+    let named = named(&project);
+    let latest = named
+        .json(Method::PUT, PROTECTED, &labels(json!(["latest"])))
+        .await;
+    assert_eq!(latest.unwrap().status, 400);
+    let set = named.json(Method::PUT, PROTECTED, &list).await.unwrap();
+    assert_eq!(set.status, 200, "{}", set.text());
+
+    let version = |n: u32| format!("/api/public/v2/prompts/a/versions/{n}");
+    for (method, path, body) in changes_of_production() {
+        let refused = app.client.json(method.clone(), &path, &body).await.unwrap();
+        assert_eq!(refused.status, 403, "{method} {path}: {}", refused.text());
+        assert!(refused.text().contains("protected"), "{}", refused.text());
+    }
+    let new_labels = json!({ "newLabels": ["production"] });
+    // What stays where it is, and everything else, goes on.
+    assert_eq!(
+        call(Method::PATCH, &version(1), new_labels.clone()).await,
+        200
+    );
+    assert_eq!(get(&app, "a?label=production").await.1["version"], 1);
+    let eu = json!({ "newLabels": ["eu"] });
+    assert_eq!(call(Method::PATCH, &version(2), eu).await, 200);
+    let kept = labels(json!(["production", "eu"]));
+    assert_eq!(call(Method::PATCH, &of_skill, kept).await, 200);
+    let path = "/api/public/v2/prompts/a?version=2";
+    assert_eq!(call(Method::DELETE, path, json!({})).await, 204);
+
+    let none = named.json(Method::PUT, PROTECTED, &labels(json!([]))).await;
+    assert_eq!(none.unwrap().status, 200);
+    create(&app, json!({ "name": "a", "prompt": "text" })).await;
+    assert_eq!(call(Method::PATCH, &version(3), new_labels).await, 200);
+}

@@ -13,10 +13,12 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_catalog::prompts::{Deleted, Prompt};
 use perpend_domain::access::Permission::{PromptRead, PromptRelease, PromptWrite};
+use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::compose::Selector;
-use perpend_domain::prompt::{PRODUCTION, PromptName};
-use perpend_web::auth::Act;
+use perpend_domain::prompt::{LATEST, PRODUCTION, PromptName};
+use perpend_web::auth::{Act, OrganizationAct};
 use perpend_web::extract::{Body, Param, Params, param};
+use perpend_web::otlp;
 use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 use serde::Deserialize;
@@ -132,7 +134,7 @@ pub(super) fn routes(routes: &mut Routes) {
         HttpMethod::Put,
         "putProtectedLabels",
         PROTECTED,
-        "Replace the list of protected labels",
+        "Replace the list of protected labels of the project that `x-perpend-project-id` names",
         PromptRelease,
     );
     routes.add(set.body::<Protected>(), set_protected);
@@ -302,10 +304,33 @@ async fn delete_prompt(
     }
 }
 
-/// Labels that only people with elevated rights move on the pages; keys may move all.
+/// Labels that key pairs of the project can neither move nor delete.
 #[derive(Debug, Deserialize, ToSchema)]
 struct Protected {
     labels: Vec<String>,
+}
+
+/// The project of the organization that the header names.
+async fn named_project(
+    app: &App,
+    caller: &OrganizationAct,
+    headers: &HeaderMap,
+) -> Result<ProjectId, Problem> {
+    let id = otlp::either(headers, "project-id").ok_or_else(|| {
+        let message = "the header x-perpend-project-id is missing: it names the project";
+        Problem::new(Code::InvalidRequest, message)
+    })?;
+    let found = match ProjectId::new(&id) {
+        Ok(id) => {
+            let catalog = &app.store.catalog;
+            catalog
+                .organization_project(&caller.organization, &id)
+                .await?
+        }
+        Err(_) => None,
+    };
+    let missing = || Problem::new(Code::NotFound, "no such project in this organization");
+    Ok(found.ok_or_else(missing)?.id)
 }
 
 async fn get_protected(State(app): State<App>, caller: Act) -> Result<Json<Value>, Problem> {
@@ -315,15 +340,21 @@ async fn get_protected(State(app): State<App>, caller: Act) -> Result<Json<Value
 
 async fn set_protected(
     State(app): State<App>,
-    caller: Act,
+    caller: OrganizationAct,
+    headers: HeaderMap,
     Body(mut input): Body<Protected>,
 ) -> Result<Json<Value>, Problem> {
     write::check_labels("labels", &input.labels)?;
+    if let Some(at) = input.labels.iter().position(|label| label == LATEST) {
+        let message = "latest moves with each new version and cannot be protected";
+        return Err(Problem::body(&format!("labels[{at}]"), message));
+    }
+    let project = named_project(&app, &caller, &headers).await?;
     input.labels.sort_unstable();
     input.labels.dedup();
     app.store
         .catalog
-        .protect_labels(&caller.project, &input.labels)
+        .protect_labels(&project, &input.labels)
         .await?;
     Ok(Json(json!({ "labels": input.labels })))
 }

@@ -4,6 +4,8 @@
 //! - **A version never changes** but for its labels; a label stands on one version of a prompt.
 //! - **`latest` is where it belongs.** It stands on the version with the highest number, after every write.
 //! - **Nothing included disappears.** A version that others include cannot be deleted.
+//! - **A protected label stays where it is.** Each transaction that moves or deletes labels of prompts or skills calls
+//!   [`refuse_protected`].
 
 mod ids;
 mod list;
@@ -22,6 +24,7 @@ use crate::{Catalog, Error};
 use perpend_sql::{Source, query, query_scalar};
 
 pub use list::{PromptQuery, PromptSummary};
+pub(crate) use write::refuse_protected;
 pub use write::{Deleted, NewPrompt};
 
 /// A version of a prompt, with what belongs to the prompt as a whole.

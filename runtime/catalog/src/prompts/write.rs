@@ -107,6 +107,34 @@ const DELETE: &str = "DELETE FROM prompts WHERE project_id = $1 AND name = $2";
 const UNPROTECT: &str = "DELETE FROM prompt_protected_labels WHERE project_id = $1";
 const PROTECT: &str = "INSERT INTO prompt_protected_labels (project_id, label) VALUES ($1, $2)";
 
+const PROTECTED: &str = "SELECT label FROM prompt_protected_labels WHERE project_id = $1";
+
+/// Refuses to move or delete labels that the project protects.
+pub(crate) async fn refuse_protected<'l>(
+    tx: &mut Tx,
+    project: &ProjectId,
+    labels: impl IntoIterator<Item = &'l str> + Send,
+) -> Result<(), Error> {
+    let labels: Vec<&str> = labels.into_iter().collect();
+    if labels.is_empty() {
+        return Ok(());
+    }
+    let protected: Vec<String> = query_scalar(PROTECTED)
+        .bind(project.as_str())
+        .fetch_all(tx)
+        .await?;
+    match labels
+        .iter()
+        .find(|label| protected.iter().any(|one| one == *label))
+    {
+        None => Ok(()),
+        Some(label) => Err(Error::Forbidden(format!(
+            "the label {label} is protected: a key of the organization has to remove it from the protected labels of \
+             the project first"
+        ))),
+    }
+}
+
 /// Puts labels on a version, taking them from others; both count as changed.
 async fn move_labels(
     tx: &mut Tx,
@@ -247,7 +275,7 @@ impl Catalog {
     /// Makes the next version of a prompt, and the prompt with its first one.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the prompt is of the other kind.
+    /// [`Error::Conflict`] when the prompt is of the other kind, [`Error::Forbidden`] when one of the labels is protected.
     pub async fn create_prompt(
         &self,
         project: &ProjectId,
@@ -289,6 +317,8 @@ impl Catalog {
                 .await?;
             insert_version(&mut tx, project, new, version, now).await?;
             let mut labels: Vec<&str> = new.labels.iter().map(String::as_str).collect();
+            labels.retain(|label| *label != LATEST);
+            refuse_protected(&mut tx, project, labels.iter().copied()).await?;
             labels.push(LATEST);
             move_labels(&mut tx, project, &new.name, &labels, version, now).await?;
             read_prompt(&mut tx, project, name, &Selector::Version(version))
@@ -300,7 +330,8 @@ impl Catalog {
     /// Puts labels on a version; other versions of the prompt lose them. Its own stay.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the project has no such version.
+    /// [`Error::NotFound`] when the project has no such version, [`Error::Forbidden`] when a label is protected and on
+    /// another version, or on none.
     pub async fn label_prompt(
         &self,
         project: &ProjectId,
@@ -318,8 +349,12 @@ impl Catalog {
                 .execute(&mut tx)
                 .await?;
             let standing = read_prompt(&mut tx, project, name.as_str(), &selector).await?;
-            standing.ok_or(Error::NotFound)?;
+            let standing = standing.ok_or(Error::NotFound)?;
             let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+            let moved = labels
+                .iter()
+                .filter(|label| standing.labels.iter().all(|own| own != *label));
+            refuse_protected(&mut tx, project, moved.copied()).await?;
             move_labels(&mut tx, project, name, &labels, version, now).await?;
             read_prompt(&mut tx, project, name.as_str(), &selector)
                 .await?
@@ -331,7 +366,7 @@ impl Catalog {
     /// moves to the newest that is left.
     ///
     /// # Errors
-    /// When the database fails.
+    /// [`Error::Forbidden`] when one of the versions has a protected label.
     pub async fn delete_prompt(
         &self,
         project: &ProjectId,
@@ -360,6 +395,11 @@ impl Catalog {
             if plan.gone.is_empty() {
                 return Ok(Deleted::NotFound);
             }
+            let gone = versions
+                .iter()
+                .filter(|row| plan.gone.contains(&row.version));
+            let gone: Vec<String> = gone.flat_map(|row| labels(row.labels.as_deref())).collect();
+            refuse_protected(&mut tx, project, gone.iter().map(String::as_str)).await?;
             if !plan.in_the_way.is_empty() {
                 return Ok(Deleted::IncludedBy(plan.in_the_way));
             }

@@ -7,6 +7,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use super::{Skill, SkillFile};
+use crate::prompts::refuse_protected;
 use crate::{Catalog, Error};
 use perpend_sql::in_transaction;
 use perpend_sql::to_json;
@@ -60,6 +61,8 @@ const ROBBED: &str = "
      WHERE project_id = $1 AND name = $2 AND version <> $5
        AND version = (SELECT l.version FROM skill_labels l
                        WHERE l.project_id = $1 AND l.name = $2 AND l.label = $3)";
+const LABELS_OF: &str = "
+    SELECT label FROM skill_labels WHERE project_id = $1 AND name = $2 AND version = $3";
 const UNLABEL: &str = "
     DELETE FROM skill_labels WHERE project_id = $1 AND name = $2 AND version = $3";
 const LABEL: &str = "
@@ -160,7 +163,7 @@ impl Catalog {
     /// not moved.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the project has no such version.
+    /// [`Error::NotFound`] when the project has no such version, [`Error::Forbidden`] when a protected label would move.
     pub async fn label_skill(
         &self,
         project: &ProjectId,
@@ -183,6 +186,14 @@ impl Catalog {
             if tx.execute(CHANGED, &this).await? == 0 {
                 return Err(Error::NotFound);
             }
+            let former: Vec<String> = query_scalar(LABELS_OF)
+                .bind_all(&this[..3])
+                .fetch_all(&mut tx)
+                .await?;
+            let added = labels.iter().filter(|label| !former.contains(label));
+            let removed = former.iter().filter(|label| !labels.contains(label));
+            let changed = added.chain(removed).map(String::as_str);
+            refuse_protected(&mut tx, project, changed).await?;
             tx.execute(UNLABEL, &this[..3]).await?;
             for label in labels {
                 let label = Arg::from(label.as_str());
@@ -207,7 +218,7 @@ impl Catalog {
     /// latest.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the project has no such version.
+    /// [`Error::NotFound`] when the project has no such version, [`Error::Forbidden`] when it has a protected label.
     pub async fn delete_skill(
         &self,
         project: &ProjectId,
@@ -219,6 +230,11 @@ impl Catalog {
         let this: [Arg<'_>; 3] = [project.as_str().into(), name.into(), version.into()];
         in_transaction!(&self.pool, |tx| {
             tx.execute(TOUCH, &lock).await?;
+            let labels: Vec<String> = query_scalar(LABELS_OF)
+                .bind_all(&this)
+                .fetch_all(&mut tx)
+                .await?;
+            refuse_protected(&mut tx, project, labels.iter().map(String::as_str)).await?;
             if tx.execute(DELETE, &this).await? == 0 {
                 return Err(Error::NotFound);
             }
