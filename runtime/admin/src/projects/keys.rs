@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use perpend_catalog::ApiKey;
+use perpend_catalog::{ApiKey, Rights};
 use perpend_domain::access::Permission::{KeyRead, KeyWrite};
 use perpend_domain::ids::PublicKey;
 use perpend_domain::time::Timestamp;
@@ -58,7 +58,7 @@ pub(crate) struct ApiKeys {
 
 /// A key as clients ask for it.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct NewKey {
     /// For people.
     name: Option<String>,
@@ -68,6 +68,8 @@ struct NewKey {
     public_key: Option<String>,
     /// At least 16 characters.
     secret_key: Option<String>,
+    /// `full`, the default, or `ingest`: such a pair sends telemetry and scores and reads nothing.
+    scope: Option<String>,
     /// Refused from then on.
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
@@ -83,6 +85,7 @@ fn view(key: &ApiKey) -> Value {
         "note": key.made.note,
         "publicKey": key.made.public_key,
         "displaySecretKey": key.made.secret_hint,
+        "scope": key.made.rights.as_str(),
     })
 }
 
@@ -93,6 +96,17 @@ pub(crate) fn key_views(keys: &[ApiKey]) -> Answer<ApiKeys> {
 }
 
 impl NewKey {
+    fn rights(&self) -> Result<Rights, Problem> {
+        let scope = self.scope.as_deref().unwrap_or("full");
+        scope.parse().map_err(|_: String| {
+            let scope: String = scope.chars().take(40).collect();
+            Problem::body(
+                "scope",
+                format!("must be `full` or `ingest`, got `{scope}`"),
+            )
+        })
+    }
+
     /// The pair that was brought along, if one was.
     fn pair(&self) -> Result<Option<KeyPair>, Problem> {
         let (public_key, secret_key) = match (&self.public_key, &self.secret_key) {
@@ -134,7 +148,7 @@ async fn create_key(
     Body(input): Body<NewKey>,
 ) -> Result<Json<Value>, Problem> {
     let now = app.web.clock.now();
-    let given = input.pair()?;
+    let (given, rights) = (input.pair()?, input.rights()?);
     let note = input.name.or(input.note);
     let is_wrong =
         |note: &String| MAX_NOTE_CHARS < note.chars().count() || note.chars().any(char::is_control);
@@ -148,7 +162,8 @@ async fn create_key(
     let project = find(&app, &caller.organization, &id).await?;
     let pair = given.unwrap_or_else(|| KeyPair::made(app.web.ids.as_ref()));
     let key = pair.to_key(app.web.ids.as_ref(), note, input.expires_at);
-    let key = key.map_err(|error| Problem::body("publicKey", error.to_string()))?;
+    let mut key = key.map_err(|error| Problem::body("publicKey", error.to_string()))?;
+    key.rights = rights;
     app.store
         .catalog
         .create_api_key(&project.id, &key, now)
@@ -164,6 +179,7 @@ async fn create_key(
         "displaySecretKey": key.secret_hint,
         "name": key.note,
         "note": key.note,
+        "scope": key.rights.as_str(),
     })))
 }
 
