@@ -54,6 +54,10 @@ async fn put_file(app: App, name: String, stamp: Stamp) -> anyhow::Result<()> {
     let digest = Digest::of(&component);
     let known = app.store.catalog.plugin(&app.home_project, &digest).await?;
     if known.is_none_or(|known| known.owner.is_some()) {
+        tracing::info!(
+            plugin.name = name,
+            "compiling a plug-in for the first time, which may take half a minute; requests that need it wait"
+        );
         let info = inspect(&app.engine, &component).await?;
         anyhow::ensure!(
             info.name == name,

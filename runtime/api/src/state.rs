@@ -59,8 +59,8 @@ impl App {
     #[must_use]
     pub fn new(given: NewApp) -> Self {
         Self(Arc::new(Parts {
+            media_signer: Signer::new(&given.vault),
             given,
-            media_signer: Signer::default(),
             inspections: Turns::new(INSPECTIONS),
             trials: Turns::new(TRIALS),
         }))

@@ -185,6 +185,7 @@ pub(super) fn insert_key<'k>(
         .bind(key.expires_at.map(Timestamp::as_micros))
 }
 
+const SECRET_NAMES: &str = "SELECT name FROM server_secrets ORDER BY name";
 const GET_SECRET: &str = "SELECT value FROM server_secrets WHERE name = $1";
 const PUT_SECRET: &str = "
     INSERT INTO server_secrets (name, value) VALUES ($1, $2)
@@ -345,6 +346,14 @@ impl Catalog {
             .await
     }
 
+    /// Names of the values of the whole installation.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn secret_names(&self) -> Result<Vec<String>, Error> {
+        query_scalar(SECRET_NAMES).fetch_all(&self.pool).await
+    }
+
     /// Gives a value of the whole installation, whatever it was before.
     ///
     /// # Errors
@@ -355,8 +364,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// A value of the whole installation, such as the key that signs sessions: what `make` gave to
-    /// whoever asked first, for ever.
+    /// A value of the whole installation, which backups contain: what `make` gave to whoever asked first, for ever.
     ///
     /// # Errors
     /// When the database fails.

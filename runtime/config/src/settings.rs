@@ -140,7 +140,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         short: Some("public-url"),
         default: "",
         since: "0.1",
-        text: "How browsers reach the server, when a proxy stands before it. Used in printed links.",
+        text: "How browsers reach the server, when a proxy stands before it. Used in printed links and in those of \
+               answers, such as upload links. Without it, answers use the Host header where that is an IP address, \
+               localhost or a single label, and else the address of server.listen.",
         set: |config, text| {
             let is_http = text.starts_with("http://") || text.starts_with("https://");
             if !text.is_empty() && !is_http {

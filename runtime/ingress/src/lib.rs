@@ -82,7 +82,7 @@ async fn take(
     let sender = Sender::read(request.headers())?;
     let compression = headers::compression(request.headers())?;
     let limits = &app.web.config.ingest;
-    let wire = admission::read(&app.web, request, limits.max_body_bytes).await?;
+    let wire = admission::read_encoded(&app.web, request, limits.max_body_bytes).await?;
 
     let account = wire.account.clone();
     let now = app.web.clock.now();

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use hmac::{Hmac, Mac as _};
 use perpend_domain::ids::IdSource;
 use sha2::{Digest as _, Sha256};
 
@@ -25,9 +26,12 @@ pub enum Error {
     Unreadable,
 }
 
-/// Encrypts and decrypts.
+/// Encrypts and decrypts, and derives keys for other purposes.
 #[derive(Clone)]
-pub struct Vault(XChaCha20Poly1305);
+pub struct Vault {
+    cipher: XChaCha20Poly1305,
+    derive: Hmac<Sha256>,
+}
 
 impl std::fmt::Debug for Vault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -59,7 +63,22 @@ impl Vault {
     /// With this key.
     #[must_use]
     pub fn new(key: &[u8; KEY_BYTES]) -> Self {
-        Self(XChaCha20Poly1305::new(key.into()))
+        // HMAC takes a key of any length.
+        let derive = <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(key);
+        Self {
+            cipher: XChaCha20Poly1305::new(key.into()),
+            derive: derive.unwrap_or_else(|_| hmac::KeyInit::new(&Default::default())),
+        }
+    }
+
+    /// A key for one purpose. It is the same for every server with this key, stored nowhere, and tells nothing about the
+    /// others.
+    #[must_use]
+    pub fn derive(&self, purpose: &str) -> [u8; KEY_BYTES] {
+        let mut derive = self.derive.clone();
+        derive.update(b"perpend/derive/1 ");
+        derive.update(purpose.as_bytes());
+        derive.finalize().into_bytes().into()
     }
 
     /// Encrypts a secret of this owner.
@@ -73,7 +92,7 @@ impl Vault {
             msg: secret.as_bytes(),
             aad: owner.as_bytes(),
         };
-        let sealed = self.0.encrypt(XNonce::from_slice(nonce), payload);
+        let sealed = self.cipher.encrypt(XNonce::from_slice(nonce), payload);
         let sealed = sealed.map_err(|_| Error::Unreadable)?;
         Ok([nonce, &sealed].concat())
     }
@@ -90,7 +109,7 @@ impl Vault {
             msg: body,
             aad: owner.as_bytes(),
         };
-        let plain = self.0.decrypt(XNonce::from_slice(nonce), payload);
+        let plain = self.cipher.decrypt(XNonce::from_slice(nonce), payload);
         let plain = plain.map_err(|_| Error::Unreadable)?;
         String::from_utf8(plain).map_err(|_| Error::Unreadable)
     }

@@ -87,7 +87,7 @@ use perpend_domain::access::Permission::{
 use perpend_domain::telemetry::GroupedBy;
 use perpend_ui::{OF_SESSIONS, OF_TRACES, OF_USERS, Section};
 use perpend_web::Web;
-use perpend_web::auth::{Needs, Way};
+use perpend_web::auth::{Needs, Way, use_session};
 use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::{Described, Page, Routes};
 
@@ -106,7 +106,7 @@ pub fn login_url(web: &Web, origin: &str) -> String {
     format!(
         "{}/?token={}",
         origin.trim_end_matches('/'),
-        web.login_token
+        web.login_token.text()
     )
 }
 
@@ -381,8 +381,7 @@ async fn used_last(app: &App, parts: &Parts, viewer: &Viewer, path: &str) -> Opt
     if parts.method != Method::GET || is_part {
         return None;
     }
-    let sessions = app.web.sessions().await.ok()?;
-    sessions.cookie_to(&viewer.project, app.web.clock.now(), &parts.headers)
+    use_session(&app.web, &parts.headers, &viewer.project)
 }
 
 /// Whether a page is one of the viewer's project, or of none.

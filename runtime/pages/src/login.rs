@@ -7,11 +7,12 @@ use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use perpend_catalog::SessionOrigin;
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::ids::ProjectId;
 use perpend_ui::{LoginPage, LogoutPage, Section, Shell};
 use perpend_web::admission;
-use perpend_web::auth::{self, Begun};
+use perpend_web::auth;
 use perpend_web::client_address::ClientAddress;
 use perpend_web::extract::Params;
 use perpend_web::problem::{Code, Problem};
@@ -27,7 +28,7 @@ use crate::{forms, fragment, sent};
 const START: &str = "/";
 /// Largest form. It is read before anything is known of its sender.
 const MAX_FORM_BYTES: usize = 16 << 10;
-const WRONG_TOKEN: &str = "This is not the token of this server. It prints a new one at each start; or log in with a key pair.";
+const WRONG_TOKEN: &str = "This login token is wrong, was used, or has expired: it works once, within an hour of the start. Log in with a key pair, or restart the server, which prints a new one.";
 const WRONG_PAIR: &str = "No project has this key pair.";
 const TOO_MANY: &str = "Too many wrong credentials came from this network.";
 const OTHER_PAIR: &str =
@@ -88,7 +89,6 @@ fn destination(next: &str) -> &str {
 pub(super) async fn home(
     State(app): State<App>,
     Query(query): Query<LoginQuery>,
-    client: ClientAddress,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
@@ -98,14 +98,13 @@ pub(super) async fn home(
         };
         return Ok(Redirect::to(&start).into_response());
     }
-    form(State(app), Query(query), client, headers).await
+    form(State(app), Query(query), headers).await
 }
 
 /// `GET /login`
 pub(super) async fn form(
     State(app): State<App>,
     Query(query): Query<LoginQuery>,
-    client: ClientAddress,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if query.token.is_empty() {
@@ -125,24 +124,18 @@ pub(super) async fn form(
         };
         return page(StatusCode::OK, &view);
     }
-    let form = LoginForm {
+    // The token is for whoever presses the button: programs that only look at addresses do not use it up.
+    let viewer = of_session(&app, &headers).await?;
+    if viewer.is_some_and(|viewer| viewer.project == app.home_project) {
+        return Ok(Redirect::to(destination(&query.next)).into_response());
+    }
+    let view = LoginPage {
+        shell: sent::shell(&headers),
+        token: query.token,
         next: query.next,
-        more: query.more,
-        ..LoginForm::default()
+        ..LoginPage::default()
     };
-    match auth::check_login_token(&app.web, client, &query.token) {
-        Ok(true) => {
-            let of_token = (&app.home_project, Begun::Token);
-            return enter(&app, &headers, of_token, &form.next).await;
-        }
-        Ok(false) => {}
-        Err(problem) => return too_many(&headers, problem, form),
-    }
-    // An old address, opened again by someone who is logged in, is no reason to ask.
-    if of_session(&app, &headers).await?.is_some() {
-        return Ok(Redirect::to(destination(&form.next)).into_response());
-    }
-    refuse(&headers, WRONG_TOKEN, form)
+    page(StatusCode::OK, &view)
 }
 
 /// `POST /login`
@@ -158,19 +151,19 @@ pub(super) async fn submit(
     let body = admission::read(&app.web, request, MAX_FORM_BYTES).await?;
     let form = LoginForm::parse(&body.bytes);
     if !form.token.is_empty() {
-        return match auth::check_login_token(&app.web, client, &form.token) {
-            Ok(true) => {
-                let of_token = (&app.home_project, Begun::Token);
-                enter(&app, &headers, of_token, &form.next).await
-            }
-            Ok(false) => refuse(&headers, WRONG_TOKEN, form),
+        let sender = (client, &headers);
+        return match auth::log_in_with_token(&app.web, sender, &form.token, &app.home_project).await
+        {
+            Ok(Some(cookie)) => Ok(with_cookie(Redirect::to(destination(&form.next)), &cookie)),
+            Ok(None) => refuse(&headers, WRONG_TOKEN, form),
             Err(problem) => too_many(&headers, problem, form),
         };
     }
     match by_pair(&app, client, &form).await {
         Ok(project) => {
-            let begun = Begun::Pair(form.public_key.trim().to_owned());
-            enter(&app, &headers, (&project, begun), &form.next).await
+            let origin = SessionOrigin::KeyPair(form.public_key.trim().to_owned());
+            let cookie = auth::begin_session(&app.web, &headers, &project, origin).await?;
+            Ok(with_cookie(Redirect::to(destination(&form.next)), &cookie))
         }
         Err(problem) if problem.code() == Code::AuthenticationFailed => {
             refuse(&headers, WRONG_PAIR, form)
@@ -197,9 +190,13 @@ pub(super) async fn leave(State(app): State<App>, headers: HeaderMap) -> Result<
 }
 
 /// `POST /logout`
-pub(super) async fn logout(State(app): State<App>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn logout(
+    State(app): State<App>,
+    headers: HeaderMap,
+    request: Request,
+) -> Result<Response, Problem> {
     forms::of_anybody(&app, request, MAX_FORM_BYTES).await?;
-    let cookie = app.web.sessions().await?.no_cookie();
+    let cookie = auth::end_sessions(&app.web, &headers).await?;
     let mut response = with_cookie(Redirect::to("/login"), &cookie);
     // The browser deletes the pages it has cached of this session.
     response.headers_mut().insert(
@@ -223,17 +220,6 @@ async fn by_pair(app: &App, client: ClientAddress, form: &LoginForm) -> Result<P
         .project)
 }
 
-async fn enter(
-    app: &App,
-    headers: &HeaderMap,
-    (project, begun): (&ProjectId, Begun),
-    next: &str,
-) -> Result<Response, Problem> {
-    let sessions = app.web.sessions().await?;
-    let cookie = sessions.cookie(project, begun, app.web.clock.now(), headers);
-    Ok(with_cookie(Redirect::to(destination(next)), &cookie))
-}
-
 fn with_cookie(redirect: Redirect, cookie: &str) -> Response {
     let mut response = redirect.into_response();
     if let Ok(value) = HeaderValue::from_str(cookie) {
@@ -249,6 +235,7 @@ fn again(headers: &HeaderMap, problem: &'static str, form: LoginForm) -> LoginPa
         problem: Some(problem),
         again_after: None,
         is_more: !form.more.is_empty(),
+        token: String::new(),
         next: form.next,
         public_key: form.public_key,
     }

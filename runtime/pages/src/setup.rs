@@ -1,7 +1,6 @@
 //! What an exporter needs to send the first trace.
 
 use axum::http::HeaderMap;
-use axum::http::header::HOST;
 use perpend_domain::ids::ProjectId;
 use perpend_ui::{Refused, Setup, clock, encode};
 use perpend_web::problem::Problem;
@@ -29,13 +28,5 @@ pub(super) async fn of(
 
 /// Under which address this visitor reaches the server: what exporters are to be pointed at.
 pub(super) fn origin(app: &App, headers: &HeaderMap) -> String {
-    let config = &app.web.config;
-    if let Some(url) = &config.public_url {
-        return url.trim_end_matches('/').to_owned();
-    }
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    host.map_or_else(
-        || format!("http://{}", config.listen),
-        |host| format!("http://{host}"),
-    )
+    perpend_web::origin::of(&app.web.config, headers, None)
 }

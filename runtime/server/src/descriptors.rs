@@ -17,8 +17,30 @@ const FOR_A_WORKER: usize = 4;
 const FOR_A_CHECK: usize = 4;
 /// A server with fewer connections serves nobody: from here on the reserve gives way.
 const MIN_CONNECTIONS: usize = 8;
+/// The lowest limit of descriptors that was tried.
+const LEAST: usize = 64;
 /// Unless more are configured. An open connection costs memory, too.
 const MAX_BY_DEFAULT: usize = 8_192;
+
+/// Raises the limit of descriptors, and refuses one with which the server would start and answer nobody.
+///
+/// # Errors
+/// When the limit is too low.
+pub(crate) fn ensure(config: &Config) -> anyhow::Result<()> {
+    let (limit, least) = (raised_limit(), least(config));
+    anyhow::ensure!(
+        least <= limit,
+        "the process may open {limit} files, and this server needs at least {least}: raise the limit (ulimit -n, \
+         LimitNOFILE), 1024 or more is recommended"
+    );
+    Ok(())
+}
+
+/// With fewer descriptors nothing can be served. Checks are left out: they wait for one another.
+fn least(config: &Config) -> usize {
+    let least = reserve(config) - perpend_workers::MAX_CHECKS * FOR_A_CHECK + MIN_CONNECTIONS;
+    least.max(LEAST)
+}
 
 /// Connections that may be open at a time. Raises the limit of descriptors first.
 pub(crate) fn max_connections(config: &Config) -> usize {
@@ -35,18 +57,22 @@ pub(crate) fn max_connections(config: &Config) -> usize {
     n_connections
 }
 
-/// What of `limit` is for connections.
-fn share(config: &Config, limit: usize) -> usize {
+/// Descriptors for everything but connections of clients.
+fn reserve(config: &Config) -> usize {
     let n_database = config.database_readers as usize + OTHER_DATABASE_CONNECTIONS;
-    let reserve = FOR_THE_PROCESS
+    FOR_THE_PROCESS
         + n_database * FOR_A_DATABASE_CONNECTION
         + config.evaluation.n_workers * FOR_A_WORKER
-        + perpend_workers::MAX_CHECKS * FOR_A_CHECK;
+        + perpend_workers::MAX_CHECKS * FOR_A_CHECK
+}
+
+/// What of `limit` is for connections.
+fn share(config: &Config, limit: usize) -> usize {
     let most = match config.max_connections {
         0 => MAX_BY_DEFAULT,
         configured => configured,
     };
-    let possible = limit.saturating_sub(reserve).max(MIN_CONNECTIONS);
+    let possible = limit.saturating_sub(reserve(config)).max(MIN_CONNECTIONS);
     possible.min(most)
 }
 

@@ -58,6 +58,7 @@ impl Place {
             Self::Setting(text) => text,
             Self::File(path) => match std::fs::read_to_string(path) {
                 Ok(text) => {
+                    check_mode(path)?;
                     read = text;
                     &read
                 }
@@ -79,6 +80,23 @@ impl Place {
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Vault::new(&key))
     }
+}
+
+/// Refuses a key that others may replace, and warns about one that others may read.
+fn check_mode(path: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
+    let shown = path.display();
+    anyhow::ensure!(
+        mode & 0o022 == 0,
+        "{shown} has mode {mode:04o}: users other than its owner may replace the key. Run `chmod 600 {shown}`"
+    );
+    if mode & 0o044 != 0 {
+        tracing::warn!(
+            "{shown} has mode {mode:04o}: users other than its owner may read the key. Run `chmod 600 {shown}`"
+        );
+    }
+    Ok(())
 }
 
 /// A new file that its owner alone can read.
@@ -119,14 +137,27 @@ fn differs(place: &Place) -> Differs {
     }
 }
 
-/// Refuses to start on a database file of 0 bytes beside a key: SQLite would take it for a new database. A first
-/// start that was killed leaves no key beside such a file, because the key is made after the tables.
+/// Refuses to start without a database, or with one of 0 bytes, beside a key: SQLite would make a new one, and the
+/// installation would seem to be empty. A first start that was killed leaves no key beside such a file, because the key is
+/// made after the tables.
 pub(crate) fn refuse_emptied(url: &DatabaseUrl, config: &Config) -> anyhow::Result<()> {
     let DatabaseUrl::Sqlite(database) = url else {
         return Ok(());
     };
     let key = config.data_dir.join(FILE);
-    let is_empty = std::fs::metadata(database).is_ok_and(|file| file.len() == 0);
+    let found = std::fs::metadata(database);
+    let is_missing = found
+        .as_ref()
+        .is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    anyhow::ensure!(
+        !is_missing || !key.exists(),
+        "the database file {} is missing, although {} shows that this installation was in use. Correct --data-dir or \
+         --database-url, or restore the file from a backup; to begin with an empty database, move secrets.key away, or \
+         give its text in PERPEND_SECRETS_KEY and delete the file",
+        database.display(),
+        key.display()
+    );
+    let is_empty = found.is_ok_and(|file| file.len() == 0);
     anyhow::ensure!(
         !is_empty || !key.exists(),
         "the database file {} has 0 bytes, although {} shows that this installation was in use: something emptied \

@@ -74,6 +74,15 @@ fn make_private(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Listens on the address of the settings, which gets the port that the system chose: links name it.
+async fn bind(config: &mut Config) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("cannot listen on {} (--listen)", config.listen))?;
+    config.listen = listener.local_addr()?;
+    Ok(listener)
+}
+
 /// Makes the directory of a database file, and this process its only server.
 fn own(database: &Path) -> anyhow::Result<Lock> {
     let parent = database.parent();
@@ -188,7 +197,7 @@ impl Server {
     /// Whatever stands in the way, in words for the operator.
     pub async fn open(setup: Setup) -> anyhow::Result<Self> {
         let Setup {
-            config,
+            mut config,
             clock,
             ids,
             program,
@@ -197,16 +206,15 @@ impl Server {
             show,
             stops,
         } = setup;
+        descriptors::ensure(&config)?;
         make_private(&config.data_dir)?;
         let cache_dir = config.plugin_cache.clone();
         let cache_dir = cache_dir.unwrap_or_else(|| config.data_dir.join("plugin-cache"));
         make_private(&cache_dir)?;
         let url = config.database();
         let lock = lock(&url)?;
-        let listener = TcpListener::bind(config.listen)
-            .await
-            .with_context(|| format!("cannot listen on {} (--listen)", config.listen))?;
-        let address = listener.local_addr()?;
+        let listener = bind(&mut config).await?;
+        let address = config.listen;
         secrets::refuse_emptied(&url, &config)?;
         let store = open_store(&url, &config, stops).await?;
         let vault = secrets::open(&store, &config, ids.as_ref()).await?;

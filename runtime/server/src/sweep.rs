@@ -49,6 +49,7 @@ pub async fn round(app: &App) {
 /// Deletes what is due. `true` when there is nothing that has to be looked at again soon.
 async fn sweep(app: &App) -> bool {
     forget_replies(app).await;
+    delete_expired_sessions(app).await;
     match app.store.sweep(app.web.clock.now()).await {
         Ok(swept) => {
             if 0 < swept.n_expired + swept.n_gone {
@@ -81,6 +82,17 @@ async fn forget_replies(app: &App) {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "stored replies of models stay for now");
         }
+    }
+}
+
+async fn delete_expired_sessions(app: &App) {
+    let deleted = app
+        .store
+        .catalog
+        .delete_expired_sessions(app.web.clock.now());
+    if let Err(error) = deleted.await {
+        let error: &dyn std::error::Error = &error;
+        tracing::warn!(error, "expired sessions are not deleted yet");
     }
 }
 

@@ -22,17 +22,17 @@ pub async fn inspect(file: &Path) -> Result<Contents, Error> {
     file::inspect(file, SCHEMA_VERSION).await
 }
 
-/// Makes a copy ready for a server of its own: no lease is held by the server that it was taken from, and the
-/// secret `session_key` is made again, which ends all sessions of browsers. Nothing is migrated.
+/// Makes a copy ready for a server of its own: no lease is held by the server that it was taken from, and all sessions of
+/// browsers end. Nothing is migrated.
 ///
 /// # Errors
 /// When the file cannot be changed.
-pub async fn begin_anew(file: &Path, session_key: &str) -> Result<(), Error> {
+pub async fn begin_anew(file: &Path) -> Result<(), Error> {
     let changes = [
         Change {
-            table: "server_secrets",
-            sql: "DELETE FROM server_secrets WHERE name = $1",
-            values: &[session_key],
+            table: "browser_sessions",
+            sql: "DELETE FROM browser_sessions",
+            values: &[],
         },
         Change {
             table: "executions",
@@ -55,6 +55,9 @@ mod tests {
     use super::*;
     use crate::Store;
     use crate::testing::{OpenStore as _, TempDatabase};
+    use perpend_catalog::{BrowserSession, SessionOrigin};
+    use perpend_domain::ids::ProjectId;
+    use perpend_domain::time::Timestamp;
     use perpend_sql::{DatabaseUrl, Options};
 
     const WAIT: Duration = Duration::from_secs(60);
@@ -63,11 +66,15 @@ mod tests {
     async fn a_copy_has_what_was_committed_and_is_found_out_when_damaged() {
         let database = TempDatabase::sqlite();
         let store = database.open().await;
-        let key = store
-            .catalog
-            .secret("session-key", || vec![7; 32])
-            .await
-            .unwrap();
+        let session = BrowserSession {
+            digest: [7; 32],
+            project: ProjectId::new("p").unwrap(),
+            origin: SessionOrigin::KeyPair("pk".to_owned()),
+            created_at: Timestamp::from_millis(0),
+            expires_at: Timestamp::from_millis(1_000),
+        };
+        let begun = store.catalog.begin_browser_session(&session, &[]);
+        begun.await.unwrap();
         let other = store.catalog.secret("other", || vec![8; 32]).await.unwrap();
         let DatabaseUrl::Sqlite(path) = database.url() else {
             unreachable!()
@@ -81,19 +88,15 @@ mod tests {
         );
         let contents = inspect(&to).await.unwrap();
         assert_eq!(contents.schema_version, SCHEMA_VERSION);
-        assert_eq!(contents.rows["server_secrets"], 2);
+        assert_eq!(contents.rows["server_secrets"], 1);
+        assert_eq!(contents.rows["browser_sessions"], 1);
 
-        begin_anew(&to, "session-key").await.unwrap();
+        begin_anew(&to).await.unwrap();
         let url = DatabaseUrl::Sqlite(to.clone());
         let again = Store::open(&url, &Options::default()).await.unwrap();
-        assert_ne!(
-            again
-                .catalog
-                .secret("session-key", || vec![9])
-                .await
-                .unwrap(),
-            key
-        );
+        let now = Timestamp::from_millis(1);
+        let left = again.catalog.browser_sessions(&[[7; 32]], now);
+        assert_eq!(left.await.unwrap(), []);
         assert_eq!(
             again.catalog.secret("other", || vec![9]).await.unwrap(),
             other

@@ -16,6 +16,8 @@ pub struct LoginPage {
     pub again_after: Option<u64>,
     /// The visitor is logged in to other projects, and stays so.
     pub is_more: bool,
+    /// The login token of the address that was opened: the page has a button that uses it, and no other form.
+    pub token: String,
     /// Where to go afterwards: a path of this server.
     pub next: String,
     /// The public key as typed.

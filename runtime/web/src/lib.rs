@@ -17,6 +17,7 @@ pub mod edge;
 pub mod extract;
 pub mod filters;
 pub mod limits;
+pub mod origin;
 pub mod otlp;
 pub mod page;
 pub mod problem;

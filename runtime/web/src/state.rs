@@ -7,10 +7,9 @@ use perpend_catalog::Catalog;
 use perpend_config::Config;
 use perpend_domain::ids::IdSource;
 use perpend_domain::time::Clock;
-use tokio::sync::OnceCell;
 
 use crate::admission::Admission;
-use crate::auth::{KeyCache, Refusals, Sessions, Throttle};
+use crate::auth::{KeyCache, LoginToken, Refusals, Throttle};
 use crate::limits::Limits;
 
 /// Who may ask, and how much at a time; cheap to clone.
@@ -28,8 +27,10 @@ pub struct WebParts {
     pub clock: Arc<dyn Clock>,
     /// Where fresh ids come from.
     pub ids: Arc<dyn IdSource>,
-    /// The token in the login link: new at each start, as notebook servers do it.
-    pub login_token: String,
+    /// The token in the login link: new at each start.
+    pub login_token: LoginToken,
+    /// Names this start among those of all servers of the installation.
+    pub(crate) start_id: String,
     /// Keys that were used not long ago.
     pub keys: KeyCache,
     /// Requests of projects that were refused not long ago.
@@ -37,7 +38,6 @@ pub struct WebParts {
     pub(crate) admission: Admission,
     pub(crate) limits: Limits,
     pub(crate) throttle: Throttle,
-    sessions: OnceCell<Sessions>,
 }
 
 /// The state of a room: what its handlers reach.
@@ -68,8 +68,8 @@ impl Web {
             throttle: Throttle::default(),
             keys: KeyCache::default(),
             refusals: Refusals::default(),
-            sessions: OnceCell::new(),
-            login_token: ids.uuid().simple().to_string(),
+            login_token: LoginToken::new(&*ids, clock.now()),
+            start_id: ids.uuid().to_string(),
             catalog,
             config,
             clock,
@@ -81,18 +81,6 @@ impl Web {
     #[must_use]
     pub fn in_flight_bytes(&self) -> usize {
         self.admission.in_flight_bytes()
-    }
-
-    /// Reads and makes sessions. The signing key is read when the first visitor comes: a server without visitors
-    /// needs none.
-    ///
-    /// # Errors
-    /// When the database does not give the key.
-    pub async fn sessions(&self) -> Result<&Sessions, perpend_sql::Error> {
-        let public_url = self.config.public_url.as_deref();
-        let is_secure = public_url.is_some_and(|url| url.starts_with("https:"));
-        let open = || Sessions::open(&self.catalog, &*self.ids, &self.login_token, is_secure);
-        self.sessions.get_or_try_init(open).await
     }
 }
 

@@ -10,6 +10,8 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 
+use crate::server::KEYS;
+
 /// One keep-alive connection that authenticates with a key pair.
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
@@ -105,8 +107,8 @@ impl Connection {
     ///
     /// # Errors
     /// When the server refuses.
-    pub(crate) async fn log_in(&mut self, token: &str) -> anyhow::Result<(String, String)> {
-        let form = format!("token={token}");
+    pub(crate) async fn log_in(&mut self) -> anyhow::Result<(String, String)> {
+        let form = format!("public_key={}&secret_key={}", KEYS.0, KEYS.1);
         let request = hyper::Request::post("/login")
             .header("host", &self.host)
             .header("sec-fetch-site", "same-origin")

@@ -117,19 +117,6 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// The token of the address that the server prints at its start.
-    ///
-    /// # Errors
-    /// When it printed none.
-    pub(crate) fn login_token(&self) -> anyhow::Result<String> {
-        let log = self.log();
-        let (_, token) = log
-            .split_once("?token=")
-            .context("no address with a token")?;
-        let token = token.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
-        Ok(token.into_iter().next().unwrap_or_default().to_owned())
-    }
-
     /// The database file.
     #[must_use]
     pub(crate) fn database(&self) -> PathBuf {

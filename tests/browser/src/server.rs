@@ -22,6 +22,8 @@ pub struct Server {
     _data: TempDir,
     /// The address that logs in.
     pub login_url: String,
+    /// The key pair of its project.
+    pub keys: (String, String),
     /// Scheme, host and port.
     pub origin: String,
     /// Speaks with the key pair of its project.
@@ -75,6 +77,7 @@ impl Server {
                 .with_timeout(PATIENCE),
             origin: origin.to_owned(),
             login_url,
+            keys: (public.to_owned(), secret.to_owned()),
             _process: process,
             _data: data,
         })

@@ -389,3 +389,128 @@ async fn postgresql_is_left_to_its_own_tools_and_a_wrong_directory_is_named() {
     let said = refused(&["backup", "verify", utf8(folder.path())]).await;
     assert!(said.contains("not a whole backup"), "{said}");
 }
+
+/// Forms in which a secret may be stored.
+fn spellings(secret: &str) -> [Vec<u8>; 4] {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+    let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    [
+        secret.as_bytes().to_vec(),
+        STANDARD_NO_PAD.encode(secret).into_bytes(),
+        URL_SAFE_NO_PAD.encode(secret).into_bytes(),
+        hex.into_bytes(),
+    ]
+}
+
+/// What opens something in a server, each made there.
+async fn secrets_of(child: &Child) -> Vec<(&'static str, String)> {
+    let organizer = Client::new(child.client.origin()).with_keys("pk-org", "sk-secret-of-the-org");
+    let projects = child
+        .client
+        .get("/api/public/projects")
+        .await
+        .unwrap()
+        .json();
+    let project = projects["data"][0]["id"].as_str().unwrap().to_owned();
+    let keys = format!("/api/public/projects/{project}/apiKeys");
+    let body = serde_json::json!({});
+    let made = organizer.json(Method::POST, &keys, &body).await;
+    let made = made.unwrap().json();
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    let (public_key, secret_key) = (text("publicKey"), text("secretKey"));
+
+    let connection = serde_json::json!({
+        "provider": "main", "adapter": "openai", "secretKey": "sk-secret-of-the-provider",
+        "extraHeaders": { "X-Team": "secret-in-a-header" }, "customModels": ["m"],
+    });
+    let path = "/api/public/llm-connections";
+    let put = child.client.json(Method::PUT, path, &connection).await;
+    assert_eq!(put.unwrap().status, 201);
+    let export = serde_json::json!({
+        "projectId": project, "type": "S3", "bucketName": "bucket", "region": "eu-central-1",
+        "accessKeyId": "AKIA", "secretAccessKey": "secret of the bucket", "exportFrequency": "daily",
+        "enabled": false, "forcePathStyle": false, "fileType": "JSONL", "exportMode": "FULL_HISTORY",
+        "prefix": "", "endpoint": null,
+    });
+    let path = "/api/public/integrations/blob-storage";
+    let put = organizer.json(Method::PUT, path, &export).await.unwrap();
+    assert_eq!(put.status, 200, "{}", put.text());
+
+    let form = format!("public_key={public_key}&secret_key={secret_key}");
+    let headers = [crate::pages::FORM, crate::pages::OURS];
+    let anonymous = Client::new(child.client.origin());
+    let entered = anonymous.send(Method::POST, "/login", &headers, form).await;
+    let entered = entered.unwrap();
+    let cookie = entered.headers["set-cookie"].to_str().unwrap();
+    let (_, cookie) = cookie.split(';').next().unwrap().split_once('=').unwrap();
+    let (_, reference) = cookie.split_once('.').unwrap();
+
+    let medium = serde_json::json!({
+        "contentType": "image/png", "contentLength": 1, "field": "input", "traceId": "trace",
+        "sha256Hash": "ypeBEsobvcr6wjGzmiPcTaeG7/gUfE5yuYB3ha/uSLs=",
+    });
+    let announced = child
+        .client
+        .json(Method::POST, "/api/public/media", &medium);
+    let announced = announced.await.unwrap().json();
+    let (_, signature) = announced["uploadUrl"]
+        .as_str()
+        .unwrap()
+        .split_once("signature=")
+        .unwrap();
+    vec![
+        (
+            "the key pair of the first start",
+            perpend_it::KEYS.1.to_owned(),
+        ),
+        (
+            "the key pair of the organization",
+            "sk-secret-of-the-org".to_owned(),
+        ),
+        ("a key pair that was made", secret_key),
+        (
+            "the key of a provider",
+            "sk-secret-of-the-provider".to_owned(),
+        ),
+        ("a header for a provider", "secret-in-a-header".to_owned()),
+        ("the key of a bucket", "secret of the bucket".to_owned()),
+        ("a session", reference.to_owned()),
+        ("a link to a medium", signature.to_owned()),
+    ]
+}
+
+#[tokio::test]
+async fn a_backup_without_keys_holds_nothing_that_opens_anything() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
+    let keys = [
+        "--init-org-public-key",
+        "pk-org",
+        "--init-org-secret-key",
+        "sk-secret-of-the-org",
+    ];
+    let child = Child::with(&data, &keys).await.unwrap();
+    let mut secrets = secrets_of(&child).await;
+    let key = std::fs::read_to_string(data.join("secrets.key")).unwrap();
+    secrets.push(("secrets.key", key.trim_end_matches('=').to_owned()));
+    succeed(&["backup", utf8(&backup), "--data-dir", utf8(&data)]).await;
+    for name in names_in(&backup) {
+        let bytes = std::fs::read(backup.join(&name)).unwrap();
+        for (what, secret) in &secrets {
+            for spelling in spellings(secret) {
+                let is_there = bytes.windows(spelling.len()).any(|part| part == spelling);
+                assert!(!is_there, "{what} is in {name}");
+            }
+        }
+    }
+    // Nor a key that makes or signs such things: what the installation keeps for itself is the proof of secrets.key, sealed.
+    let url = perpend_sql::DatabaseUrl::Sqlite(backup.join("perpend.db"));
+    let options = perpend_sql::Options::default();
+    let store = perpend_store::Store::open(&url, &options).await.unwrap();
+    assert_eq!(
+        store.catalog.secret_names().await.unwrap(),
+        ["vault-canary"]
+    );
+    store.close().await;
+}

@@ -117,7 +117,7 @@ async fn wrong_secrets_block_their_network_for_a_minute_and_nobody_else() {
     assert_eq!(refused.headers["retry-after"], "60");
     assert_eq!(refused.json()["code"], "rate_limited");
     assert_eq!(refused.json()["details"]["reason"], "too_many_attempts");
-    // A right guess looks like a wrong one.
+    // A right guess of a secret that can be guessed looks like a wrong one, where it was never used.
     assert_eq!(
         status(&from(app.client.clone(), "192.0.2.1"), SCORES).await,
         429
@@ -146,6 +146,36 @@ async fn wrong_secrets_block_their_network_for_a_minute_and_nobody_else() {
     );
     assert_eq!(statuses(&guesser, MAX_FAILURES).await, [401]);
     assert_eq!(status(&guesser, SCORES).await, 429);
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_flood_of_wrong_secrets_from_its_own_address_does_not_lock_the_right_pair_out() {
+    let app = TestApp::new().await.unwrap();
+    app.clock.stop();
+    let keys = format!("/api/public/projects/{}/apiKeys", app.app.home_project);
+    let made = app.organizer().json(Method::POST, &keys, &json!({})).await;
+    let made = made.unwrap().json();
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    let fresh = Client::new(&app.origin).with_keys(&text("publicKey"), &text("secretKey"));
+    // A secret that somebody chose, which was used from here.
+    assert_eq!(status(&app.client, SCORES).await, 200);
+    for (public_key, right) in [
+        (text("publicKey"), &fresh),
+        (KEYS.0.to_owned(), &app.client),
+    ] {
+        let guesser = Client::new(&app.origin).with_keys(&public_key, "sk-guess");
+        assert_eq!(statuses(&guesser, MAX_FAILURES + 5).await, [401, 429]);
+        assert_eq!(status(right, SCORES).await, 200);
+        let trace = Trace::new(1, "a").to_json();
+        let sent = right.json(Method::POST, OTLP, &trace).await.unwrap();
+        assert_eq!(sent.status, 200);
+        assert_eq!(
+            status(&guesser, SCORES).await,
+            429,
+            "guessing stays limited"
+        );
+    }
     app.stop().await.unwrap();
 }
 
@@ -209,19 +239,21 @@ async fn every_way_to_show_credentials_is_limited_and_a_failure_counts_once() ->
         statuses(&administrator("guess"), MAX_FAILURES + 1).await,
         [401, 429]
     );
-    assert_eq!(status(&administrator(secret), SCORES).await, 429);
+    assert_eq!(status(&administrator(secret), SCORES).await, 200);
 
     let visitor = from(Client::new(&app.origin), "192.0.2.3");
     let mut answers = Vec::new();
+    let form = [crate::pages::FORM, crate::pages::OURS];
     for _ in 0..=MAX_FAILURES {
-        answers.push(status(&visitor, "/?token=guess").await);
+        let guess = visitor.send(Method::POST, "/login", &form, "token=guess");
+        answers.push(guess.await?.status.as_u16());
     }
     answers.dedup();
     assert_eq!(answers, [401, 429]);
-    let right = format!("/?token={}", app.app.web.login_token);
-    assert_eq!(status(&visitor, &right).await, 429);
+    let right = format!("token={}", app.app.web.login_token.text());
+    let right = visitor.send(Method::POST, "/login", &form, right).await?;
+    assert_eq!(right.status, 303);
 
-    let form = [crate::pages::FORM, crate::pages::OURS];
     let login = async || {
         let body = format!("public_key={}&secret_key=guess&next=%2Frules", KEYS.0);
         visitor.send(Method::POST, "/login", &form, body).await
@@ -313,7 +345,8 @@ async fn a_session_ends_with_the_key_pair_that_began_it_and_no_other() {
     let form = |public: &str, secret: &str| format!("public_key={public}&secret_key={secret}");
     let theirs = log_in(&app, &form(&text("publicKey"), &text("secretKey"))).await;
     let of_another_pair = log_in(&app, &form(KEYS.0, KEYS.1)).await;
-    let of_the_token = log_in(&app, &format!("token={}", app.app.web.login_token)).await;
+    let token = app.app.web.login_token.text();
+    let of_the_token = log_in(&app, &format!("token={token}")).await;
     let traces = format!("/project/{}/traces", app.app.home_project);
     let opens = async |cookie: &str| {
         let visitor = app.anonymous().with_header("cookie", cookie);
@@ -332,4 +365,117 @@ async fn a_session_ends_with_the_key_pair_that_began_it_and_no_other() {
     assert_eq!(opens(&theirs).await, 303, "it leads to the login form");
     assert_eq!(opens(&of_another_pair).await, 200);
     assert_eq!(opens(&of_the_token).await, 200);
+}
+
+#[tokio::test]
+async fn a_session_is_over_at_logout_on_every_server_and_cannot_be_replayed() {
+    let databases = [None, TempDatabase::postgres().await];
+    for database in databases {
+        let url = database.as_ref().map(|database| match database.url() {
+            DatabaseUrl::Postgres(url) => url.clone(),
+            DatabaseUrl::Sqlite(_) => unreachable!(),
+        });
+        let key = "aGVyZSBhcmUgdGhpcnR5LXR3byBieXRlcyBvZiBrZXk=";
+        let mut settings = vec![("secrets.key", key)];
+        settings.extend(url.iter().map(|url| ("database.url", url.as_str())));
+        let app = TestApp::with(&settings).await.unwrap();
+        let second = match url {
+            Some(_) => Some(TestApp::with(&settings).await.unwrap()),
+            None => None,
+        };
+        let pair = format!("public_key={}&secret_key={}", KEYS.0, KEYS.1);
+        let cookie = log_in(&app, &pair).await;
+        let other = log_in(&app, &pair).await;
+        let origins = [Some(&app.origin), second.as_ref().map(|app| &app.origin)];
+        let opens = async |cookie: &str| {
+            let traces = format!("/project/{}/traces", app.app.home_project);
+            let mut all = Vec::new();
+            for origin in origins.into_iter().flatten() {
+                let visitor = Client::new(origin).with_header("cookie", cookie);
+                all.push(status(&visitor, &traces).await);
+            }
+            all.dedup();
+            all
+        };
+        assert_eq!(opens(&cookie).await, [200]);
+        let visitor = app.anonymous().with_header("cookie", &cookie);
+        let page = visitor.get("/logout").await.unwrap().text();
+        let (_, rest) = page.split_once("name=\"form\" value=\"").unwrap();
+        let form = format!("form={}", rest.split('"').next().unwrap());
+        let headers = [crate::pages::FORM, crate::pages::OURS];
+        let out = visitor.send(Method::POST, "/logout", &headers, form).await;
+        assert_eq!(out.unwrap().status, 303);
+        assert_eq!(opens(&cookie).await, [303]);
+        assert_eq!(
+            opens(&other).await,
+            [200],
+            "the session of another browser goes on"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_login_token_is_used_by_a_form_alone_works_once_and_expires() {
+    let app = TestApp::new().await.unwrap();
+    let token = app.app.web.login_token.text();
+    let link = format!("/?token={token}");
+    for _ in 0..3 {
+        let page = app.anonymous().get(&link).await.unwrap();
+        assert_eq!(page.status, 200);
+        assert!(!page.headers.contains_key("set-cookie"));
+        assert!(page.text().contains("<form"), "{}", page.text());
+    }
+    let form = format!("token={token}");
+    let headers = [crate::pages::FORM, crate::pages::OURS];
+    let post = async || {
+        let visitor = app.anonymous();
+        let answer = visitor.send(Method::POST, "/login", &headers, form.clone());
+        answer.await.unwrap().status.as_u16()
+    };
+    let cookie = log_in(&app, &form).await;
+    let visitor = app.anonymous().with_header("cookie", &cookie);
+    let traces = format!("/project/{}/traces", app.app.home_project);
+    assert_eq!(status(&visitor, &traces).await, 200);
+    assert_eq!(post().await, 401);
+
+    let app = TestApp::new().await.unwrap();
+    app.clock.advance(Duration::from_secs(3_600));
+    let form = format!("token={}", app.app.web.login_token.text());
+    let visitor = app.anonymous();
+    let late = visitor.send(Method::POST, "/login", &headers, form).await;
+    assert_eq!(late.unwrap().status, 401);
+}
+
+#[tokio::test]
+async fn a_key_that_asks_for_other_rights_than_there_are_is_refused_and_not_given_all() {
+    let app = TestApp::new().await.unwrap();
+    let path = format!("/api/public/projects/{}/apiKeys", app.app.home_project);
+    let make = async |body: serde_json::Value| {
+        let made = app.organizer().json(Method::POST, &path, &body).await;
+        made.unwrap()
+    };
+    for body in [
+        json!({ "scope": "read" }),
+        json!({ "scope": "FULL" }),
+        json!({ "scope": 1 }),
+        json!({ "scopes": ["ingest"] }),
+        json!({ "permissions": [] }),
+        json!({ "readOnly": true }),
+    ] {
+        let refused = make(body.clone()).await;
+        assert_eq!(refused.status, 400, "{body}: {}", refused.text());
+    }
+    for (body, reads) in [
+        (json!({ "scope": "ingest" }), 403),
+        (json!({ "scope": "full" }), 200),
+        (json!({}), 200),
+    ] {
+        let made = make(body.clone()).await.json();
+        let text = |name: &str| made[name].as_str().unwrap().to_owned();
+        let client = Client::new(&app.origin).with_keys(&text("publicKey"), &text("secretKey"));
+        assert_eq!(status(&client, SCORES).await, reads, "{body}");
+        let trace = Trace::new(1, "a").to_json();
+        let sent = client.json(Method::POST, OTLP, &trace).await.unwrap();
+        assert_eq!(sent.status, 200, "{body}");
+    }
 }

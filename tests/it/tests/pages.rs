@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
-use perpend_it::{TestApp, Trace};
+use perpend_it::{KEYS, TestApp, Trace};
 use perpend_server::client::{Answer, Client};
 use perpend_ui::encode;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub(crate) struct Visitor {
 impl Visitor {
     pub(crate) async fn of(app: &TestApp) -> Self {
         let headers = [FORM, OURS];
-        let form = format!("token={}", app.app.web.login_token);
+        let form = format!("public_key={}&secret_key={}", KEYS.0, KEYS.1);
         let visitor = app.anonymous();
         let answer = visitor.send(Method::POST, "/login", &headers, form);
         let answer = answer.await.unwrap();

@@ -6,7 +6,6 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
-use axum::http::header::HOST;
 use axum::http::request::Parts;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -18,6 +17,7 @@ use perpend_domain::time::Timestamp;
 use perpend_web::auth::act_of;
 use perpend_web::client_address::ClientAddress;
 use perpend_web::extract::Params;
+use perpend_web::origin;
 use perpend_web::problem::{Code, Problem};
 
 use crate::state::App;
@@ -33,37 +33,31 @@ impl FromRequestParts<App> for Origin {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        if let Some(url) = &app.web.config.public_url {
-            return Ok(Self(url.clone()));
-        }
-        let header = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
         let authority = parts.uri.authority().map(|authority| authority.as_str());
-        let host = header.or(authority).unwrap_or("localhost");
-        Ok(Self(format!("http://{host}")))
+        Ok(Self(origin::of(&app.web.config, &parts.headers, authority)))
     }
 }
 
 impl Origin {
     /// An address that lets its holder `PUT` or `GET` a medium, and when it ends.
-    pub(crate) async fn link(
+    pub(crate) fn link(
         &self,
         app: &App,
         verb: &str,
         project: &ProjectId,
         id: &str,
-    ) -> Result<(String, Timestamp), Problem> {
+    ) -> (String, Timestamp) {
         let until = app.web.clock.now().as_millis() / 1_000 + LINK_SECONDS;
         let signature = app
             .media_signer
-            .signature(&app.web, verb, project.as_str(), id, until)
-            .await?;
+            .signature(verb, project.as_str(), id, until);
         let signature = URL_SAFE_NO_PAD.encode(signature.finalize().into_bytes());
         let project = utf8_percent_encode(project.as_str(), NON_ALPHANUMERIC);
         let url = format!(
             "{}/api/public/media/{id}/content?project={project}&until={until}&signature={signature}",
             self.0
         );
-        Ok((url, Timestamp::from_millis(until * 1_000)))
+        (url, Timestamp::from_millis(until * 1_000))
     }
 }
 
@@ -97,10 +91,7 @@ pub(super) async fn opened(
         .text("signature")
         .and_then(|text| URL_SAFE_NO_PAD.decode(text).ok());
     let given = given.ok_or_else(refused)?;
-    let signature = app
-        .media_signer
-        .signature(&app.web, verb, project, id, until)
-        .await?;
+    let signature = app.media_signer.signature(verb, project, id, until);
     let is_ours = signature.verify_slice(&given).is_ok();
     if !is_ours || until < app.web.clock.now().as_millis() / 1_000 {
         return Err(refused());

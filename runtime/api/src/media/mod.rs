@@ -187,7 +187,7 @@ async fn announce_media(
         .await?;
     let url = match is_there {
         true => None,
-        false => Some(origin.link(&app, "PUT", project, &new.id).await?.0),
+        false => Some(origin.link(&app, "PUT", project, &new.id).0),
     };
     let body = json!({ "mediaId": new.id, "uploadUrl": url });
     Ok((StatusCode::CREATED, Json(body)))
@@ -237,24 +237,24 @@ async fn get_medium(
     let medium = app.store.telemetry.medium(&caller.project, &id).await?;
     let medium = medium.filter(|medium| medium.uploaded_at.is_some());
     let medium = medium.ok_or_else(|| Problem::not_found("medium"))?;
-    let mut view = view(&app, &caller.project, &origin, &medium).await?;
+    let mut view = view(&app, &caller.project, &origin, &medium);
     view["uploadedAt"] = json!(medium.uploaded_at);
     Ok(Json(view))
 }
 
 /// A medium with an address to read it from.
-async fn view(
+fn view(
     app: &App,
     project: &perpend_domain::ids::ProjectId,
     origin: &Origin,
     medium: &Medium,
-) -> Result<Value, Problem> {
-    let (url, until) = origin.link(app, "GET", project, &medium.id).await?;
-    Ok(json!({
+) -> Value {
+    let (url, until) = origin.link(app, "GET", project, &medium.id);
+    json!({
         "mediaId": medium.id,
         "contentType": medium.content_type,
         "contentLength": medium.content_length,
         "url": url,
         "urlExpiry": until,
-    }))
+    })
 }

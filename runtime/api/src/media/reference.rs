@@ -60,10 +60,9 @@ pub(crate) async fn of_items(
     let ids: BTreeSet<&str> = all.iter().flatten().map(|found| found.id).collect();
     let ids: Vec<&str> = ids.into_iter().collect();
     let there = app.store.telemetry.media_there(project, &ids).await?;
-    let mut views: HashMap<&str, Value> = HashMap::with_capacity(there.len());
-    for (id, medium) in &there {
-        views.insert(id, view(app, project, origin, medium).await?);
-    }
+    let views = there.iter();
+    let views = views.map(|(id, medium)| (id.as_str(), view(app, project, origin, medium)));
+    let views: HashMap<&str, Value> = views.collect();
     let shown = |found: Found<'_>| {
         let media = views.get(found.id)?;
         Some(json!({

@@ -4,33 +4,23 @@ use std::fmt;
 use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use perpend_web::Web;
-use perpend_web::problem::Problem;
+use perpend_outbound::Vault;
 use sha2::Sha256;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::Semaphore;
 
-/// Name of the signing key among the installation's secrets.
-const KEY_NAME: &str = "media-key";
+/// Names the signing key among those that are derived from the key of the installation.
+const PURPOSE: &str = "media links";
 /// Keeps a signature made here from being one anywhere else.
 const DOMAIN: &[u8] = b"media/1";
 /// Kibibytes of downloads that are held in memory at once.
 const HELD_KIB: usize = 400 << 10;
 
-/// Signs and checks, with a key that the installation keeps.
+/// Signs and checks.
 pub(crate) struct Signer {
-    key: OnceCell<Hmac<Sha256>>,
+    key: Hmac<Sha256>,
     /// Room for the bytes of downloads, by the kibibyte. Apart from the bodies of requests: whoever sends slowly
     /// keeps no reader waiting.
     pub(super) downloads: Arc<Semaphore>,
-}
-
-impl Default for Signer {
-    fn default() -> Self {
-        Self {
-            key: OnceCell::new(),
-            downloads: Arc::new(Semaphore::new(HELD_KIB)),
-        }
-    }
 }
 
 impl fmt::Debug for Signer {
@@ -40,23 +30,24 @@ impl fmt::Debug for Signer {
 }
 
 impl Signer {
-    pub(super) async fn signature(
+    /// With a key that is derived from that of the installation, so that the database holds none.
+    pub(crate) fn new(vault: &Vault) -> Self {
+        // HMAC takes a key of any length.
+        let key = Hmac::new_from_slice(&vault.derive(PURPOSE));
+        Self {
+            key: key.unwrap_or_else(|_| Hmac::new(&Default::default())),
+            downloads: Arc::new(Semaphore::new(HELD_KIB)),
+        }
+    }
+
+    pub(super) fn signature(
         &self,
-        web: &Web,
         verb: &str,
         project: &str,
         id: &str,
         until: i64,
-    ) -> Result<Hmac<Sha256>, Problem> {
-        let key = self.key.get_or_try_init(|| async {
-            let ids = &web.ids;
-            let fresh = format!("{}{}", ids.uuid().simple(), ids.uuid().simple());
-            let key = web.catalog.secret(KEY_NAME, || fresh.into_bytes()).await?;
-            // HMAC takes a key of any length, an empty one included.
-            let signer = Hmac::new_from_slice(&key);
-            Ok::<_, perpend_sql::Error>(signer.unwrap_or_else(|_| Hmac::new(&Default::default())))
-        });
-        let mut signer = key.await?.clone();
+    ) -> Hmac<Sha256> {
+        let mut signer = self.key.clone();
         signer.update(DOMAIN);
         for part in [verb, project, id] {
             // Lengths keep parts from running into each other.
@@ -64,6 +55,6 @@ impl Signer {
             signer.update(part.as_bytes());
         }
         signer.update(&until.to_be_bytes());
-        Ok(signer)
+        signer
     }
 }

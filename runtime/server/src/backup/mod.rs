@@ -269,7 +269,7 @@ pub async fn restore(
         );
     }
     let copy = partial.path().join(DATABASE);
-    database::begin_anew(&copy, perpend_web::auth::SESSION_KEY)
+    database::begin_anew(&copy)
         .await
         .with_context(|| format!("cannot change {}", copy.display()))?;
     files::sync(&copy)?;

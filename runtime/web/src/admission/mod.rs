@@ -20,7 +20,7 @@ use crate::Web;
 
 pub use account::{Account, Admission, Holder};
 
-pub use read::{Counted, read, too_large};
+pub use read::{Counted, read, read_encoded, too_large};
 
 /// Layer: gives each request an account, which is closed when the handler is done: what was decoded from a body
 /// stays in memory until then.

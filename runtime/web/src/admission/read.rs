@@ -2,6 +2,8 @@
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_ENCODING;
 use futures_util::StreamExt as _;
 use perpend_config::Ingest;
 use tokio::time::Instant;
@@ -31,9 +33,36 @@ pub fn too_large(max_bytes: usize) -> Problem {
 /// Reads the whole body of a request: at most `max_bytes`, of which the account of the request pays each.
 ///
 /// # Errors
-/// 413 beyond the limit, before anything is read where the length is announced; 408 for a sender that is too slow;
-/// 503 without room; 400 when the body ends early.
+/// 415 for a body with a content encoding; 413 beyond the limit, before anything is read where the length is announced;
+/// 408 for a sender that is too slow; 503 without room; 400 when the body ends early.
 pub async fn read(web: &Web, request: Request, max_bytes: usize) -> Result<Counted, Problem> {
+    refuse_encoded(request.headers())?;
+    read_encoded(web, request, max_bytes).await
+}
+
+fn refuse_encoded(headers: &HeaderMap) -> Result<(), Problem> {
+    for value in headers.get_all(CONTENT_ENCODING) {
+        let encoding = String::from_utf8_lossy(value.as_bytes()).trim().to_owned();
+        if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") {
+            let message = format!(
+                "Content-Encoding must be identity or absent on this path, got {encoding:?}; the OTLP paths accept gzip, \
+                 deflate and zstd"
+            );
+            return Err(Problem::new(Code::UnsupportedMediaType, message));
+        }
+    }
+    Ok(())
+}
+
+/// As [`read`], for a handler that decodes the body itself.
+///
+/// # Errors
+/// As [`read`], but for 415.
+pub async fn read_encoded(
+    web: &Web,
+    request: Request,
+    max_bytes: usize,
+) -> Result<Counted, Problem> {
     let account = Account::of(request.extensions()).cloned();
     let account = account.unwrap_or_else(|| web.admission.account());
     read_body(request.into_body(), account, &web.config.ingest, max_bytes).await

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
-use perpend_catalog::{KeyOwner, Project, SecretHash};
+use perpend_catalog::{BrowserSession, KeyOwner, Project, SecretHash, SessionOrigin};
 use perpend_domain::access::{Permission, Scope};
 use perpend_domain::ids::{ProjectId, PublicKey};
 
@@ -13,21 +13,13 @@ use super::act::{Act, Allowed, decide, unguarded};
 use super::cache::Remembered;
 use super::key::{Caller, KnownKey};
 use super::refusals::Refusal;
-use super::session::{Begun, FormToken, InCookie, Shown};
-use super::throttle::{Attempt, Target};
+use super::session::{self, FormToken, Sessions};
+use super::throttle::{Attempt, Target, refused};
 use crate::Web;
 use crate::client_address::ClientAddress;
 use crate::otlp;
 use crate::problem::{Code, Problem};
 use crate::request_id::REQUEST_ID;
-
-fn refused() -> Problem {
-    Problem::new(
-        Code::AuthenticationFailed,
-        "no valid credentials: use Basic authentication with the public key as user and the secret \
-         key as password",
-    )
-}
 
 /// The key with this public half, while it is valid.
 pub(super) async fn known_key(
@@ -63,8 +55,6 @@ pub(super) enum Failure {
     Missing,
     /// They are wrong.
     Wrong(Target),
-    /// They were not looked at: the client's network is blocked for so many seconds.
-    Blocked(Target, u64),
     /// Anything else.
     Problem(Problem),
 }
@@ -91,11 +81,13 @@ pub(super) async fn authenticate(
         Ok(caller) => return Ok(caller),
         Err(failure) => failure,
     };
+    let is_of_key = matches!(failure, Failure::Wrong(Target::Key(_)));
+    let problem = counted(web, client, headers, failure);
     let credentials = headers.get(AUTHORIZATION).and_then(Credentials::parse);
-    if let Some(credentials) = &credentials {
-        note_refusal(web, credentials.public_key(), &failure).await;
+    if let Some(credentials) = credentials.filter(|_| is_of_key) {
+        note_refusal(web, credentials.public_key(), problem.code().status()).await;
     }
-    Err(counted(web, client, headers, failure))
+    Err(problem)
 }
 
 /// What the caller is told; what was wrong counts against it.
@@ -113,23 +105,15 @@ fn counted(web: &Web, client: ClientAddress, headers: &HeaderMap, failure: Failu
             web.throttle.missing(attempt, now);
             refused()
         }
-        Failure::Wrong(target) => {
-            web.throttle.failed(target, attempt, now);
-            refused()
-        }
-        Failure::Blocked(target, seconds) => web.throttle.refuse(&target, seconds, attempt, now),
+        Failure::Wrong(target) => web.throttle.failed(target, attempt, now),
     }
 }
 
 /// Remembers for the project of a known key that its secret was wrong.
-async fn note_refusal(web: &Web, public_key: &str, failure: &Failure) {
-    let (status, why) = match failure {
-        Failure::Wrong(Target::Key(_)) => (StatusCode::UNAUTHORIZED, "wrong secret"),
-        Failure::Blocked(Target::Key(_), _) => (
-            StatusCode::TOO_MANY_REQUESTS,
-            "too many wrong secrets from this network",
-        ),
-        _ => return,
+async fn note_refusal(web: &Web, public_key: &str, status: StatusCode) {
+    let why = match status {
+        StatusCode::TOO_MANY_REQUESTS => "too many wrong secrets from this network",
+        _ => "wrong secret",
     };
     if let Ok(Some(key)) = known_key(web, public_key).await
         && let KeyOwner::Project(project) = &key.owner
@@ -153,16 +137,8 @@ pub(super) async fn identify(
         } => by_pair(web, client, &public_key, &secret_key).await,
         Credentials::PublicKey(bearer) => match otlp::either(headers, "admin-api-key") {
             Some(admin_key) => by_admin_key(web, client, headers, [&bearer, &admin_key]).await,
-            None => by_public_key(web, client, &bearer).await,
+            None => by_public_key(web, &bearer).await,
         },
-    }
-}
-
-/// The target, unless the client's network is blocked for it: then nothing is compared.
-fn open(web: &Web, client: ClientAddress, target: Target) -> Result<Target, Failure> {
-    match web.throttle.blocked_for(&target, client, web.clock.now()) {
-        None => Ok(target),
-        Some(seconds) => Err(Failure::Blocked(target, seconds)),
     }
 }
 
@@ -173,26 +149,23 @@ async fn by_pair(
     secret_key: &str,
 ) -> Result<Caller, Failure> {
     let Some(key) = known_key(web, public_key).await? else {
-        let target = open(web, client, Target::UnknownKey)?;
         // As much work as for a known key, so that the time tells nothing.
         let _ = SecretHash::new("", [0; 16]).matches(secret_key);
-        return Err(Failure::Wrong(target));
+        return Err(Failure::Wrong(Target::UnknownKey));
     };
-    let target = open(web, client, Target::Key(key.id.clone()))?;
-    if !key.secret_hash.matches(secret_key) {
+    let (target, now) = (Target::Key(key.id.clone()), web.clock.now());
+    let may_compare = web.throttle.may_compare(&target, client, secret_key, now);
+    if !may_compare || !key.secret_hash.matches(secret_key) {
         return Err(Failure::Wrong(target));
     }
-    web.keys.note_use(&key, web.clock.now());
+    web.throttle.succeeded(target, client, secret_key, now);
+    web.keys.note_use(&key, now);
     Ok(Caller::pair(&key))
 }
 
-async fn by_public_key(
-    web: &Web,
-    client: ClientAddress,
-    public_key: &str,
-) -> Result<Caller, Failure> {
+async fn by_public_key(web: &Web, public_key: &str) -> Result<Caller, Failure> {
     let Some(key) = known_key(web, public_key).await? else {
-        return Err(Failure::Wrong(open(web, client, Target::UnknownKey)?));
+        return Err(Failure::Wrong(Target::UnknownKey));
     };
     Ok(Caller {
         owner: key.owner.clone(),
@@ -209,14 +182,16 @@ async fn by_admin_key(
     headers: &HeaderMap,
     shown: [&str; 2],
 ) -> Result<Caller, Failure> {
-    let target = open(web, client, Target::Administrator)?;
+    let (target, now) = (Target::Administrator, web.clock.now());
     let configured = web.config.admin.api_key.as_deref();
     // Without a key there is nothing to compare with, and the same work is done.
     let hash = SecretHash::new(configured.unwrap_or_default(), [0; 16]);
     let matches = shown.map(|shown| hash.matches(shown));
-    if configured.is_none() || matches.contains(&false) {
+    let may_compare = web.throttle.may_compare(&target, client, shown[0], now);
+    if configured.is_none() || !may_compare || matches.contains(&false) {
         return Err(Failure::Wrong(target));
     }
+    web.throttle.succeeded(target, client, shown[0], now);
     let id = otlp::either(headers, "project-id").ok_or_else(|| {
         let message = "the header x-perpend-project-id is missing: it names the project";
         Problem::new(Code::InvalidRequest, message)
@@ -255,12 +230,11 @@ pub async fn session_of(
     headers: &HeaderMap,
     wanted: Option<&str>,
 ) -> Result<Option<Session>, Problem> {
-    let sessions = web.sessions().await?;
-    let Some(InCookie { shown, token }) = sessions.in_cookies(headers, web.clock.now()) else {
+    let Some(Sessions { all, token }) = session::sessions(web, headers).await? else {
         return Ok(None);
     };
-    let mut acts = Vec::with_capacity(shown.len());
-    for one in shown {
+    let mut acts = Vec::with_capacity(all.len());
+    for one in all {
         acts.extend(act_in(web, one).await?);
     }
     let ids: Vec<ProjectId> = acts.iter().map(|act| act.project.clone()).collect();
@@ -283,12 +257,13 @@ pub async fn session_of(
     }))
 }
 
-/// What is done with one session, while what began it is valid.
-async fn act_in(web: &Web, shown: Shown) -> Result<Option<Act>, Problem> {
-    let Shown { project, begun } = shown;
-    let scope = match begun {
-        Begun::Token => Scope::Full,
-        Begun::Pair(public_key) => match known_key(web, &public_key).await? {
+/// What a session may do, while what began it is valid.
+async fn act_in(web: &Web, session: BrowserSession) -> Result<Option<Act>, Problem> {
+    let project = session.project;
+    let scope = match session.origin {
+        SessionOrigin::LoginToken(start) if start == web.start_id => Scope::Full,
+        SessionOrigin::LoginToken(_) => return Ok(None),
+        SessionOrigin::KeyPair(public_key) => match known_key(web, &public_key).await? {
             Some(key) if key.owner == KeyOwner::Project(project.clone()) => {
                 Caller::pair(&key).scope
             }

@@ -6,7 +6,8 @@
 //! - **A project comes from the key.** No parameter of a request names it. Two callers name one: the
 //!   administrator of the installation, and an organization, which manages its own projects and reads none.
 //! - **Secrets are compared as digests, in constant time**, and an unknown public key takes the same way.
-//! - **Guessing is slow.** Wrong credentials block the network they come from (`throttle`).
+//! - **Guessing is slow and locks nobody out.** Wrong credentials are limited for each network; right ones are accepted
+//!   (`throttle`).
 
 mod act;
 mod basic;
@@ -29,8 +30,8 @@ pub(crate) use counted::counted_key;
 pub(crate) use guard::Guarded;
 pub use guard::{ByKey, ByKeyOfSender, Needs, OfViewer, Way};
 pub use key::{CountedKey, KnownKey};
-pub use login::check_login_token;
+pub use login::{LoginToken, log_in_with_token};
 pub use pair::KeyPair;
 pub use refusals::{Refusal, Refusals};
-pub use session::{Begun, FormToken, SESSION_KEY, Sessions};
+pub use session::{FormToken, begin_session, end_sessions, use_session};
 pub use throttle::Throttle;

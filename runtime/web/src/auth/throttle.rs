@@ -1,8 +1,11 @@
 //! Wrong credentials: limited per network, and logged with the address of the client.
 //!
 //! Invariants:
-//! - **Only the network that fails is blocked.** A key pair goes on working everywhere else.
-//! - **While it is blocked nothing is compared**, so a right guess and a wrong one get the same answer.
+//! - **Wrong credentials lock nobody out.** A network that fails too often gets 429 for its failures; the right secret is
+//!   accepted from it all the same, so an attacker behind the same proxy stops no client.
+//! - **A secret that can be guessed is not compared while its network is blocked**, so a right guess and a wrong one get
+//!   the same answer. It can be guessed when it has fewer than [`STRONG_CHARS`] characters; the settings of the first start
+//!   alone allow that. Where such a secret was accepted from the network within a day, it is compared.
 //! - **Memory is bounded, and so is the log.** Keys nobody knows share one count per network; a flood of refusals
 //!   is a few lines a minute and the number of those left out.
 //! - **No secret reaches the log.** What stands where a public key belongs may be a secret, so an unknown one is
@@ -14,11 +17,16 @@ use ipnet::IpNet;
 use perpend_domain::time::Timestamp;
 
 use crate::client_address::ClientAddress;
-use crate::limits::{Buckets, Failures};
-use crate::problem::Problem;
+use crate::limits::{Buckets, Failures, PerKey};
+use crate::problem::{Code, Problem};
 
-/// Wrong secrets for one public key from one network that are answered with 401; a minute of 429 follows.
+/// Wrong secrets for one public key from one network that are answered with 401; a minute of 429 follows for wrong ones.
 const MAX_FAILURES: usize = 20;
+/// Characters from which on a secret cannot be found by trying: those that the server makes have more, and those that the
+/// API accepts at least as many.
+const STRONG_CHARS: usize = 16;
+/// For how long a network from which a short secret was accepted may send it again while it is blocked.
+const PROVEN_MICROS: i64 = 24 * 3_600 * 1_000_000;
 /// Log lines a minute about refusals of one kind.
 const MAX_LINES: u32 = 30;
 /// Longest unknown public key that is logged.
@@ -76,32 +84,53 @@ pub struct Attempt<'a> {
 #[derive(Debug, Default)]
 pub struct Throttle {
     failures: Failures<(Target, IpNet)>,
+    /// When a short secret was last accepted.
+    proven: PerKey<(Target, IpNet), Timestamp>,
     lines: Buckets<Reason>,
     n_left_out: AtomicU64,
 }
 
+fn is_strong(secret: &str) -> bool {
+    STRONG_CHARS <= secret.chars().count()
+}
+
+fn is_recent(at: Timestamp, now: Timestamp) -> bool {
+    (0..PROVEN_MICROS).contains(&now.micros_since(at))
+}
+
+/// The answer to credentials that are missing or wrong.
+pub(super) fn refused() -> Problem {
+    Problem::new(
+        Code::AuthenticationFailed,
+        "no valid credentials: use Basic authentication with the public key as user and the secret \
+         key as password",
+    )
+}
+
 impl Throttle {
-    /// Seconds for which this client's network is blocked for a target. While it is, nothing may be compared.
-    pub fn blocked_for(
+    /// Whether this secret may be compared with the one of the target.
+    pub fn may_compare(
         &self,
         target: &Target,
         client: ClientAddress,
+        secret: &str,
         now: Timestamp,
-    ) -> Option<u64> {
+    ) -> bool {
+        if is_strong(secret) {
+            return true;
+        }
         let key = (target.clone(), client.network());
-        self.failures.blocked_for(&key, now)
+        self.failures.blocked_for(&key, now).is_none()
+            || self.proven.look(&key, |at| is_recent(*at, now)) == Some(true)
     }
 
-    /// Logs an attempt from a blocked network; its answer.
-    pub fn refuse(
-        &self,
-        target: &Target,
-        seconds: u64,
-        attempt: Attempt<'_>,
-        now: Timestamp,
-    ) -> Problem {
-        self.log(Reason::Blocked, attempt.without_secret(target), now);
-        Problem::too_many_attempts(seconds)
+    /// Notes that this secret was right.
+    pub fn succeeded(&self, target: Target, client: ClientAddress, secret: &str, now: Timestamp) {
+        if !is_strong(secret) {
+            let key = (target, client.network());
+            let is_needed = |_: &_, at: &mut Timestamp| is_recent(*at, now);
+            self.proven.with(key, || now, is_needed, |at| *at = now);
+        }
     }
 
     /// Logs a request without credentials, which is no attempt at any.
@@ -109,8 +138,13 @@ impl Throttle {
         self.log(Reason::Missing, attempt, now);
     }
 
-    /// Counts and logs wrong credentials.
-    pub fn failed(&self, target: Target, attempt: Attempt<'_>, now: Timestamp) {
+    /// Counts and logs wrong credentials; the answer to them.
+    pub fn failed(&self, target: Target, attempt: Attempt<'_>, now: Timestamp) -> Problem {
+        let key = (target.clone(), attempt.client.network());
+        if let Some(seconds) = self.failures.blocked_for(&key, now) {
+            self.log(Reason::Blocked, attempt.without_secret(&target), now);
+            return Problem::too_many_attempts(seconds);
+        }
         let reason = match target {
             Target::Key(_) => Reason::WrongSecret,
             Target::UnknownKey => Reason::UnknownKey,
@@ -125,9 +159,10 @@ impl Throttle {
             let (public_key, reason) = (attempt.public_key, reason.text());
             tracing::warn!(
                 client.network = %network, public_key, reason, n_left_out,
-                "too many wrong credentials: this network is refused for a minute"
+                "too many wrong credentials: this network gets 429 for wrong ones for a minute"
             );
         }
+        refused()
     }
 
     fn log(&self, reason: Reason, attempt: Attempt<'_>, now: Timestamp) {
@@ -187,6 +222,30 @@ mod tests {
         assert_eq!(throttle.line(Reason::Last, NOW), Some(970));
         let later = NOW.plus_millis(60_000);
         assert_eq!(throttle.line(Reason::WrongSecret, later), Some(0));
+    }
+
+    #[test]
+    fn a_short_secret_is_compared_in_a_blocked_network_only_where_it_was_accepted_before() {
+        let (throttle, target) = (Throttle::default(), Target::Administrator);
+        let client = ClientAddress::in_request(&axum::http::Extensions::new());
+        let attempt = Attempt {
+            client,
+            request_id: None,
+            public_key: None,
+        };
+        let compares = |secret, now| throttle.may_compare(&target, client, secret, now);
+        assert!(compares("short", NOW));
+        for _ in 0..MAX_FAILURES {
+            throttle.failed(target.clone(), attempt, NOW);
+        }
+        assert!(compares("a secret of some length", NOW) && !compares("short", NOW));
+        throttle.succeeded(target.clone(), client, "short", NOW);
+        assert!(compares("short", NOW));
+        let next_day = NOW.plus_millis(24 * 3_600 * 1_000);
+        for _ in 0..MAX_FAILURES {
+            throttle.failed(target.clone(), attempt, next_day);
+        }
+        assert!(!compares("short", next_day));
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub use bucket::Buckets;
 pub use group::{Limits, are_on};
 
 pub use failures::Failures;
+pub(crate) use per_key::PerKey;
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");

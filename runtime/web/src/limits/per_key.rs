@@ -9,7 +9,7 @@ pub(super) const MAX_KEYS: usize = 65_536;
 
 /// State of many keys. A key without an entry is one whose state is fresh.
 #[derive(Debug)]
-pub(super) struct PerKey<K, V>(Mutex<HashMap<K, V>>);
+pub(crate) struct PerKey<K, V>(Mutex<HashMap<K, V>>);
 
 impl<K, V> Default for PerKey<K, V> {
     fn default() -> Self {
@@ -24,7 +24,7 @@ impl<K: Eq + Hash, V> PerKey<K, V> {
 
     /// Changes the state of a key. Where there is no room for another key, those that are not needed are
     /// forgotten first: their state is as good as fresh.
-    pub(super) fn with<R>(
+    pub(crate) fn with<R>(
         &self,
         key: K,
         fresh: impl FnOnce() -> V,
@@ -44,7 +44,7 @@ impl<K: Eq + Hash, V> PerKey<K, V> {
     }
 
     /// Looks at the state of a key, if it has one.
-    pub(super) fn look<R>(&self, key: &K, look: impl FnOnce(&V) -> R) -> Option<R> {
+    pub(crate) fn look<R>(&self, key: &K, look: impl FnOnce(&V) -> R) -> Option<R> {
         self.lock().get(key).map(look)
     }
 

@@ -65,8 +65,7 @@ async fn in_a_browser(server: &Server, base: &str) -> anyhow::Result<Vec<Figure>
     pages.push(("overview", base.to_owned()));
     pages.push(("a trace", format!("{base}/traces/{}", trace_id(97))));
     pages.push(("a trace of 50,000", large.clone()));
-    let token = server.login_token()?;
-    screen::measure((&server.origin(), &token, base), &pages, &large).await
+    screen::measure((&server.origin(), base), &pages, &large).await
 }
 
 fn figure(what: &str, value: f64, unit: &'static str, bar: Bar) -> Figure {
@@ -91,8 +90,7 @@ struct Opening {
 impl Opening {
     async fn log_in(server: &Server) -> anyhow::Result<Self> {
         let mut connection = server.connect().await?;
-        let token = server.login_token()?;
-        let (cookie, base) = connection.log_in(&token).await?;
+        let (cookie, base) = connection.log_in().await?;
         Ok(Self {
             connection,
             cookie,

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::median;
 use crate::report::{Bar, Figure};
+use crate::server::KEYS;
 
 /// How many times slower the processor is made while pages load.
 const SLOWER: u32 = 4;
@@ -47,7 +48,7 @@ const UNTIL_THE_END: &str = "
 /// # Errors
 /// When a page does not come.
 pub(crate) async fn measure(
-    (origin, token, base): (&str, &str, &str),
+    (origin, base): (&str, &str),
     pages: &[(&str, String)],
     large: &str,
 ) -> anyhow::Result<Vec<Figure>> {
@@ -57,8 +58,10 @@ pub(crate) async fn measure(
     }
     let browser = Browser::open().await?;
     browser.resize(1440, 1000).await?;
-    let address = format!("{origin}/?token={token}");
-    browser.client.goto(&address).await?;
+    browser.client.goto(&format!("{origin}/login")).await?;
+    browser.fill("[name=public_key]", KEYS.0).await?;
+    browser.fill("[name=secret_key]", KEYS.1).await?;
+    browser.click("form:has([name=secret_key]) button").await?;
     browser
         .wait_for(&format!("location.pathname.startsWith('{base}')"))
         .await?;

@@ -45,14 +45,13 @@ impl Walk<'_> {
         self.visitor.assert_quiet().await
     }
 
-    /// Without a session every page leads to the login form; the printed address logs in and leaves no
-    /// token behind.
+    /// Without a session every page leads to the login form, which leads to the project.
     async fn logs_in(&self) -> Result<()> {
         let browser = self.browser;
         self.open("/rules").await?;
         ensure!(browser.text("h1").await? == "Log in");
         self.picture("login").await?;
-        browser.client.goto(&self.visitor.server.login_url).await?;
+        self.visitor.log_in().await?;
         let address = browser.client.current_url().await?;
         ensure!(
             address.path().starts_with("/project/") && address.query().is_none(),
