@@ -1,0 +1,214 @@
+//! What is reserved and who waits.
+
+use std::collections::{HashMap, VecDeque};
+
+use tokio::sync::oneshot;
+
+use crate::{Exhausted, Limits, Owner, Reservation};
+
+/// A reservation of at most so many bytes is small.
+const SMALL_BYTES: usize = 256 << 10;
+/// One part in so many of the budget, and of the share of an owner, is only for small reservations.
+const RESERVE_PART: usize = 8;
+/// One part in so many of the budget is what an owner may hold and still use the reserve of the budget, so that an
+/// owner with large reservations leaves the reserve to others.
+const LITTLE_PART: usize = 64;
+
+pub(crate) struct State<O: Owner> {
+    n_bytes: usize,
+    /// Of small reservations.
+    n_small_bytes: usize,
+    /// Owners that hold something.
+    by_owner: HashMap<O, usize>,
+    /// Owners that wait, in turn, each with its reservations in order of arrival.
+    waiting: VecDeque<(O, VecDeque<Waiter<O>>)>,
+}
+
+impl<O: Owner> Default for State<O> {
+    fn default() -> Self {
+        Self {
+            n_bytes: 0,
+            n_small_bytes: 0,
+            by_owner: HashMap::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+}
+
+struct Waiter<O: Owner> {
+    n_bytes: usize,
+    receiver: oneshot::Sender<Reservation<O>>,
+}
+
+/// A reservation that was charged and is to be delivered.
+pub(crate) struct Grant<O: Owner> {
+    pub(crate) owner: O,
+    pub(crate) n_bytes: usize,
+    pub(crate) receiver: oneshot::Sender<Reservation<O>>,
+}
+
+const fn is_small(n_bytes: usize) -> bool {
+    n_bytes <= SMALL_BYTES
+}
+
+/// What large reservations may have of `all_bytes`.
+const fn for_large(all_bytes: usize) -> usize {
+    all_bytes - all_bytes / RESERVE_PART
+}
+
+impl Limits {
+    pub(crate) const fn max_large_bytes(self) -> usize {
+        for_large(self.max_bytes)
+    }
+
+    const fn reserve_bytes(self) -> usize {
+        self.max_bytes / RESERVE_PART
+    }
+
+    const fn open_to(all_bytes: usize, is_small: bool) -> usize {
+        if is_small {
+            all_bytes
+        } else {
+            for_large(all_bytes)
+        }
+    }
+}
+
+impl<O: Owner> State<O> {
+    pub(crate) const fn used_bytes(&self) -> usize {
+        self.n_bytes
+    }
+
+    fn of_owner(&self, owner: &O) -> usize {
+        self.by_owner.get(owner).copied().unwrap_or_default()
+    }
+
+    /// Whether a reservation of `own_bytes` may grow by `n_bytes`.
+    pub(crate) fn check(
+        &self,
+        limits: Limits,
+        owner: &O,
+        own_bytes: usize,
+        n_bytes: usize,
+    ) -> Result<(), Exhausted> {
+        let max_bytes = limits.max_bytes;
+        let wanted = own_bytes.saturating_add(n_bytes);
+        let is_small = is_small(wanted);
+        if Limits::open_to(max_bytes, is_small) < wanted {
+            return Err(Exhausted::TooLarge { max_bytes });
+        }
+        let of_owner = self.of_owner(owner);
+        let is_alone = of_owner == own_bytes;
+        if !is_alone && Limits::open_to(limits.max_owner_bytes, is_small) < of_owner + n_bytes {
+            return Err(Exhausted::Owner);
+        }
+        let little = SMALL_BYTES.max(max_bytes / LITTLE_PART);
+        if is_small && of_owner + n_bytes <= little {
+            return match self.n_bytes + n_bytes <= max_bytes {
+                true => Ok(()),
+                false => Err(Exhausted::Budget),
+            };
+        }
+        // Small reservations in the reserve do not take from what is open to large ones.
+        let others_small = match is_small {
+            true => self.n_small_bytes,
+            false if self::is_small(own_bytes) => self.n_small_bytes - own_bytes,
+            false => self.n_small_bytes,
+        };
+        let in_reserve = others_small.min(limits.reserve_bytes());
+        match self.n_bytes - in_reserve + n_bytes <= limits.max_large_bytes() {
+            true => Ok(()),
+            false => Err(Exhausted::Budget),
+        }
+    }
+
+    /// Charges `n_bytes` to a reservation of `own_bytes`.
+    pub(crate) fn charge(&mut self, owner: &O, own_bytes: usize, n_bytes: usize) {
+        if n_bytes == 0 {
+            return;
+        }
+        self.n_bytes += n_bytes;
+        self.move_small(own_bytes, own_bytes + n_bytes);
+        *self.by_owner.entry(owner.clone()).or_default() += n_bytes;
+    }
+
+    /// Returns `n_bytes` of a reservation of `own_bytes`.
+    pub(crate) fn release(&mut self, owner: &O, own_bytes: usize, n_bytes: usize) {
+        if n_bytes == 0 {
+            return;
+        }
+        self.n_bytes -= n_bytes;
+        self.move_small(own_bytes, own_bytes - n_bytes);
+        if let Some(held) = self.by_owner.get_mut(owner) {
+            *held -= n_bytes;
+            if *held == 0 {
+                self.by_owner.remove(owner);
+            }
+        }
+    }
+
+    const fn move_small(&mut self, before: usize, after: usize) {
+        if is_small(before) {
+            self.n_small_bytes -= before;
+        }
+        if is_small(after) {
+            self.n_small_bytes += after;
+        }
+    }
+
+    /// Adds a reservation to the end of the queue of its owner.
+    pub(crate) fn wait(
+        &mut self,
+        owner: O,
+        n_bytes: usize,
+        receiver: oneshot::Sender<Reservation<O>>,
+    ) {
+        let waiter = Waiter { n_bytes, receiver };
+        match self.waiting.iter_mut().find(|(known, _)| *known == owner) {
+            Some((_, queue)) => queue.push_back(waiter),
+            None => self.waiting.push_back((owner, [waiter].into())),
+        }
+    }
+
+    /// Charges what can be granted to those that wait. The first owner in turn whose reservation does not fit into the
+    /// budget keeps all later ones waiting, except for small ones that fit into the reserve.
+    pub(crate) fn grant(&mut self, limits: Limits) -> Vec<Grant<O>> {
+        let mut granted = Vec::new();
+        let mut is_blocked = false;
+        let mut at = 0;
+        while let Some((owner, queue)) = self.waiting.get_mut(at) {
+            while queue
+                .front()
+                .is_some_and(|waiter| waiter.receiver.is_closed())
+            {
+                queue.pop_front();
+            }
+            let Some(n_bytes) = queue.front().map(|waiter| waiter.n_bytes) else {
+                self.waiting.remove(at);
+                continue;
+            };
+            let owner = owner.clone();
+            let fits = self.check(limits, &owner, 0, n_bytes);
+            let may_pass = !is_blocked
+                || is_small(n_bytes) && self.n_small_bytes + n_bytes <= limits.reserve_bytes();
+            if fits.is_err() || !may_pass {
+                is_blocked |= fits == Err(Exhausted::Budget);
+                at += 1;
+                continue;
+            }
+            self.charge(&owner, 0, n_bytes);
+            // The owner goes to the end of the line with what it still waits for.
+            if let Some((_, mut queue)) = self.waiting.remove(at) {
+                granted.extend(queue.pop_front().map(|waiter| Grant {
+                    owner: owner.clone(),
+                    n_bytes,
+                    receiver: waiter.receiver,
+                }));
+                if !queue.is_empty() {
+                    self.waiting.push_back((owner, queue));
+                }
+            }
+        }
+        granted
+    }
+}
