@@ -300,12 +300,42 @@ fn taken(error: perpend_sql::Error) -> Problem {
     }
 }
 
+/// Models whose patterns always fit together, whatever they are.
+const MAX_UNCHECKED: usize = 100;
+
+/// Refuses a model with whose pattern those of the project are too large to be used together.
+async fn check_patterns(
+    app: &App,
+    project: &ProjectId,
+    model: &ModelDefinition,
+) -> Result<(), Problem> {
+    let mut models = app.store.catalog.models(project).await?;
+    models.retain(|other| other.id != model.id);
+    if models.len() < MAX_UNCHECKED {
+        return Ok(());
+    }
+    models.push(model.clone());
+    let fits = tokio::task::spawn_blocking(move || {
+        PriceTable::of_models(&models, PriceTable::built_in()).is_complete()
+    });
+    match fits.await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Problem::body(
+            "matchPattern",
+            "the patterns of all models of the project are too large together: 8 MiB, compiled, are allowed; \
+             use smaller patterns or delete models",
+        )),
+        Err(_) => Err(Problem::internal()),
+    }
+}
+
 async fn create_model(
     State(app): State<App>,
     caller: Act,
     Body(input): Body<ModelInput>,
 ) -> Result<Json<Value>, Problem> {
     let model = input.check(app.web.ids.uuid().to_string(), app.web.clock.now())?;
+    check_patterns(&app, &caller.project, &model).await?;
     let made = app
         .store
         .catalog
@@ -330,6 +360,7 @@ async fn put_model(
     if let Some(standing) = find(&app, &caller.project, &model.id).await? {
         model.created_at = standing.created_at;
     }
+    check_patterns(&app, &caller.project, &model).await?;
     let made = app
         .store
         .catalog

@@ -1,12 +1,14 @@
 //! What tokens cost in each project: its own models before the built-in table.
 //!
-//! A table is made when a project first needs it and is forgotten after a while, so that a model written
-//! through another node counts here soon; one written here counts at once.
+//! A table is made when a project first needs it. The models are read again after a while, so that one written
+//! through another node counts here soon; one written here counts at once. Where they are unchanged the table stays:
+//! its patterns are compiled once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use perpend_domain::ids::ProjectId;
+use perpend_domain::model::ModelDefinition;
 use perpend_domain::pricing::PriceTable;
 use perpend_domain::time::Timestamp;
 
@@ -16,8 +18,19 @@ use crate::{Catalog, Error};
 const FRESH_MS: i64 = 10_000;
 /// Projects whose tables are kept at a time.
 const MAX_KEPT: usize = 1_000;
+/// Projects with models of their own among them: their compiled patterns take memory.
+const MAX_OWN: usize = 32;
 
-type Kept = HashMap<ProjectId, (Timestamp, Arc<PriceTable>)>;
+type Kept = HashMap<ProjectId, Table>;
+
+/// The table of a project.
+#[derive(Debug)]
+struct Table {
+    /// When the models are read again.
+    until: Timestamp,
+    models: Vec<ModelDefinition>,
+    prices: Arc<PriceTable>,
+}
 
 /// The tables of all projects.
 #[derive(Debug, Default)]
@@ -41,23 +54,38 @@ impl Prices {
         project: &ProjectId,
         now: Timestamp,
     ) -> Result<Arc<PriceTable>, Error> {
-        if let Some((until, table)) = self.lock().get(project)
-            && now < *until
+        if let Some(table) = self.lock().get(project)
+            && now < table.until
         {
-            return Ok(Arc::clone(table));
+            return Ok(Arc::clone(&table.prices));
         }
         let models = catalog.models(project).await?;
-        let table = match models.is_empty() {
+        let until = now.plus_millis(FRESH_MS);
+        let mut kept = self.lock();
+        if let Some(table) = kept.get_mut(project)
+            && table.models == models
+        {
+            table.until = until;
+            return Ok(Arc::clone(&table.prices));
+        }
+        let prices = match models.is_empty() {
             true => PriceTable::built_in(),
             false => Arc::new(PriceTable::of_models(&models, PriceTable::built_in())),
         };
-        let mut kept = self.lock();
+        let is_own = |table: &Table| !table.models.is_empty();
+        if !models.is_empty() && MAX_OWN <= kept.values().filter(|table| is_own(table)).count() {
+            kept.retain(|_, table| !is_own(table));
+        }
         if kept.len() >= MAX_KEPT {
             kept.clear();
         }
-        let until = now.plus_millis(FRESH_MS);
-        kept.insert(project.clone(), (until, Arc::clone(&table)));
-        Ok(table)
+        let table = Table {
+            until,
+            models,
+            prices: Arc::clone(&prices),
+        };
+        kept.insert(project.clone(), table);
+        Ok(prices)
     }
 
     /// The models of a project have changed.

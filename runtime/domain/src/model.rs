@@ -15,8 +15,8 @@ use crate::time::Timestamp;
 const MAX_PATTERN_CHARS: usize = 200;
 const MAX_TIER_NAME_CHARS: usize = 100;
 const MAX_PRIORITY: i64 = 999;
-/// Patterns of model names are bounded like those of the built-in table.
-const MAX_PATTERN_SIZE: usize = 256 * 1024;
+/// A compiled pattern, bytes.
+pub(crate) const MAX_PATTERN_SIZE: usize = 64 << 10;
 
 named_enum!(
     /// How two numbers are compared in a condition of a tier.

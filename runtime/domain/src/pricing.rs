@@ -1,12 +1,13 @@
 //! What tokens cost: price entries, their selection, and the cost of one observation (otlp.md 4.7, 4.8).
 //!
-//! A project's own models are regular expressions, compiled when first tried. They go before the entries of the
+//! A project's own models are regular expressions, compiled together when first tried. They go before the entries of the
 //! built-in table, which are found by seller and name (`sellers`).
 
 mod entry;
 mod listed;
 mod models;
 mod names;
+mod patterns;
 mod sellers;
 
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ use crate::time::Timestamp;
 
 use entry::Prices;
 use names::candidate_names;
+use patterns::Patterns;
 use sellers::Sellers;
 
 pub use entry::{InvalidPrices, Listing, PriceEntry, STANDARD};
@@ -29,6 +31,8 @@ pub use names::without_date;
 
 /// Distinct names remembered per table before the memory is cleared: names come from clients.
 const MAX_REMEMBERED: usize = 10_000;
+/// Entries that all these names match, together.
+const MAX_REMEMBERED_MATCHES: usize = 500_000;
 /// How far two costs of the same tokens at the same prices are apart at most, as a share of them: a stored
 /// one went through text.
 const ROUNDING: f64 = 1e-9;
@@ -52,7 +56,11 @@ impl AppliedPrices<'_> {
 /// Entries that match one way to write a model's name, in the order of [`candidate_names`].
 type Matching = Arc<[Vec<usize>]>;
 /// Matching entries by model and provider.
-type Remembered = HashMap<(String, Option<String>), Matching>;
+#[derive(Debug, Default)]
+struct Remembered {
+    by_name: HashMap<(String, Option<String>), Matching>,
+    n_matches: usize,
+}
 
 /// What pricing did to an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +78,7 @@ pub enum Pricing {
 pub struct PriceTable {
     entries: Vec<PriceEntry>,
     sellers: Sellers,
-    patterns: Vec<usize>,
+    patterns: Patterns,
     ids: HashMap<String, usize>,
     base: Option<Arc<Self>>,
     remembered: RwLock<Remembered>,
@@ -119,16 +127,22 @@ impl PriceTable {
             .map(|(at, entry)| (entry.id.clone(), at))
             .collect();
         let patterns = numbered
-            .filter_map(|(at, entry)| entry.pattern.as_ref().map(|_| at))
+            .filter_map(|(at, entry)| Some((at, entry.pattern.as_ref()?.text.clone())))
             .collect();
         Self {
             sellers: Sellers::new(&entries),
-            patterns,
+            patterns: Patterns::new(patterns),
             ids,
             base,
             entries,
             remembered: RwLock::default(),
         }
+    }
+
+    /// Whether every pattern is in use: together they may be too large to be compiled, and then large ones are left out.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.patterns.are_complete()
     }
 
     /// Number of entries, without those of the base.
@@ -238,34 +252,27 @@ impl PriceTable {
     fn matching(&self, model: &str, provider: Option<&str>) -> Matching {
         let key = (model.to_owned(), provider.map(str::to_owned));
         if let Ok(remembered) = self.remembered.read()
-            && let Some(found) = remembered.get(&key)
+            && let Some(found) = remembered.by_name.get(&key)
         {
             return Arc::clone(found);
         }
         let patterns = candidate_names(model).into_iter();
-        let patterns = patterns.map(|name| self.with_pattern(name));
+        let patterns = patterns.map(|name| self.patterns.matching(name));
         let found: Matching = patterns
             .filter(|found| !found.is_empty())
             .chain(self.sellers.find(model, provider).map(|at| vec![at]))
             .collect();
         if let Ok(mut remembered) = self.remembered.write() {
-            if remembered.len() >= MAX_REMEMBERED {
-                remembered.clear();
+            let n_matches: usize = found.iter().map(Vec::len).sum();
+            if remembered.by_name.len() >= MAX_REMEMBERED
+                || remembered.n_matches + n_matches > MAX_REMEMBERED_MATCHES
+            {
+                *remembered = Remembered::default();
             }
-            remembered.insert(key, Arc::clone(&found));
+            remembered.n_matches += n_matches;
+            remembered.by_name.insert(key, Arc::clone(&found));
         }
         found
-    }
-
-    fn with_pattern(&self, name: &str) -> Vec<usize> {
-        let matches = |at: &usize| {
-            let pattern = self
-                .entries
-                .get(*at)
-                .and_then(|entry| entry.pattern.as_ref());
-            pattern.is_some_and(|pattern| pattern.is_match(name))
-        };
-        self.patterns.iter().copied().filter(matches).collect()
     }
 }
 

@@ -2,17 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use regex::Regex;
 use rust_decimal::Decimal;
 
+use super::patterns::is_match;
 use crate::model::{AttributeSource, TierOperator};
 use crate::observation::{Observation, Usage};
 use crate::time::Timestamp;
-
-/// A pattern's compiled size in bytes; beyond it the entry matches nothing.
-const MAX_PATTERN_SIZE: usize = 256 * 1024;
 
 /// The name of prices that no tier was made for.
 pub const STANDARD: &str = "Standard";
@@ -84,35 +81,19 @@ pub struct PriceEntry {
     pub(super) prices: Prices,
 }
 
-/// A regular expression compiled on first use.
-#[derive(Clone, Debug)]
+/// A regular expression.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pattern {
     pub(super) text: String,
-    compiled: Arc<OnceLock<Option<Regex>>>,
-}
-
-impl PartialEq for Pattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
 }
 
 impl Pattern {
-    pub(super) fn new(text: String) -> Self {
-        Self {
-            text,
-            compiled: Arc::default(),
-        }
+    pub(super) const fn new(text: String) -> Self {
+        Self { text }
     }
 
     pub(super) fn is_match(&self, text: &str) -> bool {
-        let regex = self.compiled.get_or_init(|| {
-            regex::RegexBuilder::new(&self.text)
-                .size_limit(MAX_PATTERN_SIZE)
-                .build()
-                .ok()
-        });
-        regex.as_ref().is_some_and(|regex| regex.is_match(text))
+        is_match(&self.text, text)
     }
 }
 

@@ -410,3 +410,33 @@ fn a_bad_table_names_the_line() {
         assert_eq!(error, format!("price table: line 2: {fault}"));
     }
 }
+
+#[test]
+fn patterns_of_many_models_are_bounded_together_and_match_as_they_do_alone() {
+    let models: Vec<ModelDefinition> = (0..1_500)
+        .map(|n| {
+            own(
+                &format!("m{n}"),
+                &format!("(?i)^(vendor/)?(model-{n}-turbo)$"),
+                None,
+            )
+        })
+        .collect();
+    let many = PriceTable::of_models(&models, PriceTable::built_in());
+    assert!(many.is_complete());
+    assert_eq!(find(&many, "Vendor/Model-1499-TURBO", None), Some("m1499"));
+    assert_eq!(find(&many, "model-1499-turb", None), None);
+    let large: Vec<ModelDefinition> = (0..300)
+        .map(|n| {
+            own(
+                &format!("m{n}"),
+                &format!("^[a-z]{n}[^\\x00]{{400}}x$"),
+                None,
+            )
+        })
+        .chain([own("small", "^small$", None)])
+        .collect();
+    let large = PriceTable::of_models(&large, PriceTable::built_in());
+    assert!(!large.is_complete());
+    assert_eq!(find(&large, "small", None), Some("small"));
+}
