@@ -1,6 +1,7 @@
 //! Where evaluations run: worker processes, or for tests and single-user use the server itself.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,6 +60,12 @@ impl Components for StoredComponents {
     }
 }
 
+/// Guests that run at a time in each of so many workers: together as many as there are processors.
+fn n_processors(n_workers: usize) -> u32 {
+    let n_all = std::thread::available_parallelism().map_or(1, usize::from);
+    u32::try_from(n_all.div_ceil(n_workers.max(1))).unwrap_or(1)
+}
+
 impl Engine {
     /// Worker processes made from `program`.
     #[must_use]
@@ -71,6 +78,7 @@ impl Engine {
     ) -> Self {
         let mut options = perpend_workers::Options::new(program, cache_dir);
         options.n_workers = settings.n_workers;
+        options.n_threads = n_processors(settings.n_workers);
         options.max_resident_bytes = settings.worker_memory_bytes;
         options.require_walls = settings.confinement == Confinement::Required;
         let components = Arc::new(StoredComponents(store.catalog.clone()));
@@ -88,7 +96,14 @@ impl Engine {
         models: Arc<dyn Models>,
     ) -> Result<Self, HostError> {
         Ok(Self::InProcess(Box::new(InProcess {
-            host: Arc::new(Host::new(&perpend_host::Settings::default(), cache_dir)?),
+            host: Arc::new(Host::new(
+                &perpend_host::Settings {
+                    n_threads: n_processors(1),
+                    ..perpend_host::Settings::default()
+                },
+                cache_dir,
+            )?),
+            numbers: RandomState::new(),
             broker: Broker::new(store, models),
             catalog: store.catalog.clone(),
             cache_dir: cache_dir.into(),
@@ -169,6 +184,8 @@ pub struct InProcess {
     catalog: Catalog,
     cache_dir: Arc<Path>,
     loaded: Arc<Mutex<HashMap<Digest, Arc<Plugin>>>>,
+    /// Numbers projects, which take turns on the processors.
+    numbers: RandomState,
 }
 
 impl std::fmt::Debug for InProcess {
@@ -231,7 +248,9 @@ impl InProcess {
         match self.plugin(call.plugin).await {
             Ok(plugin) => {
                 let port = self.broker.port(&call);
-                self.host.evaluate(&plugin, call, port).await
+                let project = call.origin.as_ref().map(|origin| &origin.maker.project);
+                let tenant = self.numbers.hash_one(project);
+                self.host.evaluate_for(tenant, &plugin, call, port).await
             }
             Err(message) => failed(FailureClass::Internal, message),
         }

@@ -1,5 +1,6 @@
 //! One call: a fresh instance, its limits, its answer.
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use perpend_domain::plugin::{
     Call, CallResult, EvaluatorInfo, Failure, FailureClass, Limits, LogLine, PluginInfo,
     PluginScore, Purpose,
 };
+use perpend_protocol::Tenant;
 use wasmtime::{Store, UpdateDeadline};
 
 use crate::bindings::{self, JudgePre, types};
@@ -15,11 +17,10 @@ use crate::checks;
 use crate::ending::{CpuLimit, End, ended_early, judged, refused, reported, stopped};
 use crate::guest::ConfigProblem;
 use crate::host::{Host, Plugin};
-use crate::meter::{Bounded, Meter, Place};
+use crate::meter::{Bounded, Meter};
 use crate::pressure::Turn;
+use crate::processors::Slot;
 use crate::state::{MemoryLimits, NothingGranted, Port, State, TimedPort, failure};
-
-const SHUTTING_DOWN: &str = "the host is shutting down";
 
 /// What a guest gave back.
 enum Answer {
@@ -28,8 +29,19 @@ enum Answer {
 }
 
 impl Host {
-    /// Makes one call in a fresh instance. Never fails as such: what goes wrong is in the outcome.
+    /// As [`Self::evaluate_for`], where no projects share the processors.
     pub async fn evaluate(&self, plugin: &Plugin, call: Call, port: Arc<dyn Port>) -> CallResult {
+        self.evaluate_for(0, plugin, call, port).await
+    }
+
+    /// Makes one call in a fresh instance. Never fails as such: what goes wrong is in the outcome.
+    pub async fn evaluate_for(
+        &self,
+        tenant: Tenant,
+        plugin: &Plugin,
+        call: Call,
+        port: Arc<dyn Port>,
+    ) -> CallResult {
         let Some(evaluator) = plugin.evaluator(&call.evaluator_id) else {
             let message = format!("the plug-in has no evaluator {:?}", call.evaluator_id);
             return refused(failure(FailureClass::InvalidConfig, message));
@@ -39,12 +51,8 @@ impl Host {
             Purpose::CheckConfig if plugin.exports.checks_config() => Arc::new(NothingGranted),
             Purpose::CheckConfig => return CallResult::empty(),
         };
-        let (Ok(_live), Ok(place)) = (
-            self.live.acquire_many(plugin.weight).await,
-            Place::among(&self.running).await,
-        ) else {
-            return refused(failure(FailureClass::Internal, SHUTTING_DOWN));
-        };
+        let mut slot = self.processors.guest(tenant, plugin.weight);
+        poll_fn(|cx| slot.poll_running(cx, false)).await;
         let meter = Arc::new(Meter::new());
         let Call {
             evaluator_id,
@@ -84,7 +92,7 @@ impl Host {
                 }
             }
         };
-        let waits = (place, turn);
+        let waits = (slot, turn);
         let end = self.bounded(&meter, waits, &limits, pin!(guest)).await;
         let outcome = outcome(end, store.data(), evaluator, &limits);
         let cpu_us = u64::try_from(meter.spent().as_micros()).unwrap_or(u64::MAX);
@@ -101,9 +109,8 @@ impl Host {
         &self,
         pre: &JudgePre<State>,
     ) -> Result<(PluginInfo, Vec<LogLine>), Failure> {
-        let Ok(place) = Place::among(&self.running).await else {
-            return Err(failure(FailureClass::Internal, SHUTTING_DOWN));
-        };
+        let mut slot = self.processors.guest(0, 1);
+        poll_fn(|cx| slot.poll_running(cx, false)).await;
         // What it may need is CPU time. How long it takes to get that is the machine's affair.
         let limits = Limits::default();
         let meter = Arc::new(Meter::new());
@@ -119,7 +126,7 @@ impl Host {
                 .call_describe(&mut store)
                 .await
         };
-        let waits = (place, turn);
+        let waits = (slot, turn);
         let end = self.bounded(&meter, waits, &limits, pin!(guest)).await;
         match end {
             End::Answer(info) => Ok((bindings::plugin_info(info), store.into_data().into_log())),
@@ -131,7 +138,7 @@ impl Host {
     async fn bounded<T>(
         &self,
         meter: &Meter,
-        waits: (Place<'_>, Turn<'_>),
+        waits: (Slot<'_>, Turn<'_>),
         limits: &Limits,
         guest: std::pin::Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
     ) -> End<T> {

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use perpend_domain::plugin::{Digest, EvaluatorInfo, Limits, PluginInfo};
-use tokio::sync::Semaphore;
 use wasmtime::Engine;
 use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 
@@ -14,10 +13,8 @@ use crate::bindings::Judge;
 use crate::engine::{self, Allocation, Ticker};
 use crate::guest::Exports;
 use crate::pressure::{Budget, Pressure};
+use crate::processors::Processors;
 use crate::state::State;
-
-/// Calls that run at a time; more would only share the processors.
-const MAX_RUNNING: usize = 64;
 
 /// How a host is set up.
 #[derive(Clone, Debug)]
@@ -29,7 +26,7 @@ pub struct Settings {
     /// What the whole process may have in memory: when it comes near, calls are held back. `None` where
     /// that is nobody's concern.
     pub max_resident_bytes: Option<u64>,
-    /// Threads that run guests.
+    /// Guests that run at a time: as many as there are processors for them.
     pub n_threads: u32,
 }
 
@@ -47,11 +44,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    fn allocation(&self) -> Allocation {
-        Allocation::Pool {
+    fn shape(&self) -> (Allocation, u32) {
+        let allocation = Allocation::Pool {
             max_live: self.max_live.max(16),
             memory_bytes: self.max_memory_bytes,
-        }
+        };
+        (allocation, self.n_threads)
     }
 
     fn budget(&self) -> Option<Budget> {
@@ -87,10 +85,8 @@ pub struct Host {
     pub(crate) ticker: Ticker,
     /// Who goes on when the memory of the process is short.
     pub(crate) pressure: Arc<Pressure>,
-    /// Places of calls with an instance.
-    pub(crate) live: Semaphore,
-    /// Places of those among them that run, and wait neither for the server nor for a clock.
-    pub(crate) running: Semaphore,
+    /// Which of the calls run.
+    pub(crate) processors: Processors,
     max_live: u32,
     artifacts: Artifacts,
     notes: Vec<String>,
@@ -134,7 +130,7 @@ impl Host {
     /// # Errors
     /// When the engine cannot start or the folder is not safe.
     pub fn new(settings: &Settings, cache_dir: &Path) -> Result<Self, HostError> {
-        let mut host = Self::build(settings.allocation(), settings.budget(), || Ok(()))?;
+        let mut host = Self::build(settings.shape(), settings.budget(), || Ok(()))?;
         host.artifacts = Artifacts::open(cache_dir, &host.engine)?;
         Ok(host)
     }
@@ -145,16 +141,16 @@ impl Host {
         settings: &Settings,
         enter: impl FnOnce() -> Result<(), String>,
     ) -> Result<Self, HostError> {
-        Self::build(settings.allocation(), settings.budget(), enter)
+        Self::build(settings.shape(), settings.budget(), enter)
     }
 
     /// A host without a pool and a folder, for the compile process.
     pub(crate) fn on_demand() -> Result<Self, HostError> {
-        Self::build(Allocation::OnDemand, None, || Ok(()))
+        Self::build((Allocation::OnDemand, 1), None, || Ok(()))
     }
 
     fn build(
-        allocation: Allocation,
+        (allocation, n_threads): (Allocation, u32),
         budget: Option<Budget>,
         before_threads: impl FnOnce() -> Result<(), String>,
     ) -> Result<Self, HostError> {
@@ -178,8 +174,7 @@ impl Host {
         Ok(Self {
             ticker: Ticker::start(&engine, Arc::clone(&pressure))?,
             pressure,
-            live: Semaphore::new(max_live as usize),
-            running: Semaphore::new(MAX_RUNNING),
+            processors: Processors::new(n_threads as usize, max_live),
             artifacts: Artifacts::nowhere(&engine),
             max_live,
             engine,

@@ -32,6 +32,7 @@ mod info;
 mod meter;
 mod names;
 mod pressure;
+mod processors;
 mod reading;
 mod state;
 mod worker;

@@ -1,19 +1,17 @@
-//! How long a guest has been running, waiting excluded, its place among those that run, and the end of its
-//! time on the wall.
+//! How long a guest has been running, waiting excluded, and the end of its time on the wall.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use futures_util::future::BoxFuture;
 use rustix::time::{ClockId, clock_gettime};
-use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio::time::Sleep;
 
 use crate::engine::{TICK, Ticker};
 use crate::pressure::{Crowded, Turn};
+use crate::processors::{LONG, Slot};
 
 /// CPU time spent inside the polls of one call. A call that waits for a model is not polled and costs
 /// nothing; one that yields to others at a tick neither.
@@ -139,6 +137,11 @@ impl Meter {
         self.spent() + Duration::from_nanos(self.in_poll_ns())
     }
 
+    /// Whether it has used more CPU time than short calls do.
+    fn is_long(&self) -> bool {
+        LONG < self.spent()
+    }
+
     /// The poll in progress is about to end for the others' sake; the guest waits for nothing.
     pub(crate) fn yields_at_tick(&self) {
         self.is_at_tick.store(true, Ordering::Relaxed);
@@ -149,53 +152,6 @@ fn as_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A place among the calls that run. Given up while the guest waits for anything, be it the server or a
-/// clock: who only waits keeps nobody else from running.
-pub(crate) struct Place<'h> {
-    places: &'h Semaphore,
-    held: Option<SemaphorePermit<'h>>,
-    /// Made when a place is wanted back and none is free.
-    coming: Option<BoxFuture<'h, Result<SemaphorePermit<'h>, AcquireError>>>,
-}
-
-impl<'h> Place<'h> {
-    /// Waits for the first one; that does not count against the wall-clock limit of the call.
-    pub(crate) async fn among(places: &'h Semaphore) -> Result<Self, AcquireError> {
-        let held = Some(places.acquire().await?);
-        Ok(Self {
-            places,
-            held,
-            coming: None,
-        })
-    }
-
-    fn give_up(&mut self) {
-        self.held = None;
-        self.coming = None;
-    }
-
-    fn poll_held(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.held.is_some() {
-            return Poll::Ready(());
-        }
-        let places = self.places;
-        if self.coming.is_none() {
-            // Overtakes nobody: a place that somebody waits for goes to them and is never free.
-            self.held = places.try_acquire().ok();
-            if self.held.is_some() {
-                return Poll::Ready(());
-            }
-        }
-        let coming = self
-            .coming
-            .get_or_insert_with(|| Box::pin(places.acquire()));
-        // Never closed: were it, running without a place would still be right.
-        self.held = ready!(coming.as_mut().poll(cx)).ok();
-        self.coming = None;
-        Poll::Ready(())
-    }
-}
-
 /// Why a call ends that has no answer.
 pub(crate) enum Stop {
     /// Its wall-clock limit was reached.
@@ -204,17 +160,21 @@ pub(crate) enum Stop {
     Crowded(Crowded),
 }
 
-/// A call whose polls are metered, for which ticks come while it is polled, which holds a place while it
-/// runs, which is held back while memory is short, and which ends at its wall-clock limit. Waiting for the
-/// place to come back, or for memory, counts against that limit. Waiting for models does not: the server limits each
-/// of their requests, and how long they wait to be sent is not the guest's affair.
+/// A call whose polls are metered, for which ticks come while it is polled, which has a processor while it
+/// runs, which is held back while memory is short, and which ends at its wall-clock limit. Waiting for memory counts
+/// against that limit. Waiting for a processor does not: it depends on the calls of others. Waiting for models does not
+/// either: the server limits each of their requests, and how long they wait to be sent is not the guest's affair.
 pub(crate) struct Bounded<'h, 'p, F> {
     meter: &'h Meter,
     ticker: &'h Ticker,
-    place: Place<'p>,
+    slot: Slot<'p>,
     turn: Turn<'h>,
     wall: Duration,
     inner: Pin<&'h mut F>,
+    /// Since when it waits for a processor.
+    queued_since: Option<Instant>,
+    /// How long it waited for one.
+    queued: Duration,
     /// Made when the call first waits: most never do, and a timer costs more than a small guest.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -223,17 +183,19 @@ impl<'h, 'p, F: Future> Bounded<'h, 'p, F> {
     pub(crate) fn new(
         meter: &'h Meter,
         ticker: &'h Ticker,
-        (place, turn): (Place<'p>, Turn<'h>),
+        (slot, turn): (Slot<'p>, Turn<'h>),
         wall: Duration,
         inner: Pin<&'h mut F>,
     ) -> Self {
         Self {
             meter,
             ticker,
-            place,
+            slot,
             turn,
             wall,
             inner,
+            queued_since: None,
+            queued: Duration::ZERO,
             timer: None,
         }
     }
@@ -244,11 +206,31 @@ impl<'h, 'p, F: Future> Bounded<'h, 'p, F> {
         let answer = self.inner.as_mut().poll(cx);
         drop(running);
         self.meter.ends();
-        if answer.is_pending() && !self.meter.is_at_tick.load(Ordering::Relaxed) {
-            self.place.give_up();
-            self.turn.sleeps(cx);
+        if answer.is_pending() {
+            if self.meter.is_at_tick.load(Ordering::Relaxed) {
+                self.slot.slice_ends(cx, self.meter.is_long());
+            } else {
+                self.slot.sleeps();
+                self.turn.sleeps(cx);
+            }
         }
         answer
+    }
+
+    /// The processor has come.
+    fn leaves_queue(&mut self) {
+        let Some(since) = self.queued_since.take() else {
+            return;
+        };
+        self.queued += since.elapsed();
+        // Made anew when the call waits.
+        self.timer = None;
+    }
+
+    /// What is left of the time on the wall; none while models are asked.
+    fn left(&self) -> Option<Duration> {
+        let used = self.meter.wall_time()?.saturating_sub(self.queued);
+        Some(self.wall.saturating_sub(used))
     }
 }
 
@@ -258,26 +240,35 @@ impl<F: Future> Future for Bounded<'_, '_, F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         match this.turn.poll(cx) {
-            // Not polled without its place, a guest that could go on stays as it is.
             Poll::Ready(Ok(())) => {
-                if this.place.poll_held(cx).is_ready()
-                    && let Poll::Ready(answer) = this.poll_guest(cx)
+                // A guest is not polled without a processor, and nothing ends it while it waits for one.
+                if this
+                    .slot
+                    .poll_running(cx, this.meter.is_long())
+                    .is_pending()
                 {
+                    this.queued_since.get_or_insert_with(Instant::now);
+                    return Poll::Pending;
+                }
+                this.leaves_queue();
+                if let Poll::Ready(answer) = this.poll_guest(cx) {
                     return Poll::Ready(Ok(answer));
                 }
             }
             Poll::Ready(Err(crowded)) => return Poll::Ready(Err(Stop::Crowded(crowded))),
-            Poll::Pending => this.place.give_up(),
+            Poll::Pending => {
+                this.leaves_queue();
+                this.slot.sleeps();
+            }
         }
-        let Some(used) = this.meter.wall_time() else {
+        let Some(left) = this.left() else {
             // Made anew when the answer wakes this task.
             this.timer = None;
             return Poll::Pending;
         };
-        let timer = this.timer.get_or_insert_with(|| {
-            let left = this.wall.saturating_sub(used);
-            Box::pin(tokio::time::sleep(left))
-        });
+        let timer = this
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(left)));
         timer.as_mut().poll(cx).map(|()| Err(Stop::WallLimit))
     }
 }

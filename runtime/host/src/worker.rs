@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use perpend_domain::plugin::{Call, CallResult, Digest, FailureClass};
 use perpend_protocol::{
-    self, CallId, FromWorker, HostReply, HostRequest, Ready, ToWorker, WorkerSettings,
+    self, CallId, FromWorker, HostReply, HostRequest, Ready, Tenant, ToWorker, WorkerSettings,
 };
 use tokio::io::{AsyncReadExt, BufReader};
 use tokio::sync::{OnceCell, mpsc, oneshot};
@@ -83,7 +83,8 @@ fn work(before_call: BeforeCall) -> io::Result<()> {
         notes: host.notes().to_vec(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(settings.n_threads.max(1) as usize)
+        // One more for the socket while guests run on the others.
+        .worker_threads(settings.n_threads.max(1) as usize + 1)
         .enable_all()
         .build()?;
     // As a task: the thread that finds the socket readable then makes the call itself, and no other has to
@@ -181,7 +182,7 @@ async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<
         match perpend_protocol::read_frame(&frame).map_err(io::Error::other)? {
             ToWorker::Calls(calls) => calls
                 .into_iter()
-                .for_each(|(id, call)| worker.start(id, call)),
+                .for_each(|(id, tenant, call)| worker.start(id, tenant, call)),
             ToWorker::HostReply { id, reply } => {
                 if let Some(asker) = lock(&worker.asked).remove(&id) {
                     drop(asker.send(reply));
@@ -212,7 +213,7 @@ async fn read(mut socket: BufReader<Inbox>, worker: &Arc<Worker>) -> io::Result<
 }
 
 impl Worker {
-    fn start(self: &Arc<Self>, id: CallId, call: Arc<Call>) {
+    fn start(self: &Arc<Self>, id: CallId, tenant: Tenant, call: Arc<Call>) {
         let on_thread_since = Arc::new(OnThread::default());
         let running = Running {
             task: None,
@@ -227,7 +228,7 @@ impl Worker {
             id,
         };
         let task = tokio::spawn(async move {
-            let mut evaluation = pin!(worker.evaluate(id, Arc::unwrap_or_clone(call)));
+            let mut evaluation = pin!(worker.evaluate(id, tenant, Arc::unwrap_or_clone(call)));
             let result = poll_fn(|context| {
                 let now = worker.began.elapsed().as_millis() as u64;
                 on_thread_since.0.store(now.max(1), Ordering::Relaxed);
@@ -279,7 +280,7 @@ impl Worker {
         }
     }
 
-    async fn evaluate(self: &Arc<Self>, id: CallId, call: Call) -> CallResult {
+    async fn evaluate(self: &Arc<Self>, id: CallId, tenant: Tenant, call: Call) -> CallResult {
         if let Some(result) = (self.before_call)(&call) {
             return result;
         }
@@ -290,7 +291,7 @@ impl Worker {
                     worker: Arc::clone(self),
                     call: id,
                 });
-                self.host.evaluate(plugin, call, port).await
+                self.host.evaluate_for(tenant, plugin, call, port).await
             }
             Err(why) => without_scores(FailureClass::Internal, &why),
         }

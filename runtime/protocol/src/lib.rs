@@ -28,13 +28,16 @@ pub const PREFIX: usize = 4;
 /// A call as one worker knows it; unique among the calls of that worker.
 pub type CallId = u64;
 
+/// Whose call it is, as an opaque number: calls of one project have the same. Projects take turns on the processors.
+pub type Tenant = u64;
+
 /// What the server says to a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
     /// The first message: how to work.
     Start(WorkerSettings),
     /// Calls to make; answers may come in any order.
-    Calls(Vec<(CallId, Arc<Call>)>),
+    Calls(Vec<(CallId, Tenant, Arc<Call>)>),
     /// Answer to [`FromWorker::HostCall`] of the same number.
     HostReply {
         /// Number the worker gave.

@@ -160,7 +160,7 @@ impl Feeder<'_> {
             if pending.is_empty() {
                 self.session.begins();
             }
-            calls.push((self.next_id, Arc::clone(&job.call)));
+            calls.push((self.next_id, job.tenant, Arc::clone(&job.call)));
             n_bytes += size(&job.call);
             let new = Pending {
                 n_asking: 0,
@@ -177,8 +177,8 @@ impl Feeder<'_> {
                 && let ToWorker::Calls(calls) = message
             {
                 // One of them is too long; the others go alone.
-                for (id, call) in calls {
-                    let alone = ToWorker::Calls(vec![(id, call)]);
+                for (id, tenant, call) in calls {
+                    let alone = ToWorker::Calls(vec![(id, tenant, call)]);
                     if let Err(error) = perpend_protocol::write_frame(&alone, &mut self.buffer)
                         && let Some(Pending { job, .. }) = pending.remove(&id)
                     {

@@ -27,7 +27,7 @@ pub struct Options {
     pub check_args: Vec<OsString>,
     /// Processes at most; each starts when there is work for it.
     pub n_workers: usize,
-    /// Threads of each that run guests.
+    /// Guests that run in each at a time.
     pub n_threads: u32,
     /// Live instances of each.
     pub max_live: u32,
@@ -65,7 +65,7 @@ impl Options {
             check_args: vec!["check".into()],
             n_workers: 1,
             n_threads: 2,
-            // Of these 64 run; the others wait for the server, for models mostly.
+            // Of these few run; the others wait for the server, for models mostly.
             max_live: 2_560,
             max_in_flight: MAX_IN_FLIGHT,
             cache_dir,

@@ -1,11 +1,13 @@
 //! Calls that wait for a worker, and the groups their answers go back to.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Call, CallResult, FailureClass};
+use perpend_protocol::Tenant;
 use tokio::sync::{Notify, mpsc};
 
 use crate::failed::failed;
@@ -34,6 +36,8 @@ impl Group {
 pub(crate) struct Job {
     pub(crate) call: Arc<Call>,
     pub(crate) project: Option<ProjectId>,
+    /// Of that project, or of the maker of the call.
+    pub(crate) tenant: Tenant,
     pub(crate) group: Arc<Group>,
     /// Workers that ended while they had it.
     pub(crate) n_deaths: u32,
@@ -71,14 +75,46 @@ pub(crate) struct Queue {
     /// Somebody gave up on calls that may be with a worker.
     pub(crate) abandoned: Notify,
     n_lanes: usize,
+    /// Numbers tenants: a worker cannot tell the project from its number.
+    numbers: RandomState,
 }
 
 #[derive(Default)]
 struct Waiting {
-    jobs: VecDeque<Job>,
+    /// By tenant, in turn.
+    jobs: VecDeque<(Tenant, VecDeque<Job>)>,
+    n_jobs: usize,
     /// Calls whose worker ended under them. Each group is run with nothing beside it.
     suspects: VecDeque<Vec<Job>>,
     closed: bool,
+}
+
+impl Waiting {
+    fn push(&mut self, job: Job) {
+        self.n_jobs += 1;
+        let tenant = job.tenant;
+        match self.jobs.iter_mut().find(|(known, _)| *known == tenant) {
+            Some((_, jobs)) => jobs.push_back(job),
+            None => self.jobs.push_back((tenant, [job].into())),
+        }
+    }
+
+    /// The first job of the tenant whose turn it is.
+    fn pop(&mut self) -> Option<Job> {
+        let (tenant, mut jobs) = self.jobs.pop_front()?;
+        let job = jobs.pop_front();
+        self.n_jobs -= usize::from(job.is_some());
+        if !jobs.is_empty() {
+            self.jobs.push_back((tenant, jobs));
+        }
+        job
+    }
+
+    fn take_all(&mut self) -> Vec<Job> {
+        self.n_jobs = 0;
+        let jobs = std::mem::take(&mut self.jobs).into_iter();
+        jobs.flat_map(|(_, jobs)| jobs).collect()
+    }
 }
 
 impl Queue {
@@ -90,6 +126,7 @@ impl Queue {
             suspected: Notify::new(),
             abandoned: Notify::new(),
             n_lanes,
+            numbers: RandomState::new(),
         }
     }
 
@@ -105,7 +142,11 @@ impl Queue {
         {
             let mut waiting = lock(&self.waiting);
             for (index, call) in calls.into_iter().enumerate() {
+                let origin = call.origin.as_ref();
+                let maker = origin.map(|origin| &origin.maker.project);
+                let owner = project.as_ref().or(maker);
                 let job = Job {
+                    tenant: self.numbers.hash_one(owner),
                     call: Arc::new(call),
                     project: project.clone(),
                     group: Arc::clone(group),
@@ -120,7 +161,7 @@ impl Queue {
                 } else if let Some(result) = quarantine.verdict(&job.call) {
                     refused.push((job, result));
                 } else {
-                    waiting.jobs.push_back(job);
+                    waiting.push(job);
                 }
             }
         }
@@ -133,14 +174,14 @@ impl Queue {
         }
     }
 
-    /// A fair share of what waits: at most `capacity` calls and about `max_bytes` of items.
+    /// A fair share of what waits, of each tenant in turn: at most `capacity` calls and about `max_bytes` of items.
     pub(crate) fn take(&self, capacity: usize, max_bytes: usize) -> Vec<Job> {
         let mut waiting = lock(&self.waiting);
-        let share = waiting.jobs.len().div_ceil(self.n_lanes).min(capacity);
+        let share = waiting.n_jobs.div_ceil(self.n_lanes).min(capacity);
         let mut taken = Vec::with_capacity(share);
         let mut n_bytes = 0;
         while taken.len() < share && n_bytes < max_bytes {
-            let Some(job) = waiting.jobs.pop_front() else {
+            let Some(job) = waiting.pop() else {
                 break;
             };
             if job.group.is_abandoned() {
@@ -149,7 +190,7 @@ impl Queue {
             n_bytes += size(&job.call);
             taken.push(job);
         }
-        if !waiting.jobs.is_empty() && 0 < capacity {
+        if 0 < waiting.n_jobs && 0 < capacity {
             // Another lane, or this one again, finds the rest.
             self.filled.notify_one();
         }
@@ -202,7 +243,7 @@ impl Queue {
     pub(crate) fn is_empty(&self, duty: Duty) -> bool {
         let waiting = lock(&self.waiting);
         match duty {
-            Duty::Calls => waiting.jobs.is_empty(),
+            Duty::Calls => waiting.n_jobs == 0,
             Duty::Suspects => waiting.suspects.is_empty(),
         }
     }
@@ -211,7 +252,7 @@ impl Queue {
     pub(crate) fn drain(&self, duty: Duty) -> Vec<Job> {
         let mut waiting = lock(&self.waiting);
         match duty {
-            Duty::Calls => std::mem::take(&mut waiting.jobs).into(),
+            Duty::Calls => waiting.take_all(),
             Duty::Suspects => std::mem::take(&mut waiting.suspects)
                 .into_iter()
                 .flatten()
@@ -240,7 +281,7 @@ impl Queue {
         let jobs = {
             let mut waiting = lock(&self.waiting);
             waiting.closed = true;
-            let mut jobs = std::mem::take(&mut waiting.jobs);
+            let mut jobs = waiting.take_all();
             jobs.extend(std::mem::take(&mut waiting.suspects).into_iter().flatten());
             jobs
         };

@@ -8,6 +8,7 @@ mod limits;
 mod neighbours;
 mod reading;
 mod registration;
+mod turns;
 mod waiting;
 mod world;
 

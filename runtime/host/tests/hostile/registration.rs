@@ -203,3 +203,47 @@ fn a_cache_folder_others_can_write_is_refused() {
         .to_string();
     assert!(error.contains("can be written by others"), "{error}");
 }
+
+/// Parts of WebAssembly for which the engine has no code: builds of it without `gc` and `threads` aborted on some.
+const NOT_BUILT_IN: &[&str] = &[
+    "(memory 1 1 shared)",
+    "(memory 1 1 shared) (func (drop (memory.grow (i32.const 1))))",
+    "(import \"a\" \"m\" (memory 1 2 shared))",
+    "(memory (export \"m\") 1 4 shared) (func (drop (i32.atomic.load (i32.const 0))))",
+    "(memory 1) (func (drop (i32.atomic.load (i32.const 0))))",
+    "(memory 1) (func (drop (i64.atomic.rmw.cmpxchg (i32.const 0) (i64.const 0) (i64.const 1))))",
+    "(memory 1) (func (drop (memory.atomic.wait32 (i32.const 0) (i32.const 0) (i64.const -1))))",
+    "(memory 1) (func (drop (memory.atomic.wait64 (i32.const 0) (i64.const 0) (i64.const -1))))",
+    "(memory 1) (func (drop (memory.atomic.notify (i32.const 0) (i32.const 1))))",
+    "(func (atomic.fence))",
+    "(type (struct (field i32)))",
+    "(type $s (struct (field i32))) (func (drop (struct.new $s (i32.const 1))))",
+    "(type $a (array (mut i8))) (func (drop (array.new $a (i32.const 0) (i32.const 1000000))))",
+    "(type $a (array i8)) (data $d \"x\") (func (drop (array.new_data $a $d (i32.const 0) (i32.const 1))))",
+    "(func (drop (ref.i31 (i32.const 1))))",
+    "(func (drop (ref.null any)))",
+    "(func (drop (ref.null extern)))",
+    "(func (param externref) (drop (any.convert_extern (local.get 0))))",
+    "(table 1 externref)",
+    "(table 1 anyref)",
+    "(global (mut externref) (ref.null extern))",
+    "(func (param externref) (result externref) (local.get 0))",
+    "(table $t 1 externref) (func (drop (table.grow $t (ref.null extern) (i32.const 1))))",
+    "(elem externref (ref.null extern))",
+    "(tag $e (param i32)) (func (throw $e (i32.const 1)))",
+    "(tag $e) (func (block (try_table (catch_all 0) (throw $e))))",
+    "(func (param exnref) (throw_ref (local.get 0)))",
+    "(table 1 exnref)",
+    "(rec (type $a (struct)) (type $b (struct (field (ref null $a)))))",
+    "(type $f (func)) (type $c (cont $f)) (func (param (ref $f)) (drop (cont.new $c (local.get 0))))",
+];
+
+#[test]
+fn what_the_engine_was_built_without_is_refused() {
+    for module in NOT_BUILT_IN {
+        let bytes = component(&format!("(component (core module {module}))"));
+        let text = only_problem(&bytes);
+        assert!(text.starts_with("compile:"), "{module}: {text}");
+        assert!(!text.contains("panic"), "{module}: {text}");
+    }
+}

@@ -93,7 +93,7 @@ impl Socket {
     fn first_call(&mut self) -> io::Result<CallId> {
         loop {
             if let ToWorker::Calls(calls) = self.hear()?
-                && let Some((id, _)) = calls.first()
+                && let Some((id, ..)) = calls.first()
             {
                 return Ok(*id);
             }
@@ -110,7 +110,7 @@ fn never_ends() -> io::Result<()> {
     loop {
         match socket.hear()? {
             ToWorker::Calls(calls) => {
-                let answer = |(id, _)| (id, CallResult::empty());
+                let answer = |(id, ..)| (id, CallResult::empty());
                 let answers = calls.into_iter().map(answer).collect();
                 socket.say(&FromWorker::Results(answers))?;
             }
