@@ -151,6 +151,8 @@ pub struct Evaluation {
     pub confinement: Confinement,
     /// A worker with more memory in use is replaced, bytes.
     pub worker_memory_bytes: u64,
+    /// Memory of the targets and items of all evaluations at a time, bytes.
+    pub memory_bytes: usize,
     /// How long replies of models answer equal requests, milliseconds; 0: none is stored.
     pub reply_lifetime_ms: i64,
     /// What the stored replies of a project may take up, bytes.

@@ -71,6 +71,7 @@ pub(super) fn blank() -> Config {
             n_workers: 1,
             confinement: Confinement::BestEffort,
             worker_memory_bytes: 4 << 30,
+            memory_bytes: 128 << 20,
             reply_lifetime_ms: 0,
             max_reply_bytes: 0,
         },
@@ -511,7 +512,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "process",
         since: "0.1",
         text: "`process`: plug-ins run in child processes without access to database and keys. \
-               `in-process`: in the server itself, for tests and single-user use.",
+               `in-process`: in the server itself, for a single user who trusts every plug-in: a plug-in that ends its \
+               process ends the server, and a flaw in the WebAssembly engine gives it keys and database.",
         set: |config, text| {
             config.evaluation.isolation = match text {
                 "process" => Isolation::Process,
@@ -546,6 +548,18 @@ pub(super) const SETTINGS: &[Setting] = &[
         text: "A worker process with more memory in use is replaced; the evaluations it had are made again.",
         set: |config, text| {
             config.evaluation.worker_memory_bytes = number(text, 256, 1 << 20)? << 20;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "evaluation.memory_mib",
+        short: None,
+        default: "128",
+        since: "0.1",
+        text: "Memory of the server for targets and items that are evaluated at a time. Beyond it evaluations wait, one \
+               project after the other; those of one project take at most half. A single item may take more.",
+        set: |config, text| {
+            config.evaluation.memory_bytes = (number(text, 16, 1 << 20)? as usize) << 20;
             Ok(())
         },
     },

@@ -23,6 +23,7 @@ pub mod identity;
 pub mod ids;
 pub mod issue;
 pub mod join;
+pub mod json_path;
 pub mod list;
 pub mod mapping;
 pub mod marks;

@@ -2,7 +2,11 @@
 //!
 //! An assignment without mapping hands over the parts as they are stored; a mapped part is parsed
 //! first, JSON text inside strings included, because paths reach into it.
+//!
+//! Invariant: **bounded.** Mappings come from users and targets from anybody, so building an item ends when its
+//! [`Budget`] is used up.
 
+mod budget;
 mod extract;
 mod item;
 mod node_path;
@@ -10,12 +14,15 @@ mod source;
 mod thread;
 mod written;
 
-pub use extract::{InvalidPath, JsonPath, MAX_OPENINGS, extract, open, opens, text};
-pub use item::{MissingPart, Plan, Subject, VARIABLES};
+pub use budget::{Budget, Exceeded};
+pub use extract::{MAX_OPENINGS, extract, open, opens, text};
+pub use item::{NoItem, Plan, Subject, VARIABLES};
 pub use node_path::{InvalidNodePath, NodePath, Step};
 pub use source::{Part, Selector, Source, Which};
 pub use thread::{Conversation, TooLong};
 pub use written::WrittenItem;
+
+pub use crate::json_path::{InvalidPath, JsonPath};
 
 use crate::evaluation::{Mapping, TargetKind};
 
@@ -46,6 +53,9 @@ pub enum MappingFault {
     Path,
 }
 
+/// Variables of a mapping.
+const MAX_ENTRIES: usize = 100;
+
 /// Checks a mapping for a kind of target.
 ///
 /// # Errors
@@ -54,6 +64,18 @@ pub enum MappingFault {
 pub fn compile(mapping: &[Mapping], target: TargetKind) -> Result<Plan, Vec<MappingError>> {
     let mut entries = Vec::with_capacity(mapping.len());
     let mut errors = Vec::new();
+    if MAX_ENTRIES < mapping.len() {
+        return Err(vec![MappingError {
+            index: MAX_ENTRIES,
+            kind: MappingFault::Source,
+            variable: String::new(),
+            value: String::new(),
+            message: format!(
+                "a mapping has at most {MAX_ENTRIES} entries, got {}",
+                mapping.len()
+            ),
+        }]);
+    }
     for (index, entry) in mapping.iter().enumerate() {
         let fault = |kind, value: &str, message: String| MappingError {
             index,
@@ -95,6 +117,7 @@ pub fn compile(mapping: &[Mapping], target: TargetKind) -> Result<Plan, Vec<Mapp
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::payload::Payload;
 
     fn entry(variable: &str, source: &str, json_path: Option<&str>) -> Mapping {
         Mapping {
@@ -131,5 +154,85 @@ mod tests {
         assert!(compile(&of_sessions, TargetKind::Session).is_ok());
         assert!(compile(&of_sessions, TargetKind::Trace).is_err());
         assert!(compile(&mapping[2..3], TargetKind::Session).is_err());
+    }
+
+    fn item(mapping: &[Mapping], output: Payload) -> Result<crate::plugin::Item, NoItem> {
+        let (trace, id) = ("t".parse().unwrap(), "o".parse().unwrap());
+        let at = crate::time::Timestamp::from_micros(0);
+        let kind = crate::observation::ObservationKind::Span;
+        let mut own = crate::observation::Observation::ended(trace, id, kind, (at, at));
+        own.content.output = Some(output);
+        let subject = Subject {
+            observation: Some(&own),
+            trace: None,
+            observations: &[],
+            session: None,
+        };
+        let needs = crate::plugin::ItemParts {
+            output: true,
+            metadata: true,
+            ..crate::plugin::ItemParts::default()
+        };
+        let plan = compile(mapping, TargetKind::Observation).unwrap();
+        plan.item(&subject, needs, false)
+    }
+
+    fn exceeded(mapping: &[Mapping], json: &str) -> Exceeded {
+        match item(mapping, Payload::Json(json.to_owned())) {
+            Err(NoItem::TooLarge { exceeded, .. }) => exceeded,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_mapping_that_takes_too_much_of_a_target_is_an_error_that_names_path_and_limit() {
+        let small = r#"{"a":[1,2,3,[4,5,[6,{"b":[7,8,9]}]]],"c":{"d":{"e":{"f":[1,2]}}}}"#;
+        let steps = [entry(
+            "output",
+            "output",
+            Some("$..*..*..*..*..*..*..*..*..*..*"),
+        )];
+        // Few nodes are deep enough: a wider value is needed for so many steps.
+        let wide = format!("[{}]", vec![small; 200].join(","));
+        assert_eq!(exceeded(&steps, &wide), Exceeded::Steps);
+        let error = item(&steps, Payload::Json(wide.clone()))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("`output`") && error.contains("$..*..*"),
+            "{error}"
+        );
+        assert!(error.contains("4000000 steps"), "{error}");
+        let many = format!("[{}]", vec!["{}"; 250_000].join(","));
+        assert_eq!(
+            exceeded(&[entry("x", "output", None)], &many),
+            Exceeded::Read
+        );
+        // JSON in a text counts too.
+        let in_text = serde_json::to_string(&vec![many[..150_000].to_owned() + "{}]"; 8]);
+        let in_text = in_text.unwrap();
+        assert_eq!(
+            exceeded(&[entry("x", "output", None)], &in_text),
+            Exceeded::Read
+        );
+        let text = serde_json::to_string(&"x".repeat(1 << 20)).unwrap();
+        let variables: Vec<Mapping> = (0..40)
+            .map(|n| entry(&format!("v{n}"), "output", Some("$[0]")))
+            .collect();
+        assert_eq!(exceeded(&variables, &format!("[{text}]")), Exceeded::Bytes);
+        let numbers = format!("[{}]", vec!["1"; 300_000].join(","));
+        assert_eq!(
+            exceeded(&variables, &format!("[{numbers}]")),
+            Exceeded::Selected
+        );
+    }
+
+    #[test]
+    fn several_variables_of_one_source_read_it_once() {
+        let numbers = format!("[{}]", vec!["1"; 600_000].join(","));
+        let variables: Vec<Mapping> = (0..10)
+            .map(|n| entry(&format!("v{n}"), "output", Some("$[0]")))
+            .collect();
+        assert!(item(&variables, Payload::Json(numbers)).is_ok());
     }
 }

@@ -302,6 +302,17 @@ pub struct Item {
     pub run: Option<String>,
 }
 
+impl Item {
+    /// Bytes of its texts.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        let parts = [&self.input, &self.output, &self.expected_output];
+        let parts = parts.into_iter().flatten();
+        parts.map(|part| part.as_str().len()).sum::<usize>()
+            + self.metadata.as_ref().map_or(0, String::len)
+    }
+}
+
 /// A trace, or one observation in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceRef {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use perpend_domain::evaluation::{NoScores, OnMissing, Target, Uncalled};
 use perpend_domain::identity;
 use perpend_domain::ids::{ObservationId, ProjectId, SessionId, TraceId};
-use perpend_domain::mapping::{Conversation, Plan, Subject};
+use perpend_domain::mapping::{Conversation, NoItem, Plan, Subject};
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{
     Attempting, Call, FailureClass, Item, Limits, Origin, Purpose, Reuse,
@@ -14,9 +14,17 @@ use perpend_domain::session::Session;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+
 use crate::catalog::PreparedEvaluator;
 use crate::decide::is_reserved;
 use crate::parts::Inner;
+
+/// Content of a trace that is read for one item.
+const MAX_TRACE_BYTES: usize = 64 << 20;
+
+/// Mapping more content than this takes milliseconds.
+const LONG_BYTES: usize = 256 << 10;
 
 /// What is scored, loaded.
 #[derive(Debug, Default)]
@@ -53,6 +61,13 @@ impl Loaded {
         }
     }
 
+    /// Bytes of inputs and outputs.
+    fn n_bytes(&self) -> usize {
+        let parts = self.observation.iter().chain(&self.observations);
+        let parts = parts.flat_map(|own| [&own.content.input, &own.content.output]);
+        parts.flatten().map(|part| part.as_str().len()).sum()
+    }
+
     fn subject(&self) -> Subject<'_> {
         Subject {
             observation: self.observation.as_ref(),
@@ -83,14 +98,28 @@ pub(crate) enum NoCall {
     InvalidConfig(NoScores),
     /// The target lacks a part that is mapped.
     Missing(NoScores),
+    /// The mapping exceeds a limit for this target.
+    TooLarge(NoScores),
 }
 
 impl NoCall {
     /// The reason that is stored or shown.
     pub(crate) fn why(self) -> NoScores {
         match self {
-            Self::LoopGuard(why) | Self::InvalidConfig(why) | Self::Missing(why) => why,
+            Self::LoopGuard(why)
+            | Self::InvalidConfig(why)
+            | Self::Missing(why)
+            | Self::TooLarge(why) => why,
         }
+    }
+}
+
+/// Runs what takes long without keeping other tasks from this thread, where the runtime has others.
+fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    match flavor {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 
@@ -111,16 +140,24 @@ pub(crate) fn item_of(
     let plan = plan.as_ref().map_err(|error| {
         NoCall::InvalidConfig(NoScores::new(FailureClass::InvalidConfig, error))
     })?;
-    let item = plan.item(
-        &loaded.subject(),
-        evaluator.needs,
-        on_missing == OnMissing::Empty,
-    );
-    item.map_err(|missing| {
-        NoCall::Missing(NoScores::new(
-            Uncalled::MissingVariable,
-            &missing.to_string(),
-        ))
+    let build = || {
+        let subject = loaded.subject();
+        plan.item(&subject, evaluator.needs, on_missing == OnMissing::Empty)
+    };
+    let item = match plan.parses() && LONG_BYTES < loaded.n_bytes() {
+        true => blocking(build),
+        false => build(),
+    };
+    item.map_err(|no_item| {
+        let message = no_item.to_string();
+        match no_item {
+            NoItem::Missing { .. } => {
+                NoCall::Missing(NoScores::new(Uncalled::MissingVariable, &message))
+            }
+            NoItem::TooLarge { .. } => {
+                NoCall::TooLarge(NoScores::new(FailureClass::InvalidInput, &message))
+            }
+        }
     })
 }
 
@@ -130,10 +167,10 @@ pub(crate) fn missing_of(
     plan: &Result<Plan, String>,
     loaded: &Loaded,
 ) -> Vec<String> {
+    // What else is wrong with the mapping is the outcome of each example.
     let plan = plan.as_ref().ok();
-    plan.map_or_else(Vec::new, |plan| {
-        plan.missing(&loaded.subject(), evaluator.needs)
-    })
+    plan.and_then(|plan| plan.missing(&loaded.subject(), evaluator.needs).ok())
+        .unwrap_or_default()
 }
 
 /// The call of an evaluator over an item; without an attempt it is a trial.
@@ -178,7 +215,20 @@ impl Inner {
                 let own = self.load_one(project, trace, id).await?;
                 Ok(own.map(Loaded::of_observation).into())
             }
-            Target::Trace(id) => Ok(self.load_trace(project, id, plan).await?.into()),
+            Target::Trace(id) => {
+                let is_whole = plan.as_ref().is_ok_and(Plan::reads_observations);
+                let n_bytes = self.trace_bytes(project, id, is_whole).await?;
+                if MAX_TRACE_BYTES < n_bytes {
+                    let message = format!(
+                        "the observations that the mapping reads have {} MiB of content; at most {} MiB are read",
+                        n_bytes >> 20,
+                        MAX_TRACE_BYTES >> 20
+                    );
+                    let class = FailureClass::InvalidInput;
+                    return Ok(Load::TooLarge(NoScores::new(class, &message)));
+                }
+                Ok(self.load_trace(project, id, plan).await?.into())
+            }
             Target::Session(id) => self.load_session(project, id, plan).await,
         }
     }

@@ -18,11 +18,13 @@ use crate::breaker::{pause_of, probe_of};
 use crate::call::{Load, Loaded, NoCall, call_of, gave_none, item_of};
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
 use crate::failures::as_noted;
+use crate::memory::{Part, held_by};
 use crate::own_traces::{Evaluated, root};
 use crate::parts::{Breakpoint, Error, Inner, NEVER};
 use crate::retry::{self, Next, Tried};
 use crate::scores::scores;
 use crate::turns::Seats;
+use crate::work::Work;
 
 /// Lost leases after which an execution is given up.
 const MAX_LOST: u32 = 10;
@@ -30,22 +32,23 @@ const MAX_LOST: u32 = 10;
 /// How long an answer waits for others to be written with it.
 const SOON: Duration = Duration::from_millis(10);
 
-/// A batch under one lease.
-#[derive(Debug)]
-pub(crate) struct Work {
-    pub(crate) lease: Lease,
-    pub(crate) leased: Vec<Execution>,
-    seats: Seats,
-    /// Of the catalog by which it is evaluated.
-    pub(crate) revision: i64,
-}
-
 /// One execution on its way to a call.
 struct Prepared<'c> {
     execution: &'c Execution,
     assignment: &'c PreparedAssignment,
     environment: String,
     call: Call,
+}
+
+impl Prepared<'_> {
+    /// The call with its item, of which there is one copy.
+    fn take_call(&mut self) -> Call {
+        let item = std::mem::take(&mut self.call.item);
+        Call {
+            item,
+            ..self.call.clone()
+        }
+    }
 }
 
 /// What is known before any call: calls to make, and executions that end without one.
@@ -192,8 +195,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Evaluates a batch and writes what comes of it, as it comes.
-    pub(crate) async fn execute(&self, mut work: Work) -> Result<(), Error> {
+    /// Evaluates a batch, part by part as memory is free.
+    pub(crate) async fn execute(&self, work: Work) -> Result<(), Error> {
         let started_at = self.deps.clock.now();
         if work.lease.until <= started_at {
             // Another may have claimed them already, and what is asked here too would be paid for twice. Those that nobody
@@ -205,6 +208,23 @@ impl Inner {
                 .await?;
             return Ok(());
         }
+        let catalog = self.catalog.current(&self.deps.store).await?;
+        let parts = self.parts_of(work, &catalog).await?;
+        drop(catalog);
+        let running = parts.into_iter().map(|part| self.execute_part(part));
+        let ended = futures_util::future::join_all(running).await;
+        ended.into_iter().collect()
+    }
+
+    /// Evaluates a part of a batch and writes what comes of it, as it comes.
+    async fn execute_part(&self, Part { mut work, n_bytes }: Part) -> Result<(), Error> {
+        let Some(project) = work.leased.first().map(|first| first.project.clone()) else {
+            return Ok(());
+        };
+        let mut memory = self
+            .alive(&work, self.memory.reserve(project, n_bytes))
+            .await;
+        let started_at = self.deps.clock.now();
         let store = &self.deps.store;
         let catalog = self.catalog.current(store).await?;
         work.revision = catalog.revision();
@@ -232,7 +252,10 @@ impl Inner {
             self.write(&work, &finished, &[], started_at).await?;
         }
         seats.give_back(finished.len() + held.len());
-        let calls: Vec<Call> = prepared.iter().map(|each| each.call.clone()).collect();
+        let n_held = held_by(prepared.iter().map(|each| &each.call.item));
+        memory.shrink(memory.n_bytes().saturating_sub(n_held));
+        let mut prepared = prepared;
+        let calls: Vec<Call> = prepared.iter_mut().map(Prepared::take_call).collect();
         let mut answers = self.deps.evaluate.evaluate(calls).fuse();
         let mut open: Vec<Option<Prepared<'_>>> = prepared.into_iter().map(Some).collect();
         loop {
@@ -547,14 +570,22 @@ impl Inner {
                 .telemetry
                 .target_observations(project, &keys, true)
                 .await?;
-            let found: HashMap<_, _> = found
+            let mut found: HashMap<_, _> = found
                 .into_iter()
                 .map(|own| ((own.trace_id.clone(), own.id.clone()), own))
                 .collect();
-            for each in leased {
-                if let Some(own) = key(&each).and_then(|key| found.get(&key)) {
-                    loaded.insert(each.seq, own.clone());
-                }
+            let mut rest = leased.into_iter().peekable();
+            while let Some(each) = rest.next() {
+                let Some(key) = key(&each) else { continue };
+                // Several executions of a batch may be about one observation: the last one takes it.
+                let is_wanted = rest
+                    .clone()
+                    .any(|other| other.made.target == each.made.target);
+                let own = match is_wanted {
+                    true => found.get(&key).cloned(),
+                    false => found.remove(&key),
+                };
+                loaded.extend(own.map(|own| (each.seq, own)));
             }
         }
         Ok(loaded)

@@ -21,6 +21,7 @@ mod executor;
 mod explain;
 mod failures;
 mod matcher;
+mod memory;
 mod own_traces;
 mod parts;
 mod pointers;
@@ -33,19 +34,21 @@ mod target;
 mod trial;
 mod turns;
 mod whole;
+mod work;
 
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};
 
 use perpend_ledger::Release;
+use perpend_memory::MemoryBudget;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use catalog::Cached;
-use executor::Work;
 use parts::{Inner, NEVER};
 use turns::Turns;
+use work::Work;
 
 pub use catalog::PreparedRule;
 pub use completeness::{Completion, completion};
@@ -70,6 +73,10 @@ impl Scheduler {
         Self {
             inner: Arc::new(Inner {
                 turns: Turns::new(deps.options.n_places),
+                memory: MemoryBudget::new(
+                    deps.options.max_memory_bytes,
+                    deps.options.max_memory_bytes / 2,
+                ),
                 deps,
                 woken: Notify::new(),
                 catalog: Cached::default(),

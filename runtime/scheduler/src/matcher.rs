@@ -19,10 +19,10 @@ use crate::after::{Open, is_open, look_again};
 use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, observation_completion};
 use crate::decide::{Complete, Decision, Verdict, decide, is_item};
-use crate::executor::Work;
 use crate::parts::{Breakpoint, Error, Inner};
 use crate::target::ObservationRow;
 use crate::turns::Seats;
+use crate::work::Work;
 
 /// Ingest requests looked at in one transaction.
 const N_TOUCHED: u32 = 32;
@@ -187,12 +187,8 @@ impl Inner {
     ) -> Result<(), Error> {
         let rules = pass.catalog.observation_rules(project);
         let reads_content = rules.iter().any(|rule| rule.reads_content);
-        let store = &self.deps.store;
         let keys: Vec<_> = changes.keys().cloned().collect();
-        let found = store
-            .telemetry
-            .target_observations(project, &keys, reads_content)
-            .await?;
+        let found = self.for_filters(project, &keys, reads_content).await?;
         let traces = self.of_traces(project, &rules, &found).await?;
         for observation in &found {
             let key = (observation.trace_id.clone(), observation.id.clone());

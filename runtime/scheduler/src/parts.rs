@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
-use perpend_domain::ids::IdSource;
+use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::plugin::{Call, CallResult, Limits};
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_ledger::Lease;
+use perpend_memory::MemoryBudget;
 use perpend_store::Store;
 use tokio::sync::Notify;
 
@@ -83,6 +84,8 @@ pub struct Options {
     pub n_failures_to_pause: u32,
     /// Limits of one call.
     pub limits: Limits,
+    /// Memory of targets and items of all evaluations at a time; those of one project may take half of it.
+    pub max_memory_bytes: usize,
 }
 
 impl Default for Options {
@@ -96,6 +99,7 @@ impl Default for Options {
             grace: Duration::from_secs(5),
             n_failures_to_pause: 20,
             limits: Limits::default(),
+            max_memory_bytes: 128 << 20,
         }
     }
 }
@@ -120,6 +124,8 @@ pub(crate) struct Inner {
     pub(crate) woken: Notify,
     pub(crate) catalog: Cached,
     pub(crate) turns: Turns,
+    /// What evaluations have in memory.
+    pub(crate) memory: MemoryBudget<ProjectId>,
     /// Leases of running batches, to be given back at shutdown.
     pub(crate) leases: Mutex<HashMap<i64, Vec<i64>>>,
     /// The revision of the catalog by which held executions were last let go on.

@@ -26,6 +26,7 @@ use crate::decide::{Complete, Decision, Refusal, decide};
 use crate::matcher::OfTrace;
 use crate::parts::Inner;
 use crate::target::ObservationRow;
+use crate::trial::{MAX_ITEMS_BYTES, too_much};
 use crate::whole::Whole;
 
 /// Observations that are looked at where their own row says enough.
@@ -37,6 +38,8 @@ const PAGE: u32 = 500;
 const PAGE_READ: u32 = 50;
 /// Examples in the answer.
 const N_EXAMPLES: usize = 10;
+/// What reading the targets of a preview reserves.
+const PREVIEW_BYTES: usize = 32 << 20;
 /// Matches whose mapped parts are looked for.
 const N_CHECKED: usize = 200;
 const DAY_MS: i64 = 86_400_000;
@@ -342,6 +345,8 @@ impl Inner {
         let is_empty = preview.last_week.n_sampled == 0;
         let shown = found.matches.into_iter();
         let shown = shown.filter(|each| each.is_sampled || is_empty);
+        let mut n_bytes = 0;
+        let _memory = self.memory.reserve(project.clone(), PREVIEW_BYTES).await;
         for each in shown.take(N_CHECKED) {
             preview.n_checked += 1;
             for (at, assignment) in rule.assignments.iter().enumerate() {
@@ -358,11 +363,18 @@ impl Inner {
                 if at == 0 && preview.examples.len() < N_EXAMPLES {
                     let on_missing = rule.rule.on_missing;
                     let item = item_of(evaluator, &assignment.plan, &loaded, on_missing);
+                    let item = item.map_err(NoCall::why).and_then(|item| {
+                        n_bytes += item.n_bytes();
+                        match n_bytes <= MAX_ITEMS_BYTES {
+                            true => Ok(item),
+                            false => Err(too_much()),
+                        }
+                    });
                     preview.examples.push(PreviewExample {
                         target: each.target.clone(),
                         name: each.name.clone(),
                         at: each.at,
-                        item: item.map_err(NoCall::why),
+                        item,
                     });
                 }
             }

@@ -21,6 +21,7 @@ use crate::Scheduler;
 use crate::call::{Load, NoCall, call_of, gave_none, item_of};
 use crate::catalog::{PreparedEvaluator, plan_of, prepare_evaluator};
 use crate::failures::as_noted;
+use crate::memory::held_by;
 use crate::parts::Inner;
 use crate::pointers::refusal;
 use crate::scores::{TrialScore, trial_scores};
@@ -29,6 +30,17 @@ use crate::scores::{TrialScore, trial_scores};
 const MAX_WAIT: Duration = Duration::from_secs(600);
 /// How often a trial that is over its limit looks whether a model call still waits.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Texts of all items of a trial, or of the examples of a preview.
+pub(crate) const MAX_ITEMS_BYTES: usize = 16 << 20;
+
+/// Why an item is left out of a trial or a preview.
+pub(crate) fn too_much() -> NoScores {
+    let message = format!(
+        "the items have more than {} MiB together: choose fewer targets",
+        MAX_ITEMS_BYTES >> 20
+    );
+    NoScores::new(FailureClass::InvalidInput, &message)
+}
 
 /// What an evaluator is tried on.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,6 +158,21 @@ impl Scheduler {
             Target::Session(_) => &of_sessions,
         };
         let now = inner.deps.clock.now();
+        // Before anything is read, for all that is kept until the end.
+        let mut to_reserve = 0_usize;
+        for on in &trial.on {
+            let n_bytes = match on {
+                TrialOn::Target(target) => {
+                    let plan = plan(target);
+                    inner.target_bytes(project, target, plan).await?
+                }
+                // It is in memory.
+                TrialOn::Written(_) => 0,
+            };
+            to_reserve = to_reserve.saturating_add(n_bytes);
+        }
+        let mut memory = inner.memory.reserve(project.clone(), to_reserve).await;
+        let mut n_bytes = 0;
         let (mut results, mut open, mut calls) = (Vec::new(), Vec::new(), Vec::new());
         for (place, on) in trial.on.into_iter().enumerate() {
             let (target, item) = match on {
@@ -163,6 +190,13 @@ impl Scheduler {
                 }
             };
             results.push(None);
+            let item = item.and_then(|item| {
+                n_bytes += item.n_bytes();
+                match n_bytes <= MAX_ITEMS_BYTES {
+                    true => Ok(item),
+                    false => Err(too_much()),
+                }
+            });
             match item {
                 Err(why) => results[place] = Some(TrialResult::without_call(why)),
                 Ok(item) => {
@@ -179,6 +213,8 @@ impl Scheduler {
                 }
             }
         }
+        let n_held = held_by(open.iter().map(|each: &Open| &each.item));
+        memory.shrink(memory.n_bytes().saturating_sub(n_held));
         let begun = inner.deps.clock.now();
         let origins: Vec<_> = open.iter().map(|each| each.origin.clone()).collect();
         let origins = Origins(origins);

@@ -13,6 +13,7 @@ mod held;
 mod kills;
 mod leases;
 mod loops;
+mod memory;
 mod model;
 mod pointing;
 mod sessions;

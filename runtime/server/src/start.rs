@@ -233,7 +233,13 @@ impl Server {
             Isolation::Process => {
                 Engine::processes(&store, program, cache_dir, &config.evaluation, models)
             }
-            Isolation::InProcess => Engine::in_process(&store, &cache_dir, models)?,
+            Isolation::InProcess => {
+                tracing::warn!(
+                    "evaluation.isolation is in-process: plug-ins run in the process that holds keys and database, and \
+                     one that ends it ends the server; use it with plug-ins that you trust"
+                );
+                Engine::in_process(&store, &cache_dir, models)?
+            }
         };
         walls::announce(&engine, &config.evaluation).await?;
         let engine = Arc::new(engine);
@@ -364,6 +370,7 @@ fn scheduling(settings: &Evaluation) -> perpend_scheduler::Options {
     let n_calls = settings.n_workers * perpend_workers::MAX_IN_FLIGHT;
     perpend_scheduler::Options {
         n_places: options.n_places.min(n_calls / Lane::ALL.len()),
+        max_memory_bytes: settings.memory_bytes,
         ..options
     }
 }

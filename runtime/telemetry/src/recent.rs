@@ -95,6 +95,16 @@ impl Recent {
         kept.clear();
     }
 
+    /// Bytes of the content of those that are here.
+    pub(super) fn sizes(&self, tenant: i64, keys: &[Pair]) -> Vec<Option<usize>> {
+        let kept = self.lock();
+        let size = |pair: &Pair| {
+            let row = kept.rows.get(&key(tenant, &pair.0, &pair.1))?;
+            Some(row.content.len())
+        };
+        keys.iter().map(size).collect()
+    }
+
     /// The observations that are here, and the keys of the others. From now on there is somebody to keep
     /// them for.
     pub(super) fn split<'k>(

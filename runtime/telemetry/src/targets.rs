@@ -8,8 +8,8 @@ use perpend_domain::observation::Observation;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
-use super::refresh;
 use super::row::{ObservationRow, OwnRow, READ, READ_TRACE, TraceRow};
+use super::{block, refresh};
 use crate::{Error, Telemetry};
 use perpend_sql::{Arg, Sized, checked, query, query_scalar, value_list, value_rows};
 
@@ -52,6 +52,45 @@ const OF_TRACE: &str = "
       JOIN observations o ON o.trace = t.number
      WHERE n.project_id = $1 AND t.trace_id = $2
      ORDER BY o.started_at, o.id";
+
+static PAYLOADS_BY_KEYS: Sized = Sized::new(|n| {
+    format!(
+        "WITH k (trace_id, id) AS (VALUES {}) \
+         SELECT t.trace_id, o.id, o.payload \
+           FROM tenants n CROSS JOIN k CROSS JOIN traces t CROSS JOIN observations o \
+          WHERE n.project_id = $1 AND t.tenant = n.number AND t.trace_id = k.trace_id \
+            AND o.trace = t.number AND o.id = k.id",
+        value_rows(n, 2, 2)
+    )
+});
+const PAYLOADS_OF_TRACE: &str = "
+    SELECT DISTINCT o.payload FROM tenants n
+      JOIN traces t ON t.tenant = n.number
+      JOIN observations o ON o.trace = t.number
+     WHERE n.project_id = $1 AND t.trace_id = $2 AND o.payload IS NOT NULL";
+const PAYLOADS_OF_ROOT: &str = "
+    SELECT DISTINCT o.payload FROM tenants n
+      JOIN traces t ON t.tenant = n.number
+      JOIN observations o ON o.trace = t.number
+     WHERE n.project_id = $1 AND t.trace_id = $2 AND o.payload IS NOT NULL
+       AND (o.is_root = 1 OR o.id = 't-' || t.trace_id)";
+
+/// What an observation has of a block: a block that is not longer than others holds several.
+const fn part_of_block(size: usize) -> usize {
+    if size <= 2 * block::FULL_BYTES {
+        size / 8
+    } else {
+        size
+    }
+}
+
+perpend_sql::record! {
+    struct PayloadRow {
+        trace_id: String,
+        id: String,
+        payload: Option<i64>,
+    }
+}
 
 perpend_sql::record! {
     struct ProgressRow {
@@ -117,6 +156,82 @@ impl Telemetry {
             observations.extend(read);
         }
         Ok(observations)
+    }
+
+    /// Bytes of content of each of these observations, about; zero for those that do not exist. That of a small one is
+    /// not told from that of its block.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn content_sizes(
+        &self,
+        project: &ProjectId,
+        keys: &[(TraceId, ObservationId)],
+    ) -> Result<Vec<usize>, Error> {
+        let mut sizes = vec![0; keys.len()];
+        let Some(tenant) = self.tenant(project).await? else {
+            return Ok(sizes);
+        };
+        let recent = self.writer.recent.sizes(tenant, keys);
+        let mut wanted: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
+        for (at, ((trace, id), recent)) in keys.iter().zip(recent).enumerate() {
+            match recent {
+                Some(size) => sizes[at] = size,
+                None => wanted
+                    .entry((trace.as_str(), id.as_str()))
+                    .or_default()
+                    .push(at),
+            }
+        }
+        let pairs: Vec<(&str, &str)> = wanted.keys().copied().collect();
+        let mut rest = pairs.as_slice();
+        let mut found: Vec<PayloadRow> = Vec::new();
+        while !rest.is_empty() {
+            let (sql, n) = PAYLOADS_BY_KEYS.for_up_to(rest.len());
+            let (some, later) = rest.split_at(n.min(rest.len()));
+            let mut query = query(sql).bind(project.as_str());
+            for (trace, id) in some {
+                query = query.bind(*trace).bind(*id);
+            }
+            found.extend(query.fetch_all(&self.pool).await?);
+            rest = later;
+        }
+        let blocks = found.iter().filter_map(|row| row.payload).collect();
+        let blocks = self.block_sizes(blocks).await?;
+        for row in found {
+            let size = row.payload.and_then(|seq| blocks.get(&seq));
+            let places = wanted.get(&(row.trace_id.as_str(), row.id.as_str()));
+            for at in places.into_iter().flatten() {
+                sizes[*at] = size.map_or(0, |size| part_of_block(*size));
+            }
+        }
+        Ok(sizes)
+    }
+
+    /// Bytes of content of a trace: of all its observations, or of its root and its record alone.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn trace_content_size(
+        &self,
+        project: &ProjectId,
+        id: &TraceId,
+        is_whole: bool,
+    ) -> Result<usize, Error> {
+        let sql = if is_whole {
+            PAYLOADS_OF_TRACE
+        } else {
+            PAYLOADS_OF_ROOT
+        };
+        let blocks: Vec<i64> = query_scalar(sql)
+            .bind(project.as_str())
+            .bind(id.as_str())
+            .fetch_all(&self.pool)
+            .await?;
+        let sizes = self.block_sizes(blocks.into_iter().collect()).await?;
+        Ok(sizes
+            .into_values()
+            .fold(0, |sum, size| sum.saturating_add(size)))
     }
 
     /// A trace with the content of its root.

@@ -2,65 +2,47 @@
 
 use serde_json::{Number, Value};
 
+use super::budget::{Budget, Exceeded};
+use crate::json_path::JsonPath;
+
 /// Deeper text in text stays text.
 pub const MAX_OPENINGS: u32 = 3;
 /// Longer text is not looked into.
 const MAX_OPENED_BYTES: usize = 500_000;
 
-/// An RFC 9535 path.
-#[derive(Clone, Debug)]
-pub struct JsonPath(serde_json_path::JsonPath);
-
-/// The text is no RFC 9535 path.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{path}` is no JSONPath (RFC 9535): {problem}")]
-pub struct InvalidPath {
-    path: String,
-    problem: String,
-}
-
-impl JsonPath {
-    /// Reads a path.
-    ///
-    /// # Errors
-    /// [`InvalidPath`], with the place where reading stopped.
-    pub fn parse(raw: &str) -> Result<Self, InvalidPath> {
-        serde_json_path::JsonPath::parse(raw)
-            .map(Self)
-            .map_err(|error| InvalidPath {
-                path: raw.to_owned(),
-                problem: error.to_string(),
-            })
-    }
-}
-
 /// The value with JSON text inside its strings parsed, up to three texts deep. A bare number in a
 /// text stays text: it may be a large id.
-#[must_use]
-pub fn open(value: Value) -> Value {
-    open_to(value, MAX_OPENINGS)
+///
+/// # Errors
+/// [`Exceeded::Read`].
+pub fn open(value: Value, budget: &mut Budget) -> Result<Value, Exceeded> {
+    open_to(value, MAX_OPENINGS, budget)
 }
 
-fn open_to(value: Value, n_left: u32) -> Value {
-    match value {
-        Value::String(text) => match parse_text(&text, n_left) {
-            Some(Value::Number(_)) | None => Value::String(text),
-            Some(inner) => open_to(inner, n_left - 1),
-        },
-        Value::Array(mut list) => {
-            for element in &mut list {
-                *element = open_to(element.take(), n_left);
+fn open_to(mut value: Value, n_left: u32, budget: &mut Budget) -> Result<Value, Exceeded> {
+    match &mut value {
+        Value::String(text) => {
+            if n_left == 0 || !may_be_json(text) {
+                return Ok(value);
             }
-            Value::Array(list)
+            return match budget.parse(text)? {
+                Some(Value::Number(_)) | None => Ok(value),
+                Some(inner) => open_to(inner, n_left - 1, budget),
+            };
         }
-        Value::Object(mut members) => {
-            for (_, member) in &mut members {
-                *member = open_to(member.take(), n_left);
+        Value::Array(list) => {
+            for element in list {
+                *element = open_to(element.take(), n_left, budget)?;
             }
-            Value::Object(members)
         }
-        other => other,
+        Value::Object(members) => {
+            for (_, member) in members {
+                *member = open_to(member.take(), n_left, budget)?;
+            }
+        }
+        _ => {}
     }
+    Ok(value)
 }
 
 /// Whether [`open`] reads a text as JSON where this many texts may still be opened.
@@ -71,39 +53,48 @@ pub fn opens(text: &str, n_left: u32) -> bool {
 
 /// The JSON in a text, when there is any.
 fn parse_text(text: &str, n_left: u32) -> Option<Value> {
-    if n_left == 0 || MAX_OPENED_BYTES < text.len() {
-        return None;
-    }
-    // Most texts are prose; one look at the first character spares them a parser.
-    let first = text.bytes().find(|byte| !byte.is_ascii_whitespace())?;
-    let may_be_json = matches!(
-        first,
-        b'{' | b'[' | b'"' | b't' | b'f' | b'n' | b'-' | b'0'..=b'9'
-    );
-    may_be_json
+    (0 < n_left && may_be_json(text))
         .then(|| serde_json::from_str(text).ok())
         .flatten()
 }
 
+/// Most texts are prose; one look at the first character spares them a parser.
+fn may_be_json(text: &str) -> bool {
+    let first = text.bytes().find(|byte| !byte.is_ascii_whitespace());
+    text.len() <= MAX_OPENED_BYTES
+        && matches!(
+            first,
+            Some(b'{' | b'[' | b'"' | b't' | b'f' | b'n' | b'-' | b'0'..=b'9')
+        )
+}
+
 /// The part of an opened value that a path selects: one node gives its value, several an array, none
 /// nothing. A value that is neither object nor array is returned as it is, whatever the path.
-#[must_use]
-pub fn extract(value: Value, path: Option<&JsonPath>) -> Option<Value> {
-    let Some(path) = path else {
-        return Some(value);
+///
+/// # Errors
+/// [`Exceeded`], by the steps of the path or by what it selects.
+pub fn extract(
+    value: &Value,
+    path: Option<&JsonPath>,
+    budget: &mut Budget,
+) -> Result<Option<Value>, Exceeded> {
+    let mut nodes = match (value, path) {
+        (Value::Array(_) | Value::Object(_), Some(path)) => {
+            path.select(value, &mut budget.steps)?
+        }
+        _ => vec![value],
     };
-    if let Value::String(text) = &value {
-        return Some(bare_number(text).unwrap_or(value));
+    for node in &nodes {
+        budget.selected(node)?;
     }
-    if !value.is_object() && !value.is_array() {
-        return Some(value);
+    if let (Value::String(text), Some(_)) = (value, path) {
+        return Ok(Some(bare_number(text).unwrap_or_else(|| value.clone())));
     }
-    let mut nodes = path.0.query(&value).all();
-    match nodes.len() {
+    Ok(match nodes.len() {
         0 => None,
         1 => nodes.pop().cloned(),
         _ => Some(Value::Array(nodes.into_iter().cloned().collect())),
-    }
+    })
 }
 
 /// With a path, a text that is a number counts as that number, in the precision of a double.

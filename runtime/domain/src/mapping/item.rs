@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::thread::{Conversation, messages, value_of};
-use super::{JsonPath, Part, Selector, Source, Which, extract, open};
+use super::{Budget, Exceeded, JsonPath, Part, Selector, Source, Which, extract, open};
 use crate::observation::{Observation, ObservationKind};
 use crate::payload::Payload;
 use crate::plugin::{Item, ItemParts, TraceRef};
@@ -31,12 +31,28 @@ pub struct Subject<'a> {
     pub session: Option<(&'a Session, &'a Conversation)>,
 }
 
-/// A mapped part that the target does not have.
+/// Why a mapping makes no item of a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{variable}` is mapped to a part that the target does not have")]
-pub struct MissingPart {
-    /// The variable.
-    pub variable: String,
+pub enum NoItem {
+    /// A mapped part that the target does not have.
+    #[error("`{variable}` is mapped to a part that the target does not have")]
+    Missing {
+        /// The variable.
+        variable: String,
+    },
+    /// More than an item may take.
+    #[error(
+        "the mapping of `{variable}`{} exceeds a limit: {exceeded}",
+        path.as_ref().map(|path| format!(" (`{path}`)")).unwrap_or_default()
+    )]
+    TooLarge {
+        /// The variable at which the limit was reached.
+        variable: String,
+        /// Its path.
+        path: Option<String>,
+        /// The limit.
+        exceeded: Exceeded,
+    },
 }
 
 /// A checked mapping.
@@ -68,6 +84,12 @@ impl Plan {
             .any(|(_, source, _)| matches!(source, Source::Thread { .. } | Source::Chosen(..)))
     }
 
+    /// Whether content is parsed: it is not where parts are handed over as they are stored.
+    #[must_use]
+    pub const fn parses(&self) -> bool {
+        self.entries.is_some()
+    }
+
     /// Whether what was said in a target session is needed.
     #[must_use]
     pub fn reads_conversation(&self) -> bool {
@@ -88,52 +110,88 @@ impl Plan {
     }
 
     /// The variables that are mapped to parts which the target lacks, of those that the evaluator needs.
-    #[must_use]
-    pub fn missing(&self, subject: &Subject<'_>, needs: ItemParts) -> Vec<String> {
+    ///
+    /// # Errors
+    /// [`NoItem::TooLarge`].
+    pub fn missing(&self, subject: &Subject<'_>, needs: ItemParts) -> Result<Vec<String>, NoItem> {
+        let mut missing = Vec::new();
+        self.each(subject, needs, |variable, value| {
+            if value.is_none() {
+                missing.push(variable.to_owned());
+            }
+            Ok(())
+        })?;
+        Ok(missing)
+    }
+
+    /// Hands the value of each variable that the evaluator needs to `take`; none where the target lacks it.
+    fn each(
+        &self,
+        subject: &Subject<'_>,
+        needs: ItemParts,
+        mut take: impl FnMut(&str, Option<Value>) -> Result<(), NoItem>,
+    ) -> Result<(), NoItem> {
         let entries = self.entries.iter().flatten();
-        let missing = entries.filter(|(variable, source, path)| {
-            is_needed(variable, needs) && subject.mapped(source, path.as_ref()).is_none()
-        });
-        missing.map(|(variable, ..)| variable.clone()).collect()
+        let needed = entries.filter(|(variable, ..)| is_needed(variable, needs));
+        // Sources are read once each, however many variables are mapped to one.
+        let mut sources: Vec<(&Source, Option<Value>)> = Vec::new();
+        let mut budget = Budget::default();
+        for (variable, source, path) in needed {
+            let too_large = |exceeded| NoItem::TooLarge {
+                variable: variable.clone(),
+                path: path.as_ref().map(|path| path.as_str().to_owned()),
+                exceeded,
+            };
+            let at = match sources.iter().position(|(known, _)| *known == source) {
+                Some(at) => at,
+                None => {
+                    let read = subject.opened(source, &mut budget);
+                    sources.push((source, read.map_err(too_large)?));
+                    sources.len() - 1
+                }
+            };
+            let value = sources.get(at).and_then(|(_, value)| value.as_ref());
+            let value = value.map(|value| extract(value, path.as_ref(), &mut budget));
+            take(variable, value.transpose().map_err(too_large)?.flatten())?;
+        }
+        Ok(())
     }
 
     /// Builds the item: only the parts that the evaluator needs.
     ///
     /// # Errors
-    /// The first mapped part that is absent, unless `absent_is_empty` leaves it out.
+    /// The first mapped part that is absent, unless `absent_is_empty` leaves it out; or the limit that is exceeded.
     pub fn item(
         &self,
         subject: &Subject<'_>,
         needs: ItemParts,
         absent_is_empty: bool,
-    ) -> Result<Item, MissingPart> {
-        let Some(entries) = &self.entries else {
+    ) -> Result<Item, NoItem> {
+        if self.entries.is_none() {
             return Ok(subject.stored_parts(needs));
-        };
+        }
         let mut item = Item::default();
         let mut metadata = None;
         let mut variables = Map::new();
-        for (variable, source, path) in entries {
-            if !is_needed(variable, needs) {
-                continue;
-            }
-            let Some(value) = subject.mapped(source, path.as_ref()) else {
-                if absent_is_empty {
-                    continue;
-                }
-                let variable = variable.clone();
-                return Err(MissingPart { variable });
+        self.each(subject, needs, |variable, value| {
+            let Some(value) = value else {
+                let variable = variable.to_owned();
+                return match absent_is_empty {
+                    true => Ok(()),
+                    false => Err(NoItem::Missing { variable }),
+                };
             };
-            match variable.as_str() {
+            match variable {
                 "input" => item.input = Some(Payload::from_value(value)),
                 "output" => item.output = Some(Payload::from_value(value)),
                 "expected_output" => item.expected_output = Some(Payload::from_value(value)),
                 "metadata" => metadata = Some(value),
                 _ => {
-                    variables.insert(variable.clone(), value);
+                    variables.insert(variable.to_owned(), value);
                 }
             }
-        }
+            Ok(())
+        })?;
         item.metadata = metadata_text(metadata, variables);
         Ok(subject.named(item, needs))
     }
@@ -227,10 +285,8 @@ impl Subject<'_> {
 
     /// Metadata as it is stored, and under names of ours what has no part of its own in an item.
     fn stored_metadata(&self, members: &Map<String, Value>) -> Option<String> {
-        let calls = self
-            .observation
-            .and_then(|own| part_of(own, Part::ToolCalls));
-        let item_metadata = self.value(&Source::ExperimentItemMetadata);
+        let calls = self.observation.and_then(tool_calls);
+        let item_metadata = self.item_metadata().cloned();
         if calls.is_none() && item_metadata.is_none() {
             return (!members.is_empty()).then(|| serde_json::to_string(members).ok())?;
         }
@@ -248,59 +304,105 @@ impl Subject<'_> {
             .as_ref()
     }
 
-    fn mapped(&self, source: &Source, path: Option<&JsonPath>) -> Option<Value> {
-        self.value(source)
-            .and_then(|value| extract(open(value), path))
+    /// The value of a source, JSON text in it parsed.
+    fn opened(&self, source: &Source, budget: &mut Budget) -> Result<Option<Value>, Exceeded> {
+        let value = self.value(source, budget)?;
+        value.map(|value| open(value, budget)).transpose()
     }
 
-    fn value(&self, source: &Source) -> Option<Value> {
-        match source {
-            Source::Own(part) => self.observation.and_then(|own| part_of(own, *part)),
-            Source::ExpectedOutput => self.expected().map(Payload::to_value),
+    fn value(&self, source: &Source, budget: &mut Budget) -> Result<Option<Value>, Exceeded> {
+        let payload = match source {
+            Source::ExpectedOutput => self.expected(),
+            Source::TraceInput => self.trace.and_then(|trace| trace.input.as_ref()),
+            Source::TraceOutput => self.trace.and_then(|trace| trace.output.as_ref()),
+            Source::Own(part) => {
+                let own = self.observation;
+                return own.map_or(Ok(None), |own| part_of(own, *part, budget));
+            }
+            Source::Chosen(selector, part) => {
+                return chosen(self.observations, selector, *part, budget);
+            }
+            Source::Thread { without_system } => {
+                return thread(self.observations, *without_system, budget);
+            }
+            Source::SessionThread { without_system } => {
+                let said = self.session.map(|(_, said)| said.value(*without_system));
+                return Ok(said.flatten());
+            }
             Source::ExperimentItemMetadata => {
-                self.observation?.experiment.as_ref()?.item_metadata.clone()
+                let metadata = self.item_metadata();
+                metadata.map_or(Ok(()), |metadata| budget.read(metadata))?;
+                return Ok(metadata.cloned());
             }
-            Source::TraceInput => self.trace?.input.as_ref().map(Payload::to_value),
-            Source::TraceOutput => self.trace?.output.as_ref().map(Payload::to_value),
             Source::TraceMetadata => {
-                let members = &self.trace?.metadata;
-                (!members.is_empty()).then(|| Value::Object(members.clone()))
+                let metadata = self.trace.map(|trace| &trace.metadata);
+                return members(metadata, budget);
             }
-            Source::Thread { without_system } => thread(self.observations, *without_system),
-            Source::SessionThread { without_system } => self.session?.1.value(*without_system),
             Source::SessionMetadata => {
-                let members = &self.session?.0.metadata;
-                (!members.is_empty()).then(|| Value::Object(members.clone()))
+                let metadata = self.session.map(|(session, _)| &session.metadata);
+                return members(metadata, budget);
             }
-            Source::Chosen(selector, part) => chosen(self.observations, selector, *part),
-        }
+        };
+        payload.map_or(Ok(None), |payload| budget.payload(payload).map(Some))
+    }
+
+    fn item_metadata(&self) -> Option<&Value> {
+        let link = self.observation?.experiment.as_ref()?;
+        link.item_metadata.as_ref()
     }
 }
 
-fn part_of(observation: &Observation, part: Part) -> Option<Value> {
+fn members(
+    members: Option<&Map<String, Value>>,
+    budget: &mut Budget,
+) -> Result<Option<Value>, Exceeded> {
+    let Some(members) = members.filter(|members| !members.is_empty()) else {
+        return Ok(None);
+    };
+    members.values().try_for_each(|value| budget.read(value))?;
+    Ok(Some(Value::Object(members.clone())))
+}
+
+fn part_of(
+    observation: &Observation,
+    part: Part,
+    budget: &mut Budget,
+) -> Result<Option<Value>, Exceeded> {
     let content = &observation.content;
-    match part {
-        Part::Input => content.input.as_ref().map(Payload::to_value),
-        Part::Output => content.output.as_ref().map(Payload::to_value),
-        Part::Metadata if content.metadata.is_empty() => None,
-        Part::Metadata => Some(Value::Object(content.metadata.clone())),
-        Part::ToolCalls if content.tool_calls.is_empty() => None,
+    let payload = match part {
+        Part::Input => content.input.as_ref(),
+        Part::Output => content.output.as_ref(),
+        Part::Metadata => return members(Some(&content.metadata), budget),
         Part::ToolCalls => {
-            let calls = content.tool_calls.iter().enumerate().map(|(index, call)| {
-                json!({
-                    "id": call.id,
-                    "name": call.name,
-                    "arguments": call.arguments,
-                    "type": "function",
-                    "index": index,
-                })
-            });
-            Some(calls.collect())
+            let calls = tool_calls(observation);
+            calls.as_ref().map_or(Ok(()), |calls| budget.read(calls))?;
+            return Ok(calls);
         }
-    }
+    };
+    payload.map_or(Ok(None), |payload| budget.payload(payload).map(Some))
 }
 
-fn chosen(observations: &[Observation], selector: &Selector, part: Part) -> Option<Value> {
+fn tool_calls(observation: &Observation) -> Option<Value> {
+    let calls = observation.content.tool_calls.iter().enumerate();
+    let calls = calls.map(|(index, call)| {
+        json!({
+            "id": call.id,
+            "name": call.name,
+            "arguments": call.arguments,
+            "type": "function",
+            "index": index,
+        })
+    });
+    let calls: Vec<Value> = calls.collect();
+    (!calls.is_empty()).then_some(Value::Array(calls))
+}
+
+fn chosen(
+    observations: &[Observation],
+    selector: &Selector,
+    part: Part,
+    budget: &mut Budget,
+) -> Result<Option<Value>, Exceeded> {
     // The record that describes the trace as a whole is not an observation that a mapping can choose.
     let mut fitting = observations
         .iter()
@@ -310,16 +412,24 @@ fn chosen(observations: &[Observation], selector: &Selector, part: Part) -> Opti
         Which::Last => fitting.next_back(),
         Which::Nth(k) => fitting.nth(k - 1),
         Which::All => {
-            let values: Vec<Value> = fitting.filter_map(|each| part_of(each, part)).collect();
-            return (!values.is_empty()).then_some(Value::Array(values));
+            let mut values = Vec::new();
+            for each in fitting {
+                values.extend(part_of(each, part, budget)?);
+            }
+            return Ok((!values.is_empty()).then_some(Value::Array(values)));
         }
     };
-    part_of(one?, part)
+    one.map_or(Ok(None), |one| part_of(one, part, budget))
 }
 
 /// The last generation's input messages and its output.
-fn thread(observations: &[Observation], without_system: bool) -> Option<Value> {
+fn thread(
+    observations: &[Observation],
+    without_system: bool,
+    budget: &mut Budget,
+) -> Result<Option<Value>, Exceeded> {
     let mut generations = observations.iter();
-    let last = generations.rfind(|each| each.kind == ObservationKind::Generation)?;
-    value_of(messages(last), without_system)
+    let last = generations.rfind(|each| each.kind == ObservationKind::Generation);
+    let messages = last.map_or(Ok(Vec::new()), |last| messages(last, budget))?;
+    Ok(value_of(messages, without_system))
 }

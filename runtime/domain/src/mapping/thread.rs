@@ -5,23 +5,30 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::{Value, json};
 
-use super::open;
+use super::{Budget, Exceeded, open};
+use crate::memory::of_value;
 use crate::observation::Observation;
 
 /// Bytes of all messages of a conversation, as JSON, and how many messages.
 const MAX_BYTES: usize = 16 << 20;
 const MAX_MESSAGES: usize = 20_000;
+/// Memory of all messages, parsed.
+const MAX_MEMORY: usize = 64 << 20;
 
 /// The input messages of a generation, and its output.
-pub(super) fn messages(generation: &Observation) -> Vec<Value> {
+pub(super) fn messages(
+    generation: &Observation,
+    budget: &mut Budget,
+) -> Result<Vec<Value>, Exceeded> {
     let mut messages = Vec::new();
-    if let Some(input) = &generation.content.input {
-        messages_of(open(input.to_value()), "user", &mut messages);
+    let content = &generation.content;
+    for (payload, role) in [(&content.input, "user"), (&content.output, "assistant")] {
+        if let Some(payload) = payload {
+            let value = open(budget.payload(payload)?, budget)?;
+            messages_of(value, role, &mut messages);
+        }
     }
-    if let Some(output) = &generation.content.output {
-        messages_of(open(output.to_value()), "assistant", &mut messages);
-    }
-    messages
+    Ok(messages)
 }
 
 /// Messages as a value; none where there are none.
@@ -96,6 +103,7 @@ pub struct Conversation {
     /// What each of them says, to know it again.
     keys: Vec<u64>,
     n_bytes: usize,
+    memory: usize,
 }
 
 impl Conversation {
@@ -104,15 +112,20 @@ impl Conversation {
     /// # Errors
     /// [`TooLong`], and it holds what it held before.
     pub fn add(&mut self, generation: &Observation) -> Result<(), TooLong> {
-        let turn = messages(generation);
+        let turn = messages(generation, &mut Budget::default()).map_err(|_| TooLong)?;
         let keys: Vec<u64> = turn.iter().map(key).collect();
         let n_known = self.n_repeated(&turn, &keys);
         let new = &turn[n_known..];
         let n_bytes: usize = new.iter().map(|message| message.to_string().len()).sum();
-        if MAX_BYTES < self.n_bytes + n_bytes || MAX_MESSAGES < self.messages.len() + new.len() {
+        let memory: usize = new.iter().map(of_value).sum();
+        if MAX_BYTES < self.n_bytes + n_bytes
+            || MAX_MESSAGES < self.messages.len() + new.len()
+            || MAX_MEMORY < self.memory + memory
+        {
             return Err(TooLong);
         }
         self.n_bytes += n_bytes;
+        self.memory += memory;
         self.messages.extend_from_slice(new);
         self.keys.extend_from_slice(&keys[n_known..]);
         Ok(())

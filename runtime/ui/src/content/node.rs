@@ -204,13 +204,17 @@ fn is_named(written: &str, wanted: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use perpend_domain::mapping::{JsonPath, extract, open};
+    use perpend_domain::mapping::{Budget, JsonPath, extract, open};
     use serde_json::{Value, json};
 
     use super::*;
 
     fn value(node: &Node) -> Value {
         node.payload().to_value()
+    }
+
+    fn opened(value: Value) -> Value {
+        open(value, &mut Budget::default()).unwrap()
     }
 
     #[test]
@@ -231,11 +235,14 @@ mod tests {
             let mut n = 0;
             while let Some((path, node)) = waiting.pop() {
                 n += 1;
+                let own = JsonPath::parse(&path.to_string()).unwrap();
                 let mapped = extract(
-                    open(payload.to_value()),
-                    Some(&JsonPath::parse(&path.to_string()).unwrap()),
+                    &opened(payload.to_value()),
+                    Some(&own),
+                    &mut Budget::default(),
                 );
-                assert_eq!(mapped.map(open), Some(open(value(&node))), "{path}");
+                let mapped = mapped.unwrap().map(opened);
+                assert_eq!(mapped, Some(opened(value(&node))), "{path}");
                 let again = Node::of(&payload).at(&path).unwrap();
                 assert_eq!(value(&again), value(&node), "{path}");
                 assert_eq!(again.n(), node.n());
