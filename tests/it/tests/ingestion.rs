@@ -437,3 +437,38 @@ async fn a_span_that_came_by_otlp_keeps_what_later_parts_do_not_say() {
     }
     assert_eq!(was["output"], "answer");
 }
+
+#[tokio::test]
+async fn a_body_with_a_content_encoding_is_refused_as_such_and_not_as_bad_json() {
+    let app = TestApp::new().await.unwrap();
+    let score = json!({ "traceId": "t", "name": "s", "value": 1 }).to_string();
+    let json = ("content-type", "application/json");
+    for path in [BATCH, "/api/public/scores", "/api/public/v2/prompts"] {
+        for encoding in [
+            "gzip",
+            "GZIP",
+            "br",
+            "zstd",
+            "deflate",
+            "identity, gzip",
+            "x",
+        ] {
+            let headers = [json, ("content-encoding", encoding)];
+            let sent = app
+                .client
+                .send(Method::POST, path, &headers, "\u{1f}\u{8b}");
+            let refused = sent.await.unwrap();
+            assert_eq!(refused.status, 415, "{path} {encoding}");
+            assert!(
+                refused.text().contains("Content-Encoding"),
+                "{}",
+                refused.text()
+            );
+        }
+    }
+    let headers = [json, ("content-encoding", "identity")];
+    let sent = app
+        .client
+        .send(Method::POST, "/api/public/scores", &headers, score);
+    assert_eq!(sent.await.unwrap().status, 200);
+}
