@@ -16,13 +16,14 @@ const INSERT: &str = "
     INSERT INTO models (project_id, id, name, pattern, start_date, unit, tokenizer_id,
                         tokenizer_config, pricing, created_at, updated_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-    ON CONFLICT (project_id, name) DO NOTHING";
-/// Nothing happens when another model of the project has the name.
+    ON CONFLICT DO NOTHING";
+/// Nothing happens when another model of the project has the name and the start date.
 const REPLACE: &str = "
     INSERT INTO models (project_id, id, name, pattern, start_date, unit, tokenizer_id,
                         tokenizer_config, pricing, created_at, updated_at)
     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
-     WHERE NOT EXISTS (SELECT 1 FROM models WHERE project_id = $1 AND name = $3 AND id <> $2)
+     WHERE NOT EXISTS (SELECT 1 FROM models WHERE project_id = $1 AND name = $3 AND id <> $2
+                          AND COALESCE(start_date, -1) = COALESCE($5, -1))
     ON CONFLICT (project_id, id) DO UPDATE
        SET name = excluded.name, pattern = excluded.pattern, start_date = excluded.start_date,
            unit = excluded.unit, tokenizer_id = excluded.tokenizer_id,
@@ -90,7 +91,9 @@ impl Catalog {
             model.updated_at.as_micros().into(),
         ];
         match self.pool.change(sql, &args).await? {
-            0 => Err(Error::Conflict("a model of this name exists")),
+            0 => Err(Error::Conflict(
+                "a model of this name and start date exists",
+            )),
             _ => Ok(()),
         }
     }
@@ -98,7 +101,7 @@ impl Catalog {
     /// Stores a new model.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when the project has a model of this name.
+    /// [`Error::Conflict`] when the project has a model of this name and start date.
     pub async fn create_model(
         &self,
         project: &ProjectId,
@@ -110,7 +113,7 @@ impl Catalog {
     /// Stores a model, replacing the one with its id.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when another model of the project has this name.
+    /// [`Error::Conflict`] when another model of the project has this name and start date.
     pub async fn replace_model(
         &self,
         project: &ProjectId,
@@ -164,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_stands_for_one_model_and_a_model_is_replaced_by_its_id() {
+    async fn a_name_has_one_model_for_each_start_date_and_a_model_is_replaced_by_its_id() {
         on_each_database(|store| async move {
             let (ours, theirs) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
             store
@@ -181,6 +184,16 @@ mod tests {
                 .unwrap();
             let taken = store.catalog.replace_model(&ours, &model("2", "one")).await;
             assert!(matches!(taken, Err(Error::Conflict(_))));
+            let mut dated = model("3", "one");
+            dated.start_date = Some(Timestamp::from_millis(7));
+            store.catalog.create_model(&ours, &dated).await.unwrap();
+            let taken = ModelDefinition {
+                id: "4".to_owned(),
+                ..dated
+            };
+            let taken = store.catalog.create_model(&ours, &taken).await;
+            assert!(matches!(taken, Err(Error::Conflict(_))));
+            store.catalog.delete_model(&ours, "3").await.unwrap();
             let mut changed = model("2", "zwei");
             changed.updated_at = Timestamp::from_millis(5);
             store.catalog.replace_model(&ours, &changed).await.unwrap();

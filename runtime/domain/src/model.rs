@@ -103,7 +103,7 @@ pub struct PricingTier {
 pub struct ModelDefinition {
     /// Its id, which costs name as what they come from.
     pub id: String,
-    /// Its name, unique within the project.
+    /// Its name, unique within the project together with the start date.
     pub name: String,
     /// A regular expression over the names that senders use.
     pub pattern: String,
