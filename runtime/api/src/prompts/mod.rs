@@ -11,7 +11,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_catalog::prompts::{Deleted, Prompt};
+use perpend_catalog::prompts::{Deleted, LabelChange, Prompt};
 use perpend_domain::access::Permission::{PromptRead, PromptRelease, PromptWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::compose::Selector;
@@ -101,7 +101,7 @@ pub(super) fn routes(routes: &mut Routes) {
     let update = Operation::patch(
         "updatePromptLabels",
         VERSION,
-        "Put labels on a version",
+        "Change the labels of a version",
         PromptWrite,
     );
     routes.add(update.body::<Labels>(), update_labels);
@@ -219,12 +219,16 @@ async fn get_old_prompt(
     Ok(etag::answer(&headers, &view))
 }
 
-/// Labels to put on a version.
+/// Labels to put on a version and to take from it.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = PromptLabels)]
 struct Labels {
+    /// Labels to put on the version; labels that it has stay.
     new_labels: Vec<String>,
+    /// Labels to take from the version.
+    #[serde(default)]
+    remove_labels: Vec<String>,
 }
 
 async fn update_labels(
@@ -237,26 +241,43 @@ async fn update_labels(
     let name = named(&name)?;
     let missing = || Problem::not_found("prompt version");
     let version: i64 = version.parse().map_err(|_| missing())?;
-    write::check_labels("newLabels", &input.new_labels)?;
-    if input
-        .new_labels
-        .iter()
-        .any(|label| label == perpend_domain::prompt::LATEST)
-    {
-        return Err(Problem::body(
+    for (field, labels, latest) in [
+        (
             "newLabels",
+            &input.new_labels,
             "latest stands on the newest version and cannot be moved",
-        ));
+        ),
+        (
+            "removeLabels",
+            &input.remove_labels,
+            "latest belongs to the newest version and cannot be removed",
+        ),
+    ] {
+        write::check_labels(field, labels)?;
+        if labels
+            .iter()
+            .any(|label| label == perpend_domain::prompt::LATEST)
+        {
+            return Err(Problem::body(field, latest));
+        }
     }
     // What the labels stand for from now on must not go in a circle through this version.
     let seen = existing(&app, &caller, &name, &Selector::Version(version)).await?;
+    if input.new_labels.is_empty() && input.remove_labels.is_empty() {
+        let message = "must name at least one label; removeLabels takes labels from a version";
+        return Err(Problem::body("newLabels", message));
+    }
     let seen = shown(&app, &caller, &seen, true).await?;
     etag::check_unchanged(&headers, &seen)?;
     let now = app.web.clock.now();
+    let change = LabelChange {
+        added: &input.new_labels,
+        removed: &input.remove_labels,
+    };
     let labelled = app
         .store
         .catalog
-        .label_prompt(&caller.project, &name, version, &input.new_labels, now)
+        .label_prompt(&caller.project, &name, version, change, now)
         .await;
     let prompt = labelled.map_err(|error| match error {
         perpend_sql::Error::NotFound => missing(),

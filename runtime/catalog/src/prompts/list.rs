@@ -160,23 +160,30 @@ fn versions_sql(n_names: usize, config: &str) -> String {
 const NEWEST_CONFIG: &str = "CASE WHEN v.version = (SELECT MAX(n.version) FROM prompt_versions n
       WHERE n.project_id = v.project_id AND n.name = v.name) THEN v.config ELSE '' END";
 
-/// The versions of one prompt, ascending, as an entry of the list.
-fn summary(versions: &[VersionCells]) -> Option<Result<PromptSummary, Error>> {
+/// The versions of one prompt, ascending, as an entry of the list; with a label only those that have it are listed.
+fn summary(
+    versions: &[VersionCells],
+    label: Option<&String>,
+) -> Option<Result<PromptSummary, Error>> {
     let newest = versions.last()?;
     let mut labels: Vec<String> = versions.iter().flat_map(|row| row.labels.clone()).collect();
     labels.sort_unstable();
     let updated_at = versions.iter().map(|row| row.updated_at).max();
-    Some(
-        from_json("prompt", &newest.config).map(|config| PromptSummary {
+    Some(from_json("prompt", &newest.config).map(|config| {
+        PromptSummary {
             name: newest.name.clone(),
             kind: newest.kind,
-            versions: versions.iter().map(|row| row.version).collect(),
+            versions: versions
+                .iter()
+                .filter(|row| label.is_none_or(|label| row.labels.contains(label)))
+                .map(|row| row.version)
+                .collect(),
             labels,
             tags: newest.tags.clone(),
             updated_at: updated_at.unwrap_or(newest.updated_at),
             config,
-        }),
-    )
+        }
+    }))
 }
 
 /// The conditions of a query that SQL tests: a version meets all of them.
@@ -244,7 +251,7 @@ impl Catalog {
         let names: Vec<String> = names.into_iter().map(|(name,)| name).collect();
         let mut versions = self.versions(project, &names, NEWEST_CONFIG).await?;
         let found = names.iter().filter_map(|name| versions.remove(name));
-        let items = found.filter_map(|versions| summary(&versions));
+        let items = found.filter_map(|versions| summary(&versions, query.label.as_ref()));
         Ok(Numbered {
             items: items.collect::<Result<_, _>>()?,
             n_total: counted.first().map_or(0, |(n,)| n.unsigned_abs()),
@@ -283,7 +290,7 @@ impl Catalog {
                     continue;
                 }
                 if shown.contains(&page.n_total)
-                    && let Some(summary) = summary(&versions)
+                    && let Some(summary) = summary(&versions, query.label.as_ref())
                 {
                     page.items.push(summary?);
                 }

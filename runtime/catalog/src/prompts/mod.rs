@@ -25,7 +25,7 @@ use perpend_sql::{Source, query, query_scalar};
 
 pub use list::{PromptQuery, PromptSummary};
 pub(crate) use write::refuse_protected;
-pub use write::{Deleted, NewPrompt};
+pub use write::{Deleted, LabelChange, NewPrompt};
 
 /// A version of a prompt, with what belongs to the prompt as a whole.
 #[derive(Clone, Debug, PartialEq)]

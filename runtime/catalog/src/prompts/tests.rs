@@ -70,7 +70,16 @@ async fn a_label_stands_on_one_version_and_latest_on_the_newest() {
         let moved = ["staging".to_owned(), "production".to_owned()];
         let moved = store
             .catalog
-            .label_prompt(&home, &name("a/tone"), 1, &moved, at(2))
+            .label_prompt(
+                &home,
+                &name("a/tone"),
+                1,
+                LabelChange {
+                    added: &moved,
+                    ..LabelChange::default()
+                },
+                at(2),
+            )
             .await
             .unwrap();
         assert_eq!(moved.labels, ["production", "staging"]);
@@ -89,7 +98,7 @@ async fn a_label_stands_on_one_version_and_latest_on_the_newest() {
         assert_eq!(foreign.unwrap(), None);
         let none = store
             .catalog
-            .label_prompt(&home, &name("a/tone"), 9, &[], at(2))
+            .label_prompt(&home, &name("a/tone"), 9, LabelChange::default(), at(2))
             .await;
         assert!(matches!(none, Err(Error::NotFound)));
     })

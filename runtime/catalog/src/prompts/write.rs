@@ -91,6 +91,8 @@ const INSERT_REFERENCE: &str = "
 const MOVE_LABEL: &str = "
     INSERT INTO prompt_labels (project_id, name, label, version) VALUES ($1, $2, $3, $4)
     ON CONFLICT (project_id, name, label) DO UPDATE SET version = excluded.version";
+const REMOVE_LABEL: &str = "
+    DELETE FROM prompt_labels WHERE project_id = $1 AND name = $2 AND label = $3 AND version = $4";
 const CHANGED: &str = "
     UPDATE prompt_versions SET updated_at = $4 WHERE project_id = $1 AND name = $2 AND version = $3";
 const VERSIONS: &str = "
@@ -135,6 +137,15 @@ pub(crate) async fn refuse_protected<'l>(
     }
 }
 
+/// Which labels a version gets, and which are taken from it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LabelChange<'l> {
+    /// Put on the version.
+    pub added: &'l [String],
+    /// Taken from the version.
+    pub removed: &'l [String],
+}
+
 /// Puts labels on a version, taking them from others; both count as changed.
 async fn move_labels(
     tx: &mut Tx,
@@ -171,6 +182,50 @@ async fn move_labels(
                 .await?;
         }
     }
+    Ok(())
+}
+
+/// Takes labels from a version that has them. A label by which another prompt includes this one stays.
+async fn remove_labels(
+    tx: &mut Tx,
+    project: &ProjectId,
+    name: &PromptName,
+    labels: &[&str],
+    version: i64,
+    now: Timestamp,
+) -> Result<(), Error> {
+    if labels.is_empty() {
+        return Ok(());
+    }
+    let references: Vec<ReferenceRow> = query(REFERENCES_TO)
+        .bind(project.as_str())
+        .bind(name.as_str())
+        .fetch_all(&mut *tx)
+        .await?;
+    let mut included = references
+        .iter()
+        .filter_map(|row| row.included_label.as_deref());
+    if included.any(|label| labels.contains(&label)) {
+        return Err(Error::Conflict(
+            "another prompt includes this one by a label to be removed",
+        ));
+    }
+    for label in labels.iter().copied() {
+        query(REMOVE_LABEL)
+            .bind(project.as_str())
+            .bind(name.as_str())
+            .bind(label)
+            .bind(version)
+            .execute(&mut *tx)
+            .await?;
+    }
+    query(CHANGED)
+        .bind(project.as_str())
+        .bind(name.as_str())
+        .bind(version)
+        .bind(now.as_micros())
+        .execute(tx)
+        .await?;
     Ok(())
 }
 
@@ -337,7 +392,7 @@ impl Catalog {
         project: &ProjectId,
         name: &PromptName,
         version: i64,
-        labels: &[String],
+        change: LabelChange<'_>,
         now: Timestamp,
     ) -> Result<Prompt, Error> {
         let selector = Selector::Version(version);
@@ -350,11 +405,20 @@ impl Catalog {
                 .await?;
             let standing = read_prompt(&mut tx, project, name.as_str(), &selector).await?;
             let standing = standing.ok_or(Error::NotFound)?;
-            let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
-            let moved = labels
+            let labels: Vec<&str> = change.added.iter().map(String::as_str).collect();
+            let added = labels
                 .iter()
-                .filter(|label| standing.labels.iter().all(|own| own != *label));
-            refuse_protected(&mut tx, project, moved.copied()).await?;
+                .copied()
+                .filter(|label| standing.labels.iter().all(|own| own != label));
+            let removed: Vec<&str> = change
+                .removed
+                .iter()
+                .map(String::as_str)
+                .filter(|label| standing.labels.iter().any(|own| own == label))
+                .collect();
+            let changed = added.chain(removed.iter().copied());
+            refuse_protected(&mut tx, project, changed).await?;
+            remove_labels(&mut tx, project, name, &removed, version, now).await?;
             move_labels(&mut tx, project, name, &labels, version, now).await?;
             read_prompt(&mut tx, project, name.as_str(), &selector)
                 .await?
