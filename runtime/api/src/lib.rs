@@ -30,6 +30,7 @@ mod skills;
 mod state;
 mod turns;
 mod unchecked;
+mod writers;
 
 use axum::Router;
 use perpend_web::routes::Described;

@@ -14,6 +14,7 @@ use perpend_web::{Room, Web};
 
 use crate::media::Signer;
 use crate::turns::{INSPECTIONS, TRIALS, Turns};
+use crate::writers::Writers;
 
 /// Collects the endpoints.
 pub(crate) type Routes = perpend_web::routes::Routes<App>;
@@ -29,6 +30,7 @@ pub struct Parts {
     pub(crate) media_signer: Signer,
     pub(crate) inspections: Turns,
     pub(crate) trials: Turns,
+    pub(crate) writers: Writers,
 }
 
 /// What an [`App`] is made of.
@@ -63,6 +65,7 @@ impl App {
             given,
             inspections: Turns::new(INSPECTIONS),
             trials: Turns::new(TRIALS),
+            writers: Writers::default(),
         }))
     }
 }

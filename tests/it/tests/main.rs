@@ -70,4 +70,5 @@ mod stored;
 mod teamwork;
 mod trace_steps;
 mod trials;
+mod upserts;
 mod version_policies;

@@ -29,7 +29,7 @@ const ONE: &str = "/api/public/dataset-items/{id}";
 const VERSIONS: &str = "/api/v1/dataset-items/{id}/versions";
 
 /// Others that may get in between before the caller is told to try again.
-const MAX_TRIES: u32 = 5;
+const MAX_TRIES: u32 = 20;
 
 const LIST: &[Param] = &[
     page::PAGE,
@@ -164,6 +164,10 @@ async fn put_item(
     let name = input.dataset_name.clone();
     let (id, patch) = input.check()?;
     let id = id.unwrap_or_else(|| app.web.ids.uuid().to_string());
+    let _turn = app
+        .writers
+        .enter(&caller.project, "dataset item", &id)
+        .await;
     for _ in 0..MAX_TRIES {
         let stored = super::existing::existing(&app, &caller, &name).await?;
         let standing = app.store.catalog.dataset_item(&caller.project, &id).await?;
@@ -321,6 +325,10 @@ async fn delete_item(
     caller: Act,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
+    let _turn = app
+        .writers
+        .enter(&caller.project, "dataset item", &id)
+        .await;
     for _ in 0..MAX_TRIES {
         let item = existing(&app, &caller.project, &id).await?;
         let stored = app

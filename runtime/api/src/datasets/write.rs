@@ -18,7 +18,7 @@ use crate::state::App;
 /// Items that are read and checked in one go.
 const PER_PAGE: u32 = 100;
 /// Others that may get in between before the caller is told to try again.
-const MAX_TRIES: u32 = 5;
+const MAX_TRIES: u32 = 20;
 
 /// A dataset as clients send it; what is absent stays as it is.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -69,6 +69,7 @@ async fn put(app: &App, project: &ProjectId, input: DatasetInput) -> Result<Data
         input_schema: input.input_schema,
         expected_output_schema: input.expected_output_schema,
     };
+    let _turn = app.writers.enter(project, "dataset", name.as_str()).await;
     for _ in 0..MAX_TRIES {
         let now = app.web.clock.now();
         let standing = app.store.catalog.dataset(project, name.as_str()).await?;
