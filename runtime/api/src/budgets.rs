@@ -100,7 +100,10 @@ pub(super) async fn check(
     let now = app.web.clock.now();
     let table = app.prices.of(&app.store.catalog, project, now).await?;
     let default = app.store.catalog.default_model(project).await?;
-    let probe = Usage::from([("input".to_owned(), 1), ("output".to_owned(), 1)]);
+    let probe = Usage::from([
+        ("input".to_owned(), 1.into()),
+        ("output".to_owned(), 1.into()),
+    ]);
     for evaluator in evaluators {
         for slot in &evaluator.version.slots {
             let Some(choice) = slot.model.as_ref().or(default.as_ref()) else {

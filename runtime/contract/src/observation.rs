@@ -4,8 +4,10 @@ use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::{Cost, Level, Observation, ObservationKind, Usage};
 use perpend_domain::payload::Payload;
 use perpend_domain::pricing::AppliedPrices;
+use perpend_domain::quantity::Quantity;
 use perpend_domain::telemetry::{Named, StoredObservation};
 use perpend_domain::time::Timestamp;
+use perpend_domain::usage::{Side, side_of};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -85,6 +87,7 @@ pub struct Whole {
     prompt_id: Option<String>,
     /// Tokens by bucket.
     #[schema(value_type = BTreeMap<String, u64>)]
+    #[serde(serialize_with = "whole")]
     usage_details: Usage,
     /// US dollars by bucket.
     #[schema(value_type = BTreeMap<String, f64>)]
@@ -113,9 +116,19 @@ pub struct Whole {
     updated_at: Timestamp,
 }
 
-fn sum_of(usage: &Usage, part: &str) -> u64 {
-    let parts = usage.iter().filter(|(bucket, _)| bucket.contains(part));
-    parts.map(|(_, tokens)| tokens).sum()
+fn sum_of(usage: &Usage, side: Side) -> u64 {
+    let name = match side {
+        Side::Input => "input",
+        Side::Output => "output",
+    };
+    let belongs = |bucket: &str| side_of(bucket).map_or(bucket.contains(name), |own| own == side);
+    let parts = usage.iter().filter(|(bucket, _)| belongs(bucket));
+    parts.map(|(_, tokens)| *tokens).sum::<Quantity>().to_u64()
+}
+
+/// Clients read whole numbers only: fractions are rounded.
+fn whole<S: Serializer>(usage: &Usage, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(usage.iter().map(|(bucket, n)| (bucket, n.to_u64())))
 }
 
 impl Whole {
@@ -123,12 +136,15 @@ impl Whole {
     #[must_use]
     pub fn new(stored: StoredObservation, named: Named<'_>) -> Self {
         let own = stored.observation;
-        let (input, output) = (sum_of(&own.usage, "input"), sum_of(&own.usage, "output"));
+        let (input, output) = (
+            sum_of(&own.usage, Side::Input),
+            sum_of(&own.usage, Side::Output),
+        );
         let costs = own.effective_cost().clone();
         let cost = |part: &str| costs.get(part).copied();
         let (input_cost, output_cost, total_cost) = (cost("input"), cost("output"), cost("total"));
         let price = |bucket: &str| named.prices?.price(bucket);
-        let total = own.usage.get("total").copied();
+        let total = own.usage.get("total").map(|total| total.to_u64());
         let (prompt_name, prompt_version) = own
             .prompt
             .map(|prompt| (prompt.name, prompt.version))
@@ -339,6 +355,7 @@ struct Model {
 struct UsageAndCost {
     /// Tokens by bucket.
     #[schema(value_type = BTreeMap<String, u64>, required = false)]
+    #[serde(serialize_with = "whole")]
     usage_details: Usage,
     /// US dollars by bucket.
     #[schema(value_type = BTreeMap<String, f64>, required = false)]

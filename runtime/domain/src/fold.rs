@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::cost::{CostSum, cost_total};
 use crate::ids::ObservationId;
 use crate::observation::{Content, Level, Observation, TraceFacts, Usage};
+use crate::quantity::Quantity;
 use crate::time::Timestamp;
 use crate::trace::{StepNames, Trace};
 
@@ -326,14 +327,15 @@ impl<'a> Set<'a> {
             return Vec::new();
         }
         let mut by_response: BTreeMap<&str, Vec<&Observation>> = BTreeMap::new();
-        let mut by_numbers: BTreeMap<(u64, u64, String), Vec<&Observation>> = BTreeMap::new();
+        let mut by_numbers: BTreeMap<(Quantity, Quantity, String), Vec<&Observation>> =
+            BTreeMap::new();
         for call in calls {
             if let Some(response) = &call.response_id {
                 by_response.entry(response).or_default().push(call);
             }
             let (total, output) = token_sums(&call.usage);
-            if total > 0
-                && output > 0
+            if !total.is_zero()
+                && !output.is_zero()
                 && let Some(model) = &call.model
             {
                 by_numbers
@@ -430,12 +432,13 @@ fn add_usage(sum: &mut Usage, part: &Usage) {
 }
 
 /// Total tokens, and the sum of the output buckets.
-fn token_sums(usage: &Usage) -> (u64, u64) {
+fn token_sums(usage: &Usage) -> (Quantity, Quantity) {
     let output = usage
         .iter()
         .filter(|(bucket, _)| bucket.starts_with("output"))
-        .fold(0_u64, |sum, (_, tokens)| sum.saturating_add(*tokens));
-    (usage.get("total").copied().unwrap_or(0), output)
+        .map(|(_, tokens)| *tokens)
+        .sum();
+    (usage.get("total").copied().unwrap_or_default(), output)
 }
 
 /// A model's name without provider prefix and date suffix, lower-case.

@@ -38,6 +38,7 @@ pub mod payload;
 pub mod plugin;
 pub mod pricing;
 pub mod prompt;
+pub mod quantity;
 pub mod sampling;
 #[cfg(feature = "schema")]
 mod schema;
@@ -51,5 +52,6 @@ pub mod time;
 pub mod tool_calls;
 pub mod trace;
 pub mod trace_list;
+pub mod usage;
 
 pub use perpend_template as template;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::ids::{ObservationId, TraceId};
 use crate::named::named_enum;
 use crate::payload::Payload;
+use crate::quantity::Quantity;
 use crate::time::Timestamp;
 
 named_enum!(
@@ -99,7 +100,7 @@ named_enum!(
 );
 
 /// Tokens by bucket; disjoint except for `total` (otlp.md 4.1).
-pub type Usage = BTreeMap<String, u64>;
+pub type Usage = BTreeMap<String, Quantity>;
 /// US dollars by bucket, with `total`.
 pub type Cost = BTreeMap<String, f64>;
 

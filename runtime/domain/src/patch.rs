@@ -559,8 +559,8 @@ mod tests {
         create.start = Some(Timestamp::from_millis(100));
         create.environment = Some("prod".to_owned());
         create.input = Some(Payload::Text("in".to_owned()));
-        create.usage.insert("input".to_owned(), 3);
-        create.usage.insert("output".to_owned(), 4);
+        create.usage.insert("input".to_owned(), 3.into());
+        create.usage.insert("output".to_owned(), 4.into());
         create.tags = vec!["b".to_owned()];
         create.metadata = object(json!({ "a": { "x": 1, "y": 1 }, "k": 1 }));
         // Made before the create, and still an update.
@@ -570,7 +570,7 @@ mod tests {
         update.start = Some(Timestamp::from_millis(200));
         update.environment = Some("dev".to_owned());
         update.end = Some(Timestamp::from_millis(50));
-        update.usage.insert("total".to_owned(), 9);
+        update.usage.insert("total".to_owned(), 9.into());
         update.tags = vec!["a".to_owned(), "b".to_owned()];
         update.metadata = object(json!({ "a": { "y": 2 } }));
         let merged = merge([&update, &create]).unwrap();
@@ -708,7 +708,9 @@ mod tests {
                 patch.start = numbers.0.map(Timestamp::from_micros);
                 patch.end = numbers.1.map(Timestamp::from_millis);
                 if let Some(n) = numbers.2 {
-                    patch.usage.insert("total".to_owned(), n.unsigned_abs());
+                    patch
+                        .usage
+                        .insert("total".to_owned(), n.unsigned_abs().into());
                     patch.metadata.insert(format!("k{n}"), json!({ "n": n }));
                 }
                 patch.removed_tags = removed;

@@ -19,6 +19,7 @@ use rust_decimal::prelude::ToPrimitive;
 use crate::model::ModelDefinition;
 use crate::observation::{Cost, Observation, Usage};
 use crate::time::Timestamp;
+use crate::usage::{self, Side, canonical_bucket};
 
 use entry::Prices;
 use names::candidate_names;
@@ -288,7 +289,8 @@ fn cost_of(usage: &Usage, prices: &Prices) -> Cost {
         let Some(price) = price_of(bucket, prices) else {
             continue;
         };
-        let amount = Decimal::from(*tokens)
+        let amount = tokens
+            .to_decimal()
             .checked_mul(price)
             .unwrap_or(Decimal::MAX);
         total = total.saturating_add(amount);
@@ -311,10 +313,12 @@ fn is_about(one: &Cost, other: &Cost) -> bool {
 
 fn price_of(bucket: &str, prices: &Prices) -> Option<Decimal> {
     let alias = canonical_bucket(bucket);
-    let side = |name: &str| {
-        ["input", "output"]
-            .into_iter()
-            .find(|side| name.starts_with(side))
+    let side = || {
+        let side = usage::side_of(bucket)?;
+        prices.get(match side {
+            Side::Input => "input",
+            Side::Output => "output",
+        })
     };
     prices
         .get(bucket)
@@ -323,21 +327,8 @@ fn price_of(bucket: &str, prices: &Prices) -> Option<Decimal> {
             let mut others = prices.iter();
             Some(others.find(|(name, _)| canonical_bucket(name) == alias)?.1)
         })
-        .or_else(|| prices.get(side(bucket).or_else(|| side(alias))?))
+        .or_else(side)
         .copied()
-}
-
-/// The canonical name of a bucket that goes by several.
-#[must_use]
-pub fn canonical_bucket(bucket: &str) -> &str {
-    match bucket {
-        "cache_read_input_tokens" | "input_cache_read" => "input_cached_tokens",
-        "cache_creation_input_tokens" | "input_cache_creation_5m" => "input_cache_creation",
-        "reasoning_tokens" | "output_reasoning" => "output_reasoning_tokens",
-        "input_audio" => "input_audio_tokens",
-        "output_audio" => "output_audio_tokens",
-        other => other,
-    }
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl Session {
         self.n_errors = self.n_errors.saturating_add(n_errors);
         self.total_cost += trace.total_cost;
         let n_tokens = trace.usage.get("total").copied().unwrap_or_default();
-        self.total_tokens = self.total_tokens.saturating_add(n_tokens);
+        self.total_tokens = self.total_tokens.saturating_add(n_tokens.to_u64());
         let free = MAX_NAMES.saturating_sub(self.user_ids.len());
         self.user_ids
             .extend(trace.user_id.iter().take(free).cloned());

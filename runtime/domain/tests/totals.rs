@@ -83,7 +83,8 @@ fn observation(steps: &[Step], at: usize) -> Observation {
     own.start = start;
     if step.tokens > 0 {
         own.kind = ObservationKind::Generation;
-        own.usage.insert("total".to_owned(), step.tokens.into());
+        own.usage
+            .insert("total".to_owned(), u64::from(step.tokens).into());
     }
     if let Some(cents) = step.cents {
         own.cost
@@ -92,7 +93,7 @@ fn observation(steps: &[Step], at: usize) -> Observation {
     own.model = step.names_model.then(|| "unlisted".to_owned());
     if step.aggregate_tokens > 0 {
         own.aggregate_usage
-            .insert("total".to_owned(), step.aggregate_tokens.into());
+            .insert("total".to_owned(), u64::from(step.aggregate_tokens).into());
     }
     if step.aggregate_cents > 0 {
         own.aggregate_computed_cost
@@ -147,7 +148,7 @@ proptest! {
         let trace = fold(&arrived).unwrap();
         prop_assert_eq!(&trace, &fold(&in_order).unwrap());
         let totals = Totals {
-            tokens: trace.usage.get("total").copied().unwrap_or(0),
+            tokens: trace.usage.get("total").map_or(0, |n| n.to_u64()),
             cents: (trace.total_cost * 100.0).round() as u64,
             n_priced: trace.n_priced,
             n_unpriced: trace.n_unpriced,

@@ -270,19 +270,6 @@ pub(crate) fn amount(value: &Value<'_>) -> Option<f64> {
     (number.is_finite() && number >= 0.0).then_some(number)
 }
 
-/// A whole number that is not negative.
-pub(crate) fn count(value: &Value<'_>) -> Option<u64> {
-    match value {
-        Value::Int(value) => u64::try_from(*value).ok(),
-        Value::Text(text) => text.trim().parse().ok().or_else(|| whole(amount(value)?)),
-        other => whole(amount(other)?),
-    }
-}
-
-fn whole(number: f64) -> Option<u64> {
-    (number.fract() == 0.0 && number < 1.8e19).then_some(number as u64)
-}
-
 /// [`amount`] for a JSON value.
 pub(crate) fn json_amount(value: &Json) -> Option<f64> {
     let number = match value {
@@ -291,15 +278,6 @@ pub(crate) fn json_amount(value: &Json) -> Option<f64> {
         _ => return None,
     };
     (number.is_finite() && number >= 0.0).then_some(number)
-}
-
-/// [`count`] for a JSON value.
-pub(crate) fn json_count(value: &Json) -> Option<u64> {
-    if let Some(count) = value.as_u64() {
-        return Some(count);
-    }
-    let exact = value.as_str().and_then(|text| text.trim().parse().ok());
-    exact.or_else(|| whole(json_amount(value)?))
 }
 
 #[cfg(test)]
@@ -332,15 +310,7 @@ mod tests {
         assert_eq!(attributes.text("dup"), Some("last"));
         assert!(attributes.get("zero").is_some());
         assert!(attributes.get("empty").is_none());
-    }
-
-    #[test]
-    fn counts_are_whole_and_not_negative() {
-        assert_eq!(count(&Value::Text("12".into())), Some(12));
-        assert_eq!(count(&Value::Double(3.0)), Some(3));
-        assert_eq!(count(&Value::Double(3.5)), None);
-        assert_eq!(count(&Value::Int(-1)), None);
-        assert_eq!(count(&Value::Bool(true)), None);
-        assert_eq!(amount(&Value::Text("0.25".into())), Some(0.25));
+        assert_eq!(amount(&text("0.25")), Some(0.25));
+        assert_eq!(amount(&Value::Int(-1)), None);
     }
 }

@@ -9,14 +9,16 @@
 use perpend_domain::batch::Media;
 use perpend_domain::ids::{InvalidId, ObservationId, TraceId, fits};
 use perpend_domain::issue::Issue;
-use perpend_domain::observation::{Level, ObservationKind as Kind, PromptLink};
+use perpend_domain::observation::{Level, ObservationKind as Kind, PromptLink, Usage};
 use perpend_domain::patch::{About, Patch, record_id};
 use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
+use perpend_domain::usage::meaning;
 use serde_json::{Map, Value as Json};
 
-use crate::limits::{Limits, cut_chars, cut_fact, cut_name};
+use crate::limits::{Limits, cut_chars};
 use crate::media::Extractor;
+use crate::notes::Notes;
 use crate::{facts, mapping, metadata, tools, usage};
 
 /// The record of a trace has two characters more in its id, and 800 at most like any other.
@@ -247,7 +249,7 @@ impl Part<'_> {
         patch.public = body.truth("public")?;
         patch.tags = body.tags()?;
         let record = record_id(&id).ok_or_else(|| body.fault("id", TOO_LONG))?;
-        let media = self.content(&mut patch, &id, &record);
+        let media = self.content(&mut patch, &id, &record, Notes::default());
         Ok((patch, media))
     }
 
@@ -275,36 +277,28 @@ impl Part<'_> {
         let level = body.text("level")?.map(str::parse::<Level>).transpose();
         patch.level = level
             .map_err(|_| body.fault("level", "DEBUG, DEFAULT, WARNING or ERROR is expected"))?;
-        let status = body.word("statusMessage")?;
-        patch.status_message =
-            status.map(|text| cut_chars(&text, self.limits.max_status_chars).to_owned());
+        patch.status_message = body.word("statusMessage")?;
         patch.model = body.word("model")?;
         patch.model_parameters = body.object("modelParameters")?.cloned();
         patch.prompt = self.prompt()?;
-        self.numbers(&mut patch)?;
+        let mut notes = Notes::default();
+        self.numbers(&mut patch, &mut notes)?;
         let trace = patch.trace_id.clone();
         let trace = trace
             .or_else(|| TraceId::to_store(id.as_str()).ok())
             .ok_or_else(|| body.fault("traceId", "is missing"))?;
-        let media = self.content(&mut patch, &trace, &id);
+        let media = self.content(&mut patch, &trace, &id, notes);
         Ok((patch, media))
     }
 
     /// What traces and observations have in common.
     fn patch(&self, is_update: bool, about: About) -> Result<Patch, Issue> {
         let body = &self.body;
-        let id = match &about {
-            About::Trace(id) => id.as_str(),
-            About::Observation(id) => id.as_str(),
-        };
         let name = body.word("name")?;
-        let name = name.filter(|name| !name.trim().is_empty());
-        let name = name.map(|name| cut_name(&name, self.limits.max_name_chars, id).to_owned());
         let mut patch = Patch::new(self.event_id.to_owned(), self.at, is_update, about);
-        patch.name = name;
+        patch.name = name.filter(|name| !name.trim().is_empty());
         patch.version = body.word("version")?;
-        let environment = body.text("environment")?;
-        patch.environment = environment.map(crate::normalized_environment);
+        patch.environment = body.text("environment")?.map(str::to_owned);
         let payload = |name| body.get(name).cloned().map(Payload::from_value);
         patch.input = payload("input");
         patch.output = payload("output");
@@ -328,18 +322,18 @@ impl Part<'_> {
         })
     }
 
-    fn numbers(&self, patch: &mut Patch) -> Result<(), Issue> {
+    fn numbers(&self, patch: &mut Patch, notes: &mut Notes) -> Result<(), Issue> {
         if let Some(details) = self.body.object("usageDetails")? {
-            patch.usage = usage::native_usage(details);
+            patch.usage = self.usage("usageDetails", details, notes)?;
         }
         if let Some(costs) = self.body.object("costDetails")? {
-            patch.cost = usage::native_cost(costs);
+            patch.cost = usage::native_cost(costs, notes);
         }
         let Some(old) = self.body.object("usage")? else {
             return Ok(());
         };
         if patch.usage.is_empty() {
-            patch.usage = usage::legacy_usage(old);
+            patch.usage = self.usage("usage", old, notes)?;
         }
         if patch.cost.is_empty() {
             patch.cost = usage::legacy_cost(old);
@@ -347,8 +341,31 @@ impl Part<'_> {
         Ok(())
     }
 
+    /// Usage in this member. Tokens are whole.
+    fn usage(
+        &self,
+        field: &str,
+        details: &Map<String, Json>,
+        notes: &mut Notes,
+    ) -> Result<Usage, Issue> {
+        let usage = usage::native_usage(details).noted(field, notes);
+        for (bucket, quantity) in &usage {
+            if bucket != "total" && meaning(bucket).is_some() && !quantity.is_whole() {
+                let message = format!("must be a whole number of tokens, got {quantity}");
+                return Err(self.body.fault(&format!("{field}.{bucket}"), &message));
+            }
+        }
+        Ok(usage)
+    }
+
     /// Takes media out, cuts what is too long, finds tool calls.
-    fn content(&self, patch: &mut Patch, trace: &TraceId, id: &ObservationId) -> Vec<Media> {
+    fn content(
+        &self,
+        patch: &mut Patch,
+        trace: &TraceId,
+        id: &ObservationId,
+        mut notes: Notes,
+    ) -> Vec<Media> {
         let mut found = Vec::new();
         let mut extractor = Extractor {
             trace_id: trace,
@@ -359,38 +376,42 @@ impl Part<'_> {
         extractor.payload(&mut patch.input, "input");
         extractor.payload(&mut patch.output, "output");
         extractor.metadata(&mut patch.metadata);
-        let metadata = &mut patch.metadata;
-        metadata::limit(metadata, self.limits);
-        mapping::limit_payload(&mut patch.input, "input", self.limits, metadata);
-        mapping::limit_payload(&mut patch.output, "output", self.limits, metadata);
-        limit_facts(patch);
+        metadata::limit(&mut patch.metadata, "", self.limits, &mut notes);
+        mapping::limit_payload(&mut patch.input, "input", self.limits, &mut notes);
+        mapping::limit_payload(&mut patch.output, "output", self.limits, &mut notes);
+        self.limit_facts(patch, &mut notes);
+        notes.write(&mut patch.metadata);
         patch.tool_calls = tools::calls(patch.output.as_ref());
         found
     }
-}
 
-/// Cuts over-long facts and tags, and notes their sizes.
-fn limit_facts(patch: &mut Patch) {
-    let mut notes = Map::new();
-    let prompt = patch.prompt.as_mut();
-    let facts = [
-        ("model", patch.model.as_mut()),
-        ("release", patch.release.as_mut()),
-        ("version", patch.version.as_mut()),
-        ("promptName", prompt.map(|prompt| &mut prompt.name)),
-    ];
-    for (name, fact) in facts {
-        cut_fact(name, fact, &mut notes);
-    }
-    for tag in &mut patch.tags {
-        let kept = cut_chars(tag, facts::MAX_ID_CHARS).len();
-        if kept < tag.len() {
-            notes.insert("tags".to_owned(), tag.len().into());
-            tag.truncate(kept);
+    /// Cuts facts that are too long, and normalises the environment.
+    fn limit_facts(&self, patch: &mut Patch, notes: &mut Notes) {
+        let limits = self.limits;
+        if let Some(name) = &mut patch.name {
+            let id = match &patch.about {
+                About::Trace(id) => id.as_str(),
+                About::Observation(id) => id.as_str(),
+            };
+            notes.limit_name("name", name, limits.max_name_chars, id);
         }
-    }
-    if !notes.is_empty() {
-        metadata::note(&mut patch.metadata, notes);
+        if let Some(message) = &mut patch.status_message {
+            notes.limit_chars("statusMessage", message, limits.max_status_chars);
+        }
+        if let Some(environment) = &mut patch.environment {
+            *environment = facts::normalized_environment(environment, false, notes);
+        }
+        let prompt = patch.prompt.as_mut();
+        let facts = [
+            ("model", patch.model.as_mut()),
+            ("release", patch.release.as_mut()),
+            ("version", patch.version.as_mut()),
+            ("promptName", prompt.map(|prompt| &mut prompt.name)),
+        ];
+        for (name, fact) in facts {
+            notes.limit_fact(name, fact);
+        }
+        patch.tags = facts::limited_tags(std::mem::take(&mut patch.tags), notes);
     }
 }
 
@@ -544,7 +565,8 @@ mod tests {
         assert_eq!(read.name.unwrap().len(), 1_024);
         assert_eq!(read.model.unwrap().len(), 800);
         assert_eq!(read.prompt.unwrap().name.len(), 800);
-        let notes = json!({ "model": 1 << 20, "version": 1 << 20, "promptName": 1 << 20 });
+        let notes =
+            json!({ "name": 1 << 20, "model": 1 << 20, "version": 1 << 20, "promptName": 1 << 20 });
         assert_eq!(
             (&read.metadata["truncated"], &read.metadata["k"]),
             (&notes, &json!(1))

@@ -10,10 +10,11 @@ use serde_json::{Map, Value as Json};
 
 use crate::attributes::{any_text, default_json, object_of};
 use crate::model::Value;
+use crate::notes::Notes;
 use crate::source::Source;
 
-/// Longest user id, session id and tag in characters.
-pub(crate) const MAX_ID_CHARS: usize = 200;
+/// Longest tag in characters.
+const MAX_TAG_CHARS: usize = 200;
 const MAX_TAGS: usize = 100;
 /// Parts of one text that are looked at for tags.
 const MAX_TAG_PARTS: usize = 1_000;
@@ -269,15 +270,15 @@ pub(crate) fn plain_text(value: &Value<'_>) -> Option<String> {
     any_text(value).map(Cow::into_owned)
 }
 
-fn id_text(value: &Value<'_>) -> Option<String> {
+fn id_text(field: &str, value: &Value<'_>, notes: &mut Notes) -> Option<String> {
     let text = any_text(value)?;
-    let text = text.trim();
-    let fits = text.len() <= MAX_ID_CHARS || text.chars().count() <= MAX_ID_CHARS;
-    (!text.is_empty() && fits).then(|| text.to_owned())
+    let mut id = text.trim().to_owned();
+    notes.limit_id(field, &mut id);
+    (!id.is_empty()).then_some(id)
 }
 
 /// The end user, from the span and then from its resource.
-pub(crate) fn user_id(source: &Source<'_>) -> Option<String> {
+pub(crate) fn user_id(source: &Source<'_>, notes: &mut Notes) -> Option<String> {
     let attributes = source.attributes;
     let native = |suffix: &str| attributes.native(suffix);
     native("user.id")
@@ -300,10 +301,10 @@ pub(crate) fn user_id(source: &Source<'_>) -> Option<String> {
             ])
         })
         .or_else(|| source.resource.get("user.id"))
-        .and_then(id_text)
+        .and_then(|value| id_text("userId", value, notes))
 }
 
-pub(crate) fn session_id(source: &Source<'_>) -> Option<String> {
+pub(crate) fn session_id(source: &Source<'_>, notes: &mut Notes) -> Option<String> {
     let attributes = source.attributes;
     attributes
         .native("session.id")
@@ -324,11 +325,11 @@ pub(crate) fn session_id(source: &Source<'_>) -> Option<String> {
             ])
         })
         .or_else(|| source.resource.get("session.id"))
-        .and_then(id_text)
+        .and_then(|value| id_text("sessionId", value, notes))
 }
 
 /// Sorted and unique.
-pub(crate) fn tags(source: &Source<'_>) -> Vec<String> {
+pub(crate) fn tags(source: &Source<'_>, notes: &mut Notes) -> Vec<String> {
     let attributes = source.attributes;
     let sent = attributes
         .first_native(&[
@@ -360,17 +361,42 @@ pub(crate) fn tags(source: &Source<'_>) -> Vec<String> {
             let text = crate::json::parse(&text)
                 .and_then(|node| node.as_str().map(str::to_owned))
                 .unwrap_or(text);
-            let parts = text.split(',').take(MAX_TAG_PARTS);
-            parts.map(str::to_owned).collect()
+            let mut parts = text.split(',');
+            let read = parts
+                .by_ref()
+                .take(MAX_TAG_PARTS)
+                .map(str::to_owned)
+                .collect();
+            if parts.next().is_some() {
+                notes.replaced(
+                    "tags",
+                    format!("only the first {MAX_TAG_PARTS} of them are read"),
+                );
+            }
+            read
         }
         other => vec![other.to_string()],
     };
-    let unique: BTreeSet<String> = parts
-        .iter()
-        .map(|tag| tag.trim())
-        .filter(|tag| !tag.is_empty())
-        .map(|tag| crate::limits::cut_chars(tag, MAX_ID_CHARS).to_owned())
-        .collect();
+    limited_tags(parts, notes)
+}
+
+/// Trimmed, cut, sorted and unique, and so many of them.
+pub(crate) fn limited_tags(tags: Vec<String>, notes: &mut Notes) -> Vec<String> {
+    let mut unique = BTreeSet::new();
+    for tag in tags {
+        let mut tag = tag.trim().to_owned();
+        notes.limit_chars("tags", &mut tag, MAX_TAG_CHARS);
+        if !tag.is_empty() {
+            unique.insert(tag);
+        }
+    }
+    if MAX_TAGS < unique.len() {
+        let n = unique.len();
+        notes.replaced(
+            "tags",
+            format!("are {n}; the first {MAX_TAGS} in alphabetical order are stored"),
+        );
+    }
     unique.into_iter().take(MAX_TAGS).collect()
 }
 
@@ -392,19 +418,17 @@ const LIVEKIT_BOOKKEEPING: [&str; 14] = [
     "start_agent_activity",
 ];
 
-pub(crate) fn level(source: &Source<'_>) -> Level {
+pub(crate) fn level(source: &Source<'_>, notes: &mut Notes) -> Level {
     let attributes = source.attributes;
-    let native = attributes
-        .native_text("observation.level")
-        .and_then(|text| match text.trim().to_ascii_uppercase().as_str() {
-            "DEBUG" | "TRACE" | "VERBOSE" => Some(Level::Debug),
-            "DEFAULT" | "INFO" | "LOG" | "NOTICE" | "OK" | "SUCCESS" => Some(Level::Default),
-            "WARNING" | "WARN" => Some(Level::Warning),
-            "ERROR" | "FATAL" | "CRITICAL" => Some(Level::Error),
-            _ => None,
-        });
-    if let Some(level) = native {
-        return level;
+    if let Some(text) = attributes.native_text("observation.level") {
+        match text.trim().to_ascii_uppercase().as_str() {
+            "DEBUG" | "TRACE" | "VERBOSE" => return Level::Debug,
+            "DEFAULT" | "INFO" | "LOG" | "NOTICE" | "OK" | "SUCCESS" => return Level::Default,
+            "WARNING" | "WARN" => return Level::Warning,
+            "ERROR" | "FATAL" | "CRITICAL" => return Level::Error,
+            "" => {}
+            _ => notes.ignored("level", text, "DEBUG, DEFAULT, WARNING or ERROR"),
+        }
     }
     if source.span.status_code == 2 {
         return Level::Error;
@@ -463,7 +487,7 @@ pub(crate) fn status_message(source: &Source<'_>, level: Level) -> Option<String
 }
 
 /// Lower case, without the prefix reserved for the server's own traces.
-pub(crate) fn environment(source: &Source<'_>) -> String {
+pub(crate) fn environment(source: &Source<'_>, notes: &mut Notes) -> String {
     let (span, resource) = (source.attributes, source.resource);
     let sent = span
         .native("environment")
@@ -473,10 +497,14 @@ pub(crate) fn environment(source: &Source<'_>) -> String {
         .or_else(|| span.get("deployment.environment"))
         .or_else(|| resource.get("deployment.environment"))
         .and_then(Value::as_str);
-    normalized_environment(sent.unwrap_or_default(), source.context.is_own_telemetry)
+    let keeps_prefix = source.context.is_own_telemetry;
+    normalized_environment(sent.unwrap_or_default(), keeps_prefix, notes)
 }
 
-pub(crate) fn normalized_environment(sent: &str, keeps_prefix: bool) -> String {
+/// Longest name of an environment in characters.
+const MAX_ENVIRONMENT_CHARS: usize = 40;
+
+pub(crate) fn normalized_environment(sent: &str, keeps_prefix: bool, notes: &mut Notes) -> String {
     let lower = sent.trim().to_lowercase();
     let mut name = lower.as_str();
     if !keeps_prefix {
@@ -487,13 +515,20 @@ pub(crate) fn normalized_environment(sent: &str, keeps_prefix: bool) -> String {
             name = rest.trim_start_matches(['-', '_']);
         }
     }
-    let name = crate::limits::cut_chars(name, 40);
     let is_valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
-    if name.is_empty() || !name.bytes().all(is_valid) {
-        "default".to_owned()
-    } else {
-        name.to_owned()
+    if name.is_empty() {
+        return "default".to_owned();
     }
+    let mut name = name.to_owned();
+    if !name.bytes().all(is_valid) {
+        let shown = crate::limits::cut_chars(sent, MAX_ENVIRONMENT_CHARS);
+        let explanation =
+            format!("may have letters, digits, - and _, got {shown}; default is stored");
+        notes.replaced("environment", explanation);
+        return "default".to_owned();
+    }
+    notes.limit_chars("environment", &mut name, MAX_ENVIRONMENT_CHARS);
+    name
 }
 
 pub(crate) fn release(source: &Source<'_>) -> Option<String> {
@@ -519,13 +554,16 @@ mod tests {
 
     #[test]
     fn environments_are_normalised_and_the_reserved_prefix_goes() {
-        let name = |sent: &str| normalized_environment(sent, false);
+        let name = |sent: &str| normalized_environment(sent, false, &mut Notes::default());
         assert_eq!(name("Staging"), "staging");
         assert_eq!(name("langfuse-llm-as-a-judge"), "llm-as-a-judge");
         assert_eq!(name("langfuse_perpend-x"), "x");
         assert_eq!(name("langfuse"), "default");
         assert_eq!(name("pro duction"), "default");
         assert_eq!(name(&"a".repeat(60)).len(), 40);
-        assert_eq!(normalized_environment("perpend-eval", true), "perpend-eval");
+        assert_eq!(
+            normalized_environment("perpend-eval", true, &mut Notes::default()),
+            "perpend-eval"
+        );
     }
 }

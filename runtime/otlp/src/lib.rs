@@ -8,7 +8,7 @@
 //! Invariants:
 //! - **Total.** No input panics, recurses without bound or takes more than linear time.
 //! - **Pure.** The same bytes and context give the same batch; the arrival time is an argument.
-//! - **Per span.** What is wrong with one span never costs another: see [`Rejection`].
+//! - **Per span.** What is wrong with one span never costs another: see [`Reason`].
 //! - **Bounded.** Only one span is held decoded, within its [`Limits`]; everything is charged to the
 //!   [`Sink`] before it is held, so that memory follows from what the sink grants and not from the bytes.
 //! - **Both encodings are one.** The same request in protobuf and in JSON gives the same batch.
@@ -30,6 +30,7 @@ mod media;
 mod messages;
 mod metadata;
 mod model;
+mod notes;
 mod request;
 pub mod respond;
 mod scores;
@@ -44,7 +45,7 @@ mod wire;
 pub use events::{Event, read_event};
 pub use limits::Limits;
 pub use media::is_media_type;
-pub use request::{Context, DecodeError, Encoding, Rejection, Taken};
+pub use request::{Context, DecodeError, Encoding, Reason, Taken};
 pub use sink::{Full, Sink};
 
 /// Reads a trace request into `sink`. What that has taken is worth nothing when this fails.
@@ -98,7 +99,14 @@ pub fn check_metrics(bytes: &[u8], encoding: Encoding) -> Result<(), DecodeError
 
 /// The name of an environment as it is stored, whatever way it came in: lower case, without the prefix
 /// reserved for the server's own traces, `default` when nothing usable is left.
+/// A name that is cut or replaced is noted in the metadata.
 #[must_use]
-pub fn normalized_environment(sent: &str) -> String {
-    facts::normalized_environment(sent, false)
+pub fn normalized_environment(
+    sent: &str,
+    metadata: &mut serde_json::Map<String, serde_json::Value>,
+) -> String {
+    let mut notes = notes::Notes::default();
+    let environment = facts::normalized_environment(sent, false, &mut notes);
+    notes.write(metadata);
+    environment
 }

@@ -1,6 +1,6 @@
 //! Limits on one request and one span (otlp.md 6.3), and cutting text at them.
 
-use serde_json::{Map, Value as Json};
+use crate::notes::Notes;
 
 /// Limits on what one request and one span may hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,24 +63,33 @@ pub(crate) const MAX_SLOTS: usize = 10_001;
 pub(crate) const MAX_NUMBERS: usize = 256;
 
 /// Characters of a fact that names something, such as a model or a release.
-const MAX_FACT_CHARS: usize = 800;
+pub(crate) const MAX_FACT_CHARS: usize = 800;
 /// Bytes of text in one key of an index: PostgreSQL holds 2,704 with the numbers and headers beside it.
 const MAX_KEY_BYTES: usize = 2_400;
 
-/// A name, cut to so many characters, and to the bytes that a key has left for it beside the id: with the
-/// short ids of spans that is never less than 790 characters of three bytes.
-pub(crate) fn cut_name<'t>(text: &'t str, max_chars: usize, id: &str) -> &'t str {
-    let max_bytes = MAX_KEY_BYTES.saturating_sub(id.len());
-    cut_bytes(cut_chars(text, max_chars), max_bytes)
-}
+impl Notes {
+    /// Cuts a name to so many characters, and to the bytes that a key has left for it beside the id: with the short ids
+    /// of spans that is never less than 790 characters of three bytes.
+    pub(crate) fn limit_name(
+        &mut self,
+        field: &str,
+        name: &mut String,
+        max_chars: usize,
+        id: &str,
+    ) {
+        let max_bytes = MAX_KEY_BYTES.saturating_sub(id.len());
+        let kept = cut_bytes(cut_chars(name, max_chars), max_bytes).len();
+        if kept < name.len() {
+            self.cut(field, name.len());
+            name.truncate(kept);
+        }
+    }
 
-/// Cuts a fact that is too long, and notes its size.
-pub(crate) fn cut_fact(name: &str, fact: Option<&mut String>, notes: &mut Map<String, Json>) {
-    let Some(text) = fact else { return };
-    let kept = cut_bytes(cut_chars(text, MAX_FACT_CHARS), MAX_KEY_BYTES).len();
-    if kept < text.len() {
-        notes.insert(name.to_owned(), text.len().into());
-        text.truncate(kept);
+    /// Cuts a fact that is too long.
+    pub(crate) fn limit_fact(&mut self, field: &str, fact: Option<&mut String>) {
+        if let Some(text) = fact {
+            self.limit_name(field, text, MAX_FACT_CHARS, "");
+        }
     }
 }
 
@@ -151,18 +160,23 @@ mod tests {
 
     #[test]
     fn names_and_facts_are_cut_at_a_character_and_facts_say_so() {
-        assert_eq!(cut_name(&"x".repeat(2_000), 1_024, "id").len(), 1_024);
-        assert_eq!(cut_name(&"é".repeat(2_000), 1_024, "id").len(), 2_048);
-        assert_eq!(cut_name(&"字".repeat(790), 1_024, "id").len(), 2_370);
-        let (name, id) = ("字".repeat(1_024), "i".repeat(1_200));
-        assert_eq!(cut_name(&name, 1_024, &id).len(), 1_200);
-        let mut notes = Map::new();
+        let length = |text: String, id: &str| {
+            let mut name = text;
+            Notes::default().limit_name("name", &mut name, 1_024, id);
+            name.len()
+        };
+        assert_eq!(length("x".repeat(2_000), "id"), 1_024);
+        assert_eq!(length("é".repeat(2_000), "id"), 2_048);
+        assert_eq!(length("字".repeat(790), "id"), 2_370);
+        assert_eq!(length("字".repeat(1_024), &"i".repeat(1_200)), 1_200);
+        let mut notes = Notes::default();
         let mut model = "🦀".repeat(1_000);
-        cut_fact("model", Some(&mut model), &mut notes);
-        assert_eq!((model.len(), &notes["model"]), (2_400, &4_000.into()));
+        notes.limit_fact("model", Some(&mut model));
         let mut fine = "x".repeat(800);
-        cut_fact("release", Some(&mut fine), &mut notes);
-        cut_fact("version", None, &mut notes);
-        assert_eq!((fine.len(), notes.len()), (800, 1));
+        notes.limit_fact("release", Some(&mut fine));
+        notes.limit_fact("version", None);
+        let explanations: Vec<String> = notes.explanations().collect();
+        assert_eq!((model.len(), fine.len()), (2_400, 800));
+        assert_eq!(explanations, ["model was cut from 4000 bytes"]);
     }
 }

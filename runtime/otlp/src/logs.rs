@@ -12,6 +12,7 @@ use crate::limits::Limits;
 use crate::mapping::Resource;
 use crate::media::Extractor;
 use crate::model::{LogRecord, Room, Scope, Span, Value, to_object};
+use crate::notes::Notes;
 use crate::scores::{self, Place};
 use crate::sink::{Full, Sink};
 use crate::source::Source;
@@ -144,7 +145,7 @@ fn environment(record: &LogRecord<'_>, resource: &Resource<'_>, context: &Contex
     let attributes = Attributes::new(&record.attributes.pairs);
     let (span, scope) = (Span::default(), Scope::default());
     let source = Source::new(&span, &attributes, &scope, &resource.attributes, context);
-    facts::environment(&source)
+    facts::environment(&source, &mut Notes::default())
 }
 
 /// A record that is used: it names a span, and its event is one that feeds observations.

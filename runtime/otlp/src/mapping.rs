@@ -13,10 +13,11 @@ use serde_json::{Map, Value as Json};
 use crate::attributes::{Attributes, default_json, is_true};
 use crate::facts::plain_text;
 use crate::ledger::{Ledger, within};
-use crate::limits::{Limits, MAX_DEPTH, cut_bytes, cut_chars, cut_fact, cut_name, is_deep};
+use crate::limits::{Limits, MAX_DEPTH, cut_bytes, is_deep};
 use crate::media::Extractor;
 use crate::metadata::{self, Shared};
 use crate::model::{Pairs, Room, Scope, Span, Value, check_ids, to_object};
+use crate::notes::Notes;
 use crate::scores::{self, Place};
 use crate::sink::{Full, Sink};
 use crate::source::Source;
@@ -109,7 +110,8 @@ impl<'m> SpanMapper<'m> {
                 self.ledger.map(n_bytes + resource.shared.n_bytes, &room)?;
                 self.taken.n_accepted += 1;
                 let of = (scope, resource);
-                add_span(&span, ids, of, self.context, self.ledger.sink)?;
+                let sink = &mut *self.ledger.sink;
+                add_span(&span, ids, of, self.context, sink, &mut self.taken)?;
             }
         }
         Ok(())
@@ -147,6 +149,7 @@ fn add_span(
     (scope, resource): (&Scope<'_>, &Resource<'_>),
     context: &Context,
     sink: &mut dyn Sink,
+    taken: &mut Taken,
 ) -> Result<(), Full> {
     let attributes = Attributes::new(&span.attributes.pairs);
     let source = Source::new(span, &attributes, scope, &resource.attributes, context);
@@ -154,7 +157,9 @@ fn add_span(
     if attributes.text("logfire.span_type") == Some("pending_span") {
         return Ok(());
     }
-    let mut observation = observation(&source, ids);
+    let mut notes = resource.shared.notes.clone();
+    notes.extend(dropped(span, &context.limits));
+    let mut observation = observation(&source, ids, &mut notes);
     observation.content.metadata = metadata::of_observation(&source, &resource.shared);
     let mut found = Vec::new();
     let mut extractor = Extractor {
@@ -171,24 +176,18 @@ fn add_span(
     if let Some(trace) = &mut observation.trace {
         extractor.payload(&mut trace.input, "input");
         extractor.payload(&mut trace.output, "output");
-        limit_payload(
-            &mut trace.input,
-            "trace.input",
-            limits,
-            &mut content.metadata,
-        );
-        limit_payload(
-            &mut trace.output,
-            "trace.output",
-            limits,
-            &mut content.metadata,
-        );
+        limit_payload(&mut trace.input, "trace.input", limits, &mut notes);
+        limit_payload(&mut trace.output, "trace.output", limits, &mut notes);
+        metadata::limit(&mut trace.metadata, "trace.metadata.", limits, &mut notes);
     }
-    metadata::limit(&mut content.metadata, limits);
-    limit_payload(&mut content.input, "input", limits, &mut content.metadata);
-    limit_payload(&mut content.output, "output", limits, &mut content.metadata);
-    limit_facts(&mut observation);
-    for score in scores_of(&source, &observation) {
+    metadata::limit(&mut content.metadata, "", limits, &mut notes);
+    limit_payload(&mut content.input, "input", limits, &mut notes);
+    limit_payload(&mut content.output, "output", limits, &mut notes);
+    limit_facts(&mut observation, &mut notes);
+    let scores = scores_of(&source, &observation, &mut notes);
+    taken.change(&notes, &scope.name);
+    notes.write(&mut observation.content.metadata);
+    for score in scores {
         sink.score(score)?;
     }
     for media in found {
@@ -197,9 +196,37 @@ fn add_span(
     sink.observation(observation)
 }
 
-/// Cuts over-long facts and notes their sizes.
-fn limit_facts(observation: &mut Observation) {
-    let mut notes = Map::new();
+/// What of a span is beyond the limits on its lists.
+fn dropped(span: &Span<'_>, limits: &Limits) -> Notes {
+    let mut notes = Notes::default();
+    for (field, n_dropped, max) in [
+        ("attributes", span.attributes.n_over, limits.max_attributes),
+        ("events", span.n_over_events, limits.max_events),
+        ("links", span.n_over_links, limits.max_links),
+    ] {
+        if n_dropped > 0 {
+            let explanation =
+                format!("are over the limit of {max} or too large; {n_dropped} are dropped");
+            notes.replaced(field, explanation);
+        }
+    }
+    let is_implausible = |nanos: u64| nanos != 0 && times::timestamp(nanos).is_none();
+    let n_implausible = span
+        .events
+        .iter()
+        .filter(|event| is_implausible(event.time_nanos))
+        .count();
+    if n_implausible > 0 {
+        let explanation = format!(
+            "have {n_implausible} times that are not between 1970-01-02 and 2100-01-01; these are ignored"
+        );
+        notes.replaced("events.time", explanation);
+    }
+    notes
+}
+
+/// Cuts over-long facts.
+fn limit_facts(observation: &mut Observation, notes: &mut Notes) {
     let prompt = observation.prompt.as_mut();
     let facts = [
         ("model", observation.model.as_mut()),
@@ -211,20 +238,17 @@ fn limit_facts(observation: &mut Observation) {
         ("responseId", observation.response_id.as_mut()),
     ];
     for (name, fact) in facts {
-        cut_fact(name, fact, &mut notes);
-    }
-    if !notes.is_empty() {
-        metadata::note(&mut observation.content.metadata, notes);
+        notes.limit_fact(name, fact);
     }
 }
 
-/// Truncates an over-long payload, which is stored as text, and records its full size in the metadata. For JSON that is too
-/// deep, records that levels are missing.
+/// Truncates an over-long payload, which is stored as text, and notes its full size. For JSON that is too deep, notes that
+/// levels are missing.
 pub(crate) fn limit_payload(
     payload: &mut Option<Payload>,
     name: &str,
     limits: &Limits,
-    metadata: &mut Map<String, Json>,
+    notes: &mut Notes,
 ) {
     let Some(text) = payload.as_ref().map(Payload::as_str) else {
         return;
@@ -233,47 +257,49 @@ pub(crate) fn limit_payload(
     if size > limits.max_content_bytes {
         let kept = cut_bytes(text, limits.max_content_bytes).to_owned();
         *payload = Some(Payload::Text(kept));
-        let note = std::iter::once((name.to_owned(), size.into())).collect();
-        metadata::note(metadata, note);
+        notes.cut(name, size);
     } else if matches!(&*payload, Some(Payload::Json(json)) if is_deep(json)) {
-        let said = format!("levels deeper than {MAX_DEPTH}");
-        let note = std::iter::once((name.to_owned(), said.into())).collect();
-        metadata::note(metadata, note);
+        notes.cut_levels(name, MAX_DEPTH);
     }
 }
 
-fn observation(source: &Source<'_>, ids: Ids) -> Observation {
+fn observation(source: &Source<'_>, ids: Ids, notes: &mut Notes) -> Observation {
     let attributes = source.attributes;
     let limits = &source.context.limits;
     let kind = kind::kind(source);
     let span = source.span;
     let arrived_at = source.context.arrived_at;
-    let (start, end) = times::start_and_end(span.start_nanos, span.end_nanos, arrived_at);
-    let numbers = usage::numbers(source, kind);
-    let level = facts::level(source);
-    let status_message = facts::status_message(source, level);
+    let (start, end) = times::start_and_end(span.start_nanos, span.end_nanos, arrived_at, notes);
+    let numbers = usage::numbers(source, kind, notes);
+    let level = facts::level(source, notes);
+    let mut status_message = facts::status_message(source, level);
+    if let Some(message) = &mut status_message {
+        notes.limit_chars("statusMessage", message, limits.max_status_chars);
+    }
     let content = content_of(source, kind);
-    let name = facts::name(source, kind);
-    let name = cut_name(&name, limits.max_name_chars, ids.id.as_str());
+    let mut name = facts::name(source, kind).into_owned();
+    notes.limit_name("name", &mut name, limits.max_name_chars, ids.id.as_str());
+    // Whole in the metadata.
+    let mut scope_name = source.scope.name.as_ref().to_owned();
+    Notes::default().limit_name("scope", &mut scope_name, limits.max_name_chars, "");
     let (model, aggregate_model) = models(source, &numbers);
     Observation {
         trace_id: ids.trace_id,
         id: ids.id,
         parent_id: ids.parent_id,
         kind,
-        name: name.to_owned(),
+        name,
         start,
         end: Some(end),
-        completion_start: times::completion_start(source, start, end),
+        completion_start: times::completion_start(source, start, end, notes),
         level,
-        status_message: status_message
-            .map(|text| cut_chars(&text, limits.max_status_chars).to_owned()),
-        environment: facts::environment(source),
+        status_message,
+        environment: facts::environment(source, notes),
         release: facts::release(source),
         version: facts::version(source),
-        user_id: facts::user_id(source),
-        session_id: facts::session_id(source),
-        tags: facts::tags(source),
+        user_id: facts::user_id(source, notes),
+        session_id: facts::session_id(source, notes),
+        tags: facts::tags(source, notes),
         model,
         provider: facts::provider(source),
         model_parameters: facts::parameters(source, kind),
@@ -287,8 +313,7 @@ fn observation(source: &Source<'_>, ids: Ids) -> Observation {
         aggregate_cost: numbers.aggregate_cost,
         aggregate_computed_cost: Default::default(),
         response_id: response_id(source, &content),
-        // Whole in the metadata.
-        scope_name: cut_name(&source.scope.name, limits.max_name_chars, "").to_owned(),
+        scope_name,
         is_app_root: attributes
             .native("internal.is_app_root")
             .is_some_and(is_true),
@@ -298,10 +323,10 @@ fn observation(source: &Source<'_>, ids: Ids) -> Observation {
             .iter()
             .map(|call| call.name.clone())
             .collect(),
-        trace: trace_facts(source),
+        trace: trace_facts(source, notes),
         is_complete_marker: attributes.native("trace.complete").is_some_and(is_true),
         is_in_parts: false,
-        experiment: experiment(source),
+        experiment: experiment(source, notes),
         attribute_count: u32::try_from(span.attributes.pairs.len())
             .unwrap_or(u32::MAX)
             .saturating_add(span.attributes.n_over),
@@ -356,7 +381,7 @@ fn response_id(source: &Source<'_>, content: &Content) -> Option<String> {
     (!id.is_empty()).then_some(id)
 }
 
-fn trace_facts(source: &Source<'_>) -> Option<Box<TraceFacts>> {
+fn trace_facts(source: &Source<'_>, notes: &mut Notes) -> Option<Box<TraceFacts>> {
     let attributes = source.attributes;
     if attributes.natives().is_empty() {
         return None;
@@ -367,12 +392,13 @@ fn trace_facts(source: &Source<'_>) -> Option<Box<TraceFacts>> {
             other => Payload::from_value(other.to_json()),
         })
     };
+    let name = attributes.native("trace.name").and_then(plain_text);
+    let mut name = name.filter(|name| !name.trim().is_empty());
+    if let Some(name) = &mut name {
+        notes.limit_name("trace.name", name, source.context.limits.max_name_chars, "");
+    }
     let facts = TraceFacts {
-        name: attributes
-            .native("trace.name")
-            .and_then(plain_text)
-            .filter(|name| !name.trim().is_empty())
-            .map(|name| cut_name(&name, source.context.limits.max_name_chars, "").to_owned()),
+        name,
         input: payload("trace.input"),
         output: payload("trace.output"),
         metadata: metadata::of_trace(source),
@@ -384,14 +410,17 @@ fn trace_facts(source: &Source<'_>) -> Option<Box<TraceFacts>> {
     (facts != TraceFacts::default()).then(|| Box::new(facts))
 }
 
-fn experiment(source: &Source<'_>) -> Option<Box<ExperimentLink>> {
+fn experiment(source: &Source<'_>, notes: &mut Notes) -> Option<Box<ExperimentLink>> {
     let attributes = source.attributes;
     if attributes.native_with_prefix("experiment.").is_empty() {
         return None;
     }
     let text = |suffix: &str| attributes.native(suffix).and_then(plain_text);
-    // One that is too long is ignored: cut it could be that of another thing.
-    let id = |suffix: &str| text(suffix).filter(|id| perpend_domain::ids::fits(id));
+    let mut id = |suffix: &str| {
+        let mut id = text(suffix)?;
+        notes.limit_id(suffix, &mut id);
+        Some(id)
+    };
     let metadata = |suffix: &str| {
         let mut merged = match attributes.native(suffix).map(default_json) {
             Some(Json::Object(object)) => object,
@@ -407,24 +436,42 @@ fn experiment(source: &Source<'_>) -> Option<Box<ExperimentLink>> {
         }
         (!merged.is_empty()).then_some(Json::Object(merged))
     };
+    let (experiment_id, dataset_id) = (id("experiment.id"), id("experiment.dataset.id"));
+    let item_id = id("experiment.item.id");
+    let item_root_observation_id = id("experiment.item.root_observation_id");
+    let limits = &source.context.limits;
+    let mut long = |suffix: &str, max_chars: usize| {
+        let mut text = text(suffix)?;
+        notes.limit_chars(suffix, &mut text, max_chars);
+        Some(text)
+    };
+    let name = long("experiment.name", limits.max_name_chars);
+    let description = long("experiment.description", limits.max_status_chars);
+    let version = text("experiment.item.version");
+    let item_version = version
+        .as_deref()
+        .and_then(|text| Timestamp::parse(text).ok());
+    if let (Some(text), None) = (&version, item_version) {
+        notes.ignored("experiment.item.version", text, "a time");
+    }
     let link = ExperimentLink {
-        id: id("experiment.id"),
-        name: text("experiment.name"),
-        description: text("experiment.description"),
+        id: experiment_id,
+        name,
+        description,
         metadata: metadata("experiment.metadata"),
-        dataset_id: id("experiment.dataset.id"),
-        item_id: id("experiment.item.id"),
-        item_version: text("experiment.item.version").and_then(|t| Timestamp::parse(&t).ok()),
+        dataset_id,
+        item_id,
+        item_version,
         item_expected_output: attributes
             .native("experiment.item.expected_output")
             .map(|value| Payload::from_value(default_json(value))),
         item_metadata: metadata("experiment.item.metadata"),
-        item_root_observation_id: id("experiment.item.root_observation_id"),
+        item_root_observation_id,
     };
     (link != ExperimentLink::default()).then(|| Box::new(link))
 }
 
-fn scores_of(source: &Source<'_>, observation: &Observation) -> Vec<NewScore> {
+fn scores_of(source: &Source<'_>, observation: &Observation, notes: &mut Notes) -> Vec<NewScore> {
     let place = Place {
         trace_id: &observation.trace_id,
         observation_id: &observation.id,
@@ -441,5 +488,13 @@ fn scores_of(source: &Source<'_>, observation: &Observation) -> Vec<NewScore> {
         scores::of_event(&place, &attributes, index, at)
     });
     let of_attributes = scores::of_attributes(&place, source.attributes, observation.start);
-    of_events.chain(of_attributes).collect()
+    let scores: Vec<NewScore> = of_events.chain(of_attributes).collect();
+    for score in &scores {
+        if let Some(Json::Object(cut)) = score.metadata.get(metadata::TRUNCATED)
+            && let Some(size) = cut.get("name").and_then(Json::as_u64)
+        {
+            notes.cut("score.name", usize::try_from(size).unwrap_or(usize::MAX));
+        }
+    }
+    scores
 }

@@ -5,8 +5,9 @@ use serde_json::{Map, Value as Json};
 
 use crate::attributes::{Attributes, any_json, default_json};
 use crate::consumed::is_consumed;
-use crate::limits::{Limits, MAX_NUMBERS, cut_bytes};
+use crate::limits::{Limits, MAX_DEPTH, MAX_NUMBERS, cut_bytes};
 use crate::model::{Attributed, Event, Link, Pairs, Scope, Value, to_object};
+use crate::notes::Notes;
 use crate::source::Source;
 use crate::times::timestamp;
 
@@ -15,32 +16,46 @@ use crate::times::timestamp;
 pub(crate) struct Shared {
     resource: Map<String, Json>,
     scope: Map<String, Json>,
+    /// What was cut from them.
+    pub(crate) notes: Notes,
+    resource_notes: Notes,
     /// Memory that a copy takes.
     pub(crate) n_bytes: usize,
 }
 
 impl Shared {
     pub(crate) fn of_resource(pairs: &Pairs<'_>, limits: &Limits) -> Self {
-        let mut shared = Self {
-            resource: within_limits("resourceAttributes", to_object(pairs), limits),
-            ..Self::default()
-        };
+        let mut shared = Self::default();
+        let members = to_object(pairs);
+        shared.resource = within_limits(
+            "resourceAttributes",
+            members,
+            limits,
+            &mut shared.resource_notes,
+        );
+        shared.notes = shared.resource_notes.clone();
         shared.n_bytes = memory::of_members(&shared.resource);
         shared
     }
 
     pub(crate) fn enter(&mut self, scope: &Scope<'_>, limits: &Limits) {
-        self.scope = within_limits("scope", scope_json(scope), limits);
+        self.notes = self.resource_notes.clone();
+        self.scope = within_limits("scope", scope_json(scope), limits, &mut self.notes);
         self.n_bytes = memory::of_members(&self.resource) + memory::of_members(&self.scope);
     }
 }
 
-/// Metadata of this one member, and the note of what was cut from it; nothing when it is empty.
-fn within_limits(name: &str, members: Map<String, Json>, limits: &Limits) -> Map<String, Json> {
+/// Metadata of this one member within the limits; nothing when it is empty.
+fn within_limits(
+    name: &str,
+    members: Map<String, Json>,
+    limits: &Limits,
+    notes: &mut Notes,
+) -> Map<String, Json> {
     let mut metadata = Map::new();
     if !members.is_empty() {
         metadata.insert(name.to_owned(), Json::Object(members));
-        limit(&mut metadata, limits);
+        limit(&mut metadata, "", limits, notes);
     }
     metadata
 }
@@ -181,9 +196,7 @@ pub(crate) fn of_observation(source: &Source<'_>, shared: &Shared) -> Map<String
         add("attributes", Json::Object(attributes));
     }
     for (key, value) in shared.resource.iter().chain(&shared.scope) {
-        if key != TRUNCATED {
-            add(key, value.clone());
-        }
+        add(key, value.clone());
     }
     let events: Vec<Json> = span
         .events
@@ -214,11 +227,6 @@ pub(crate) fn of_observation(source: &Source<'_>, shared: &Shared) -> Map<String
         let n = n_by_sender.saturating_add(n_here);
         if n > 0 {
             add(key, n.into());
-        }
-    }
-    for cut in [&shared.resource, &shared.scope] {
-        if let Some(Json::Object(notes)) = cut.get(TRUNCATED) {
-            note(&mut metadata, notes.clone());
         }
     }
     metadata
@@ -462,8 +470,18 @@ fn is_provider_content(key: &str) -> bool {
         .is_some_and(|(_, last)| matches!(last, "messages" | "choices" | "content"))
 }
 
-/// Cuts what is over the limits and notes in `truncated` what was cut, with its size.
-pub(crate) fn limit(metadata: &mut Map<String, Json>, limits: &Limits) {
+/// Cuts what is over the limits, and notes it by its path behind this prefix.
+pub(crate) fn limit(
+    metadata: &mut Map<String, Json>,
+    prefix: &str,
+    limits: &Limits,
+    notes: &mut Notes,
+) {
+    for (key, value) in &*metadata {
+        if values_of(key, value).any(|value| is_deep_value(value, 0)) {
+            notes.cut_levels(&format!("{prefix}{key}"), MAX_DEPTH);
+        }
+    }
     // A JSON text is never shorter than what it holds, so small metadata is settled by one look.
     let mut total: usize = metadata
         .iter()
@@ -499,24 +517,40 @@ pub(crate) fn limit(metadata: &mut Map<String, Json>, limits: &Limits) {
     if total > limits.max_metadata_bytes {
         drop_largest(metadata, total - limits.max_metadata_bytes, &mut cut);
     }
-    if !cut.is_empty() {
-        note(metadata, cut);
+    for (field, size) in cut {
+        let size = size.as_u64().and_then(|size| usize::try_from(size).ok());
+        notes.cut(&format!("{prefix}{field}"), size.unwrap_or(usize::MAX));
+    }
+}
+
+/// The values that were decoded one by one: of a describing part, those in it.
+fn values_of<'m>(key: &str, value: &'m Json) -> impl Iterator<Item = &'m Json> {
+    let members = |value: &'m Json| value.as_object().map(|members| members.values());
+    let attributes = |value: &'m Json| value.get("attributes").and_then(members);
+    let values: Vec<&Json> = match key {
+        "attributes" | "resourceAttributes" => members(value).into_iter().flatten().collect(),
+        "scope" => attributes(value).into_iter().flatten().collect(),
+        "events" | "links" => {
+            let items = value.as_array().into_iter().flatten();
+            items.filter_map(attributes).flatten().collect()
+        }
+        _ => vec![value],
+    };
+    values.into_iter()
+}
+
+/// Whether a value is as deep as is kept, with a null in the place of a deeper level.
+fn is_deep_value(value: &Json, depth: usize) -> bool {
+    match value {
+        Json::Null => depth == MAX_DEPTH,
+        Json::Array(items) => items.iter().any(|item| is_deep_value(item, depth + 1)),
+        Json::Object(members) => members.values().any(|item| is_deep_value(item, depth + 1)),
+        _ => false,
     }
 }
 
 /// Where the sizes of what was cut are noted.
-const TRUNCATED: &str = "truncated";
-
-/// Adds to the notes of what was cut.
-pub(crate) fn note(metadata: &mut Map<String, Json>, cut: Map<String, Json>) {
-    match metadata.get_mut(TRUNCATED) {
-        Some(Json::Object(notes)) => notes.extend(cut),
-        Some(_) => {}
-        None => {
-            metadata.insert(TRUNCATED.to_owned(), Json::Object(cut));
-        }
-    }
-}
+pub(crate) const TRUNCATED: &str = "truncated";
 
 fn cut_value(value: &mut Json, max: usize, name: &str, cut: &mut Map<String, Json>) {
     let size = json_size(value);

@@ -1,8 +1,11 @@
 //! What one request is read with, and what became of it.
 
+use std::borrow::Cow;
+
 use perpend_domain::time::Timestamp;
 
 use crate::limits::{Limits, cut_bytes};
+use crate::notes::Notes;
 use crate::sink::Full;
 
 /// How a request body is encoded.
@@ -65,12 +68,12 @@ pub struct Context {
     pub is_own_telemetry: bool,
 }
 
-/// A reason why spans were not accepted.
+/// Why a span was rejected, or what of it was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejection {
+pub struct Reason {
     /// A few words that name the field.
-    pub reason: &'static str,
-    /// Start of the name of their instrumentation scope.
+    pub text: Cow<'static, str>,
+    /// Start of the name of the instrumentation scope.
     pub scope: String,
 }
 
@@ -81,27 +84,45 @@ pub struct Taken {
     pub n_accepted: usize,
     /// Spans left out because they are malformed.
     pub n_rejected: usize,
-    /// The first few different reasons.
-    pub rejections: Vec<Rejection>,
+    /// The first few different reasons of rejected spans.
+    pub rejections: Vec<Reason>,
+    /// Spans that are stored otherwise than they were sent.
+    pub n_changed: usize,
+    /// The first few different changes.
+    pub changes: Vec<Reason>,
     /// For the sender of an accepted request that holds nothing.
     pub hint: Option<&'static str>,
 }
 
 impl Taken {
-    /// Reasons that are kept.
-    const MAX_REJECTIONS: usize = 5;
+    /// Reasons of each kind that are kept.
+    const MAX_REASONS: usize = 5;
     const MAX_SCOPE_BYTES: usize = 100;
+    const MAX_TEXT_BYTES: usize = 160;
 
     pub(crate) fn reject(&mut self, reason: &'static str, scope: &str) {
         self.n_rejected += 1;
-        let scope = cut_bytes(scope, Self::MAX_SCOPE_BYTES);
-        let mut known = self.rejections.iter();
-        let is_known = known.any(|known| known.reason == reason && known.scope == scope);
-        if self.rejections.len() < Self::MAX_REJECTIONS && !is_known {
-            self.rejections.push(Rejection {
-                reason,
-                scope: scope.to_owned(),
-            });
+        add(&mut self.rejections, reason.into(), scope);
+    }
+
+    pub(crate) fn change(&mut self, notes: &Notes, scope: &str) {
+        let mut explanations = notes.explanations().peekable();
+        self.n_changed += usize::from(explanations.peek().is_some());
+        for explanation in explanations.take(Self::MAX_REASONS) {
+            let text = cut_bytes(&explanation, Self::MAX_TEXT_BYTES).to_owned();
+            add(&mut self.changes, text.into(), scope);
         }
+    }
+}
+
+fn add(reasons: &mut Vec<Reason>, text: Cow<'static, str>, scope: &str) {
+    let scope = cut_bytes(scope, Taken::MAX_SCOPE_BYTES);
+    let mut known = reasons.iter();
+    let is_known = known.any(|known| known.text == text && known.scope == scope);
+    if reasons.len() < Taken::MAX_REASONS && !is_known {
+        reasons.push(Reason {
+            text,
+            scope: scope.to_owned(),
+        });
     }
 }

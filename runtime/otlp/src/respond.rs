@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use crate::limits::cut_bytes;
-use crate::{Encoding, Taken};
+use crate::{Encoding, Reason, Taken};
 
 /// Longest message in bytes.
 const MAX_MESSAGE: usize = 1_024;
@@ -37,26 +37,36 @@ pub fn answer(taken: &Taken, encoding: Encoding) -> Answer {
     if n_rejected > 0 && taken.n_accepted == 0 {
         return Answer::AllRejected(with_reasons(
             "No span of this request is usable; this endpoint takes OTLP traces.",
-            taken,
+            &taken.rejections,
         ));
     }
-    let message = match (n_rejected, taken.hint) {
-        (0, None) => return Answer::Accepted(success(encoding)),
-        (0, Some(hint)) => hint.to_owned(),
-        (1, _) => with_reasons("1 span was rejected.", taken),
-        _ => with_reasons(&format!("{n_rejected} spans were rejected."), taken),
+    let spans = |n: usize| match n {
+        1 => "1 span was".to_owned(),
+        n => format!("{n} spans were"),
     };
-    Answer::Accepted(partial_success(n_rejected, &message, encoding))
+    let mut parts: Vec<String> = taken.hint.map(str::to_owned).into_iter().collect();
+    if n_rejected > 0 {
+        let sentence = format!("{} rejected.", spans(n_rejected));
+        parts.push(with_reasons(&sentence, &taken.rejections));
+    }
+    if taken.n_changed > 0 {
+        let sentence = format!("{} stored with changes.", spans(taken.n_changed));
+        parts.push(with_reasons(&sentence, &taken.changes));
+    }
+    if parts.is_empty() {
+        return Answer::Accepted(success(encoding));
+    }
+    Answer::Accepted(partial_success(n_rejected, &parts.join(" "), encoding))
 }
 
-fn with_reasons(sentence: &str, taken: &Taken) -> String {
+fn with_reasons(sentence: &str, reasons: &[Reason]) -> String {
     let mut message = sentence.to_owned();
-    for (at, rejection) in taken.rejections.iter().enumerate() {
+    for (at, reason) in reasons.iter().enumerate() {
         let lead = if at == 0 { " Examples: " } else { "; " };
         // Writing to a string cannot fail.
-        let _written = write!(message, "{lead}{} ({})", rejection.reason, rejection.scope);
+        let _written = write!(message, "{lead}{} ({})", reason.text, reason.scope);
     }
-    cut_bytes(&message, MAX_MESSAGE).to_owned()
+    message
 }
 
 /// Everything accepted, for traces, logs and metrics alike: the empty message.
@@ -179,7 +189,7 @@ mod tests {
         let Answer::AllRejected(message) = answer(&taken(700, 0), Encoding::Json) else {
             panic!("no span is left");
         };
-        assert!(message.contains("takes OTLP traces") && message.len() < MAX_MESSAGE);
+        assert!(message.contains("takes OTLP traces"));
         assert_eq!(
             status(INVALID_ARGUMENT, "no", Encoding::Protobuf),
             [8, 3, 18, 2, b'n', b'o']

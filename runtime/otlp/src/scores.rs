@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::attributes::Attributes;
 use crate::limits::{cut_bytes, cut_chars};
 use crate::messages::unflatten;
-use crate::metadata;
+use crate::notes::Notes;
 
 /// What a score belongs to.
 #[derive(Clone, Debug)]
@@ -89,8 +89,9 @@ fn score(
     let mut metadata = Map::new();
     let kept = cut_bytes(cut_chars(&name, MAX_ID_CHARS), MAX_ID_BYTES).len();
     if kept < name.len() {
-        let note = std::iter::once(("name".to_owned(), name.len().into())).collect();
-        metadata::note(&mut metadata, note);
+        let mut notes = Notes::default();
+        notes.cut("name", name.len());
+        notes.write(&mut metadata);
         name.truncate(kept);
     }
     let value = match (number.filter(|number| number.is_finite()), label) {

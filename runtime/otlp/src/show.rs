@@ -10,9 +10,11 @@ use perpend_domain::cost::cost_total;
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Cost, Level, Observation, Usage};
 use perpend_domain::payload::Payload;
+use perpend_domain::quantity::Quantity;
 use perpend_domain::score::{NewScore, ScoreValue, Subject};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
+use perpend_domain::usage::{Side, side_of};
 use serde_json::{Map, Value as Json, json};
 
 /// Metadata that describes the span, beside the keys of the user.
@@ -324,16 +326,10 @@ fn observation_json(observation: &Observation, duplicate_of: Option<&Observation
 }
 
 fn trace_json(trace: &Trace) -> Json {
-    let sum = |belongs: fn(&str) -> bool| {
-        let buckets = trace.usage.iter().filter(|(bucket, _)| belongs(bucket));
-        buckets.fold(0_u64, |sum, (_, n)| sum.saturating_add(*n))
-    };
-    let is_input = |bucket: &str| {
-        bucket.starts_with("input")
-            || matches!(
-                bucket,
-                "cache_read_input_tokens" | "cache_creation_input_tokens"
-            )
+    let sum = |side: Side| {
+        let buckets = trace.usage.iter();
+        let buckets = buckets.filter(|(bucket, _)| side_of(bucket) == Some(side));
+        buckets.map(|(_, n)| *n).sum::<Quantity>()
     };
     json!({
         "id": trace.id,
@@ -352,9 +348,9 @@ fn trace_json(trace: &Trace) -> Json {
         "rootObservationId": trace.root,
         "rootIsProvisional": trace.root_is_provisional,
         "usageTotals": {
-            "input": sum(is_input),
-            "output": sum(|bucket| bucket.starts_with("output")),
-            "total": trace.usage.get("total").copied().unwrap_or(0),
+            "input": sum(Side::Input),
+            "output": sum(Side::Output),
+            "total": trace.usage.get("total").copied().unwrap_or_default(),
         },
         "totalCost": trace.total_cost,
     })

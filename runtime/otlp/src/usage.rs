@@ -1,12 +1,20 @@
 //! Tokens and money as the sender counts them (otlp.md 4.1 to 4.4, 4.6).
+//!
+//! The names of counts are in [`perpend_domain::usage`]; here is where counts are looked for, and how the count of a
+//! side and those of its parts become disjoint buckets.
+
+use std::collections::BTreeMap;
 
 use perpend_domain::cost::cost_total;
 use perpend_domain::observation::{Cost, ObservationKind as Kind, Usage};
+use perpend_domain::quantity::Quantity;
+use perpend_domain::usage::{Meaning, Relation, Side, meaning};
 use rust_decimal::prelude::ToPrimitive;
 use serde_json::{Map, Value as Json};
 
-use crate::attributes::{any_json, json_amount, json_count, object_of};
+use crate::attributes::{any_json, default_json, json_amount, object_of};
 use crate::kind::ai_kind;
+use crate::notes::Notes;
 use crate::source::Source;
 
 /// What a span says about tokens and money.
@@ -24,21 +32,21 @@ impl Numbers {
     }
 }
 
-pub(crate) fn numbers(source: &Source<'_>, kind: Kind) -> Numbers {
+pub(crate) fn numbers(source: &Source<'_>, kind: Kind, notes: &mut Notes) -> Numbers {
     let attributes = source.attributes;
     let native_usage = attributes
         .native("observation.usage_details")
         .and_then(object_of)
-        .map(|object| native_usage(&object))
+        .map(|object| native_usage(&object).noted("usageDetails", notes))
         .filter(|usage| !usage.is_empty());
     let native_cost = attributes
         .native("observation.cost_details")
         .and_then(object_of)
-        .map(|object| native_cost(&object))
+        .map(|object| native_cost(&object, notes))
         .filter(|cost| !cost.is_empty());
     let usage_is_native = native_usage.is_some();
     let cost_is_native = native_cost.is_some();
-    let usage = native_usage.unwrap_or_else(|| convention_usage(source));
+    let usage = native_usage.unwrap_or_else(|| convention_usage(source, notes));
     let cost = native_cost.unwrap_or_else(|| convention_cost(source));
     let mut numbers = Numbers::default();
     let is_aggregate = repeats_those_below(source, kind);
@@ -54,15 +62,13 @@ pub(crate) fn numbers(source: &Source<'_>, kind: Kind) -> Numbers {
     }
     let has_usage = !numbers.usage.is_empty() || !numbers.aggregate_usage.is_empty();
     if !has_usage && attributes.has_prefix(AGGREGATED) {
-        numbers.aggregate_usage = table_usage(&|key| {
-            let name = key.strip_prefix(USAGE)?;
-            crate::attributes::count(attributes.get(&format!("{AGGREGATED}{name}"))?)
-        });
+        let mut counts = Counts::default();
+        counts.add_prefix(source, AGGREGATED, 0);
+        numbers.aggregate_usage = counts.of_attributes(false).noted("usage", notes);
     }
     numbers
 }
 
-const USAGE: &str = "gen_ai.usage.";
 const AGGREGATED: &str = "gen_ai.aggregated_usage.";
 
 /// Spans whose numbers repeat those of the model calls below them.
@@ -83,36 +89,36 @@ fn repeats_those_below(source: &Source<'_>, kind: Kind) -> bool {
     by_operation || is_ai_wrapper || !kind.is_generation_like()
 }
 
-/// The three shapes of native usage.
-pub(crate) fn native_usage(object: &Map<String, Json>) -> Usage {
-    let has = |key: &str| object.contains_key(key);
-    let usage = if has("prompt_tokens") || has("completion_tokens") {
-        openai_usage(object, "prompt_tokens", "completion_tokens")
-    } else if has("input_tokens_details")
-        || has("output_tokens_details")
-        || (has("input_tokens") && has("total_tokens"))
-    {
-        openai_usage(object, "input_tokens", "output_tokens")
-    } else {
-        plain_usage(object)
-    };
-    with_total(usage, None)
+/// Usage, and the counts that cannot be used.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    usage: Usage,
+    /// Name and value of counts that are negative or not finite.
+    invalid: Vec<(String, String)>,
 }
 
-/// The older member `usage`: counts by side, in either of its two spellings, beside unit and cost.
-pub(crate) fn legacy_usage(object: &Map<String, Json>) -> Usage {
-    let first = |names: [&str; 2]| {
-        let values = names.iter().filter_map(|name| object.get(*name));
-        values.filter_map(json_count).next()
-    };
-    let sides = [
-        ("input", ["input", "promptTokens"]),
-        ("output", ["output", "completionTokens"]),
-        ("total", ["total", "totalTokens"]),
-    ];
-    let usage = sides.into_iter();
-    let usage = usage.filter_map(|(bucket, names)| Some((bucket.to_owned(), first(names)?)));
-    with_total(usage.collect(), None)
+impl Reading {
+    /// The usage; counts that cannot be used are noted under this field.
+    pub(crate) fn noted(self, field: &str, notes: &mut Notes) -> Usage {
+        for (name, value) in self.invalid {
+            notes.ignored(
+                &format!("{field}.{name}"),
+                &value,
+                "a number that is not negative",
+            );
+        }
+        self.usage
+    }
+}
+
+/// Reads `usageDetails` and the `usage` of a provider's answer.
+///
+/// Buckets called `input` and `output` are disjoint from all others. Otherwise the object is a provider's, and a side
+/// includes its parts as the table of names says, unless the total says otherwise.
+pub(crate) fn native_usage(object: &Map<String, Json>) -> Reading {
+    let mut counts = Counts::default();
+    counts.add_object(object, 0);
+    counts.of_object(object.contains_key("input") || object.contains_key("output"))
 }
 
 /// The costs in the older member `usage`.
@@ -127,268 +133,591 @@ pub(crate) fn legacy_cost(object: &Map<String, Json>) -> Cost {
     with_total_cost(sides.into_iter().filter_map(amount).collect())
 }
 
-fn plain_usage(object: &Map<String, Json>) -> Usage {
-    let renamed = |key: &str| match key {
-        "input_tokens" => "input".to_owned(),
-        "output_tokens" => "output".to_owned(),
-        "total_tokens" => "total".to_owned(),
-        other => other.to_owned(),
-    };
-    object
-        .iter()
-        .filter_map(|(key, value)| Some((renamed(key), json_count(value)?)))
-        .collect()
+/// A value in the place of a count.
+enum Value {
+    Count(Quantity),
+    /// A number that no count can be.
+    Invalid,
+    /// Not a number.
+    Other,
 }
 
-/// Totals with details: each side is what the details leave of it.
-fn openai_usage(object: &Map<String, Json>, input: &str, output: &str) -> Usage {
-    let mut usage = Usage::new();
-    for (side, key) in [("input", input), ("output", output)] {
-        let mut rest = object.get(key).and_then(json_count);
-        let details = object.get(&format!("{key}_details"));
-        for (name, value) in details.and_then(Json::as_object).into_iter().flatten() {
-            if let Some(tokens) = json_count(value) {
-                usage.insert(format!("{side}_{name}"), tokens);
-                rest = rest.map(|rest| rest.saturating_sub(tokens));
+impl Value {
+    fn of(value: &Json) -> Self {
+        let read = match value {
+            Json::Number(number) => match number.as_u64() {
+                Some(whole) => Some(whole.into()),
+                None => number.as_f64().and_then(Quantity::from_f64),
+            },
+            Json::String(text) => {
+                let text = text.trim();
+                match text.parse::<f64>() {
+                    Ok(_) => Quantity::parse(text),
+                    Err(_) => return Self::Other,
+                }
+            }
+            _ => return Self::Other,
+        };
+        read.map_or(Self::Invalid, Self::Count)
+    }
+}
+
+/// One count.
+#[derive(Debug)]
+struct Count {
+    value: Quantity,
+    /// Of several counts of one meaning, the one with the lowest rank counts.
+    rank: (usize, bool, usize),
+    relation: Relation,
+    is_in_details: bool,
+    /// The bucket that it is in an answer to the sender.
+    bucket: String,
+}
+
+/// Counts by their meaning.
+#[derive(Debug, Default)]
+struct Counts {
+    known: BTreeMap<Meaning, Count>,
+    unknown: Vec<(String, Quantity)>,
+    invalid: Vec<(String, String)>,
+}
+
+/// Deepest nesting of objects that is read.
+const MAX_USAGE_DEPTH: usize = 4;
+/// Counts of unknown meaning that are kept.
+const MAX_UNKNOWN: usize = 100;
+
+/// Visits the numbers in an object by their dotted paths. Of a list of objects, the member that labels each is part of
+/// the path: `promptTokensDetails: [{"modality": "AUDIO", "tokenCount": 3}]`.
+fn walk(path: &str, value: &Json, depth: usize, visit: &mut dyn FnMut(&str, &Json)) {
+    let inner = |name: &str| match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
+    };
+    match value {
+        Json::Object(members) if depth < MAX_USAGE_DEPTH => {
+            for (name, value) in members {
+                walk(&inner(name), value, depth + 1, visit);
             }
         }
-        if let Some(rest) = rest {
-            usage.insert(side.to_owned(), rest);
+        Json::Array(items) if depth < MAX_USAGE_DEPTH => {
+            let member = |item: &Json, names: &[&str]| {
+                names.iter().find_map(|name| item.get(*name).cloned())
+            };
+            for item in items {
+                let label = member(item, &["modality", "ttl"]);
+                let count = member(
+                    item,
+                    &[
+                        "tokenCount",
+                        "token_count",
+                        "tokens",
+                        "inputTokens",
+                        "input_tokens",
+                    ],
+                );
+                if let (Some(Json::String(label)), Some(count)) = (label, count) {
+                    visit(&inner(&label.to_ascii_lowercase()), &count);
+                }
+            }
+            // Bedrock's counts are lists while a model streams.
+            let numbers: Option<Vec<f64>> = items.iter().map(Json::as_f64).collect();
+            if let Some(numbers) = numbers.filter(|numbers| !numbers.is_empty()) {
+                visit(path, &Json::from(numbers.iter().sum::<f64>()));
+            }
+        }
+        Json::Object(_) | Json::Array(_) => {}
+        value => visit(path, value),
+    }
+}
+
+/// Python's text of a dictionary of numbers as JSON: LangSmith sends details so.
+fn python_object(text: &str) -> Option<Map<String, Json>> {
+    let text = text.trim();
+    if !text.starts_with("{'") || 4_096 < text.len() || text.contains('"') {
+        return None;
+    }
+    crate::json::object(&text.replace('\'', "\"").replace("None", "null"))
+}
+
+impl Counts {
+    fn add_object(&mut self, object: &Map<String, Json>, carrier: usize) {
+        for (name, value) in object {
+            walk(name, value, 1, &mut |path, value| {
+                self.add(path, value, carrier)
+            });
         }
     }
-    if let Some(total) = object.get("total_tokens").and_then(json_count) {
-        usage.insert("total".to_owned(), total);
+
+    /// Attributes with this prefix, objects among them.
+    fn add_prefix(&mut self, source: &Source<'_>, prefix: &str, carrier: usize) {
+        for entry in source.attributes.with_prefix(prefix) {
+            let value = match default_json(entry.value) {
+                Json::String(text) => match python_object(&text) {
+                    Some(object) => Json::Object(object),
+                    None => Json::String(text),
+                },
+                value => value,
+            };
+            let path = &entry.key[prefix.len()..];
+            walk(path, &value, 1, &mut |path, value| {
+                self.add(path, value, carrier)
+            });
+        }
     }
-    usage
+
+    fn add(&mut self, path: &str, value: &Json, carrier: usize) {
+        // Pydantic AI repeats parts below `details`.
+        let inner = ["details.", "usage.", "usageMetadata.", "usage_metadata."]
+            .into_iter()
+            .find_map(|object| path.strip_prefix(object));
+        let name = inner.unwrap_or(path);
+        let named = meaning(name);
+        let value = match Value::of(value) {
+            Value::Count(value) => value,
+            Value::Invalid => {
+                self.invalid.push((path.to_owned(), value.to_string()));
+                return;
+            }
+            Value::Other => return,
+        };
+        let Some(named) = named else {
+            let lower = name.to_ascii_lowercase();
+            let is_money = lower.contains("cost") || lower.contains("price");
+            if !is_money && !path.is_empty() && self.unknown.len() < MAX_UNKNOWN {
+                self.unknown.push((path.to_owned(), value));
+            }
+            return;
+        };
+        let rank = (
+            carrier,
+            inner.is_some(),
+            if name == "input" || name == "output" {
+                0
+            } else {
+                named.rank + 1
+            },
+        );
+        let leaf = name.split_once('.').map(|(_, leaf)| leaf);
+        let bucket = match (named.meaning, named.meaning.side(), leaf) {
+            (Meaning::Input | Meaning::Output | Meaning::Total, ..) => {
+                named.meaning.bucket().to_owned()
+            }
+            (_, _, None) => name.to_owned(),
+            (_, Some(side), Some(leaf))
+                if named.is_in_details && leaf.ends_with("tokens") && !leaf.contains('.') =>
+            {
+                let side = match side {
+                    Side::Input => "input",
+                    Side::Output => "output",
+                };
+                format!("{side}_{leaf}")
+            }
+            _ => named.meaning.bucket().to_owned(),
+        };
+        let count = Count {
+            value,
+            rank,
+            relation: named.relation,
+            is_in_details: named.is_in_details,
+            bucket,
+        };
+        match self.known.entry(named.meaning) {
+            std::collections::btree_map::Entry::Vacant(slot) => {
+                slot.insert(count);
+            }
+            std::collections::btree_map::Entry::Occupied(mut slot) => {
+                if count.rank < slot.get().rank {
+                    slot.insert(count);
+                }
+            }
+        }
+    }
+
+    fn value(&self, meaning: Meaning) -> Option<Quantity> {
+        self.known.get(&meaning).map(|count| count.value)
+    }
+
+    fn sum(&self, meanings: &[Meaning]) -> Quantity {
+        meanings
+            .iter()
+            .filter_map(|meaning| self.value(*meaning))
+            .sum()
+    }
+
+    /// All input that was written to a cache.
+    fn written(&self) -> Quantity {
+        let by_lifetime = self.sum(&[Meaning::CacheWrite5m, Meaning::CacheWrite1h]);
+        self.sum(&[Meaning::CacheWrite]).max(by_lifetime)
+    }
+
+    /// All input that was read from a cache or written to one.
+    fn cached_and_written(&self) -> Quantity {
+        self.sum(&[Meaning::Cached]).saturating_add(self.written())
+    }
+
+    /// Which parts the sides leave out, if the total is exactly what one answer gives: the cached and written input,
+    /// and the reasoning. The answer that the names suggest is tried first.
+    fn left_out_by_total(&self, suggested: (bool, bool)) -> Option<(bool, bool)> {
+        let total = self.value(Meaning::Total)?;
+        let (cached, reasoning) = (self.cached_and_written(), self.sum(&[Meaning::Reasoning]));
+        let sides = self.sum(&[Meaning::Input, Meaning::Output]);
+        let with_tools = sides.saturating_add(self.sum(&[Meaning::InputTool]));
+        let is_total = |(no_cached, no_reasoning): &(bool, bool)| {
+            let sum_with = |base: Quantity| {
+                let left_out = [(*no_cached, cached), (*no_reasoning, reasoning)];
+                let left_out = left_out.into_iter().filter(|(is_out, _)| *is_out);
+                left_out
+                    .map(|(_, part)| part)
+                    .sum::<Quantity>()
+                    .saturating_add(base)
+            };
+            sum_with(sides) == total || sum_with(with_tools) == total
+        };
+        let answers = [
+            suggested,
+            (false, false),
+            (true, false),
+            (false, true),
+            (true, true),
+        ];
+        answers.into_iter().find(is_total)
+    }
+
+    /// Usage in an object of its own.
+    fn of_object(mut self, is_flat: bool) -> Reading {
+        let relation = |meaning: Meaning| self.known.get(&meaning).map(|count| count.relation);
+        let is_providers = relation(Meaning::Input) == Some(Relation::Inside)
+            || matches!(
+                relation(Meaning::Output),
+                Some(Relation::Inside | Relation::Beside)
+            );
+        let left_out = match is_flat {
+            true => (true, true),
+            false => {
+                let parts = [
+                    Meaning::Cached,
+                    Meaning::CacheWrite,
+                    Meaning::CacheWrite5m,
+                    Meaning::CacheWrite1h,
+                ];
+                let suggested = (
+                    self.leaves_out(Meaning::Input, &parts),
+                    self.leaves_out(Meaning::Output, &[Meaning::Reasoning]),
+                );
+                self.left_out_by_total(suggested).unwrap_or(suggested)
+            }
+        };
+        // A count of unknown meaning beside those of a provider, such as a duration, is not part of its total.
+        let unknown = std::mem::take(&mut self.unknown);
+        let mut reading = self.disjoint(left_out, is_flat, false);
+        let counted = unknown
+            .iter()
+            .filter(|(name, _)| !is_providers && !name.contains('.'));
+        for (_, value) in counted.filter(|_| !reading.has_total) {
+            let total = reading.usage.entry("total".to_owned()).or_default();
+            *total = total.saturating_add(*value);
+        }
+        for (name, value) in unknown {
+            reading.usage.entry(name).or_insert(value);
+        }
+        Reading {
+            usage: reading.usage,
+            invalid: reading.invalid,
+        }
+    }
+
+    /// Whether the count of a side is without these parts, by their names.
+    fn leaves_out(&self, side: Meaning, parts: &[Meaning]) -> bool {
+        let own = self.known.get(&side).map(|count| count.relation);
+        let mut parts = parts.iter().filter_map(|part| self.known.get(part));
+        match own {
+            Some(Relation::Inside) => false,
+            Some(Relation::Beside) => true,
+            _ => parts.all(|part| !part.is_in_details && part.relation != Relation::Inside),
+        }
+    }
+
+    /// Usage in attributes. A side includes its parts by the conventions, unless the numbers say otherwise, or its
+    /// sender is known to count the cached input beside it.
+    fn of_attributes(mut self, is_cache_beside: bool) -> Reading {
+        self.unknown.clear();
+        let (cached, reasoning) = (self.cached_and_written(), self.sum(&[Meaning::Reasoning]));
+        let is_more =
+            |part: Quantity, side: Meaning| self.value(side).is_some_and(|side| side < part);
+        let must = (
+            is_cache_beside || is_more(cached, Meaning::Input),
+            is_more(reasoning, Meaning::Output),
+        );
+        let by_total = || {
+            let total = self.value(Meaning::Total)?;
+            let sides = self.sum(&[Meaning::Input, Meaning::Output]);
+            let fits = |part: Quantity| !part.is_zero() && sides.saturating_add(part) <= total;
+            Some(self.left_out_by_total(must).unwrap_or_else(|| {
+                let no_cached = fits(cached);
+                let both = cached.saturating_add(reasoning);
+                (
+                    no_cached,
+                    if no_cached {
+                        fits(both) && !reasoning.is_zero()
+                    } else {
+                        fits(reasoning)
+                    },
+                )
+            }))
+        };
+        let told = by_total().unwrap_or_default();
+        let left_out = (must.0 || told.0, must.1 || told.1);
+        let reading = self.disjoint(left_out, false, true);
+        Reading {
+            usage: reading.usage,
+            invalid: reading.invalid,
+        }
+    }
+
+    /// Disjoint buckets, with a total.
+    fn disjoint(mut self, left_out: (bool, bool), is_flat: bool, is_canonical: bool) -> Disjoint {
+        let (no_cached, no_reasoning) = left_out;
+        let total = self.known.remove(&Meaning::Total).map(|count| count.value);
+        let written = self.written();
+        let cached_modalities = self.take_cached_modalities(is_flat);
+        let mut usage = Usage::new();
+        let mut put = |count: &Count, meaning: Meaning, value: Quantity| {
+            let bucket = match is_canonical {
+                true => meaning.bucket(),
+                false => &count.bucket,
+            };
+            usage.insert(bucket.to_owned(), value);
+        };
+        // What the two sides include, and what is counted beside them.
+        let (mut inside, mut beside) = ([Quantity::ZERO; 2], [Quantity::ZERO; 2]);
+        let mut uncached = None;
+        let one_hour = self.sum(&[Meaning::CacheWrite1h]);
+        let has_write = self.known.contains_key(&Meaning::CacheWrite);
+        for (meaning, count) in &self.known {
+            let mut value = count.value;
+            let is_beside = match meaning {
+                Meaning::Input | Meaning::Output | Meaning::Total => continue,
+                Meaning::Uncached => {
+                    uncached = Some(value);
+                    continue;
+                }
+                // All of a side that is nothing else is text.
+                Meaning::InputText | Meaning::OutputText if !is_flat => continue,
+                Meaning::CacheWrite5m if has_write => continue,
+                Meaning::CacheWrite1h if value.is_zero() => continue,
+                Meaning::CacheWrite | Meaning::CacheWrite5m => {
+                    value = written.saturating_sub(one_hour);
+                    no_cached
+                }
+                Meaning::Cached | Meaning::CacheWrite1h => no_cached,
+                Meaning::Reasoning => no_reasoning,
+                Meaning::InputTool => true,
+                _ => is_flat,
+            };
+            if let Some((_, cached)) = cached_modalities
+                .iter()
+                .find(|(modality, _)| modality == meaning)
+            {
+                value = value.saturating_sub(*cached);
+            }
+            put(count, *meaning, value);
+            let at = usize::from(meaning.side() == Some(Side::Output));
+            let sums = match is_beside && !(is_flat && count.is_in_details) {
+                true => &mut beside,
+                false => &mut inside,
+            };
+            sums[at] = sums[at].saturating_add(value);
+        }
+        let mut inclusive = Quantity::ZERO;
+        for (at, side) in [Meaning::Input, Meaning::Output].into_iter().enumerate() {
+            let value = self.value(side);
+            let uncached = uncached.filter(|_| at == 0);
+            let rest = match (uncached, value) {
+                (Some(uncached), None) => Some(uncached),
+                // Modalities are parts of what was not cached.
+                (Some(uncached), Some(_)) if !is_flat => {
+                    let cached = self.cached_and_written();
+                    let others =
+                        inside[0].saturating_sub(if no_cached { Quantity::ZERO } else { cached });
+                    Some(uncached.saturating_sub(others))
+                }
+                (_, value) => value.map(|value| value.saturating_sub(inside[at])),
+            };
+            let all = [rest.unwrap_or_default(), inside[at], beside[at]];
+            inclusive = inclusive.saturating_add(all.into_iter().sum());
+            if let Some(rest) = rest {
+                usage.insert(side.bucket().to_owned(), rest);
+            }
+        }
+        if let Some(total) = total {
+            usage.insert("total".to_owned(), total);
+        } else if !usage.is_empty() {
+            usage.insert("total".to_owned(), inclusive);
+        }
+        Disjoint {
+            usage,
+            has_total: total.is_some(),
+            invalid: self.invalid,
+        }
+    }
+
+    /// Removes the modalities of the cached input, which repeat it; without [`Meaning::Cached`] they make it up.
+    /// Returns what of each modality was cached, where the modality includes it.
+    fn take_cached_modalities(&mut self, is_flat: bool) -> Vec<(Meaning, Quantity)> {
+        let pairs = [
+            (Meaning::CachedText, Meaning::InputText),
+            (Meaning::CachedAudio, Meaning::InputAudio),
+            (Meaning::CachedImage, Meaning::InputImage),
+            (Meaning::CachedVideo, Meaning::InputVideo),
+            (Meaning::CachedDocument, Meaning::InputDocument),
+        ];
+        let taken = pairs.into_iter().filter_map(|(cached, modality)| {
+            let count = self.known.remove(&cached)?;
+            Some((modality, count.value))
+        });
+        let taken: Vec<(Meaning, Quantity)> = taken.collect();
+        if !taken.is_empty() && !self.known.contains_key(&Meaning::Cached) {
+            let count = Count {
+                value: taken.iter().map(|(_, value)| *value).sum(),
+                rank: (0, false, 0),
+                relation: Relation::Inside,
+                is_in_details: true,
+                bucket: Meaning::Cached.bucket().to_owned(),
+            };
+            self.known.insert(Meaning::Cached, count);
+        }
+        match is_flat {
+            true => Vec::new(),
+            false => taken,
+        }
+    }
 }
 
-/// Adds `total` when it is missing: the sum of the buckets unless a better one is known.
-fn with_total(mut usage: Usage, known: Option<u64>) -> Usage {
-    if !usage.is_empty() && !usage.contains_key("total") {
-        let sum = usage.values().fold(0_u64, |sum, n| sum.saturating_add(*n));
-        usage.insert("total".to_owned(), known.unwrap_or(sum));
-    }
-    usage
+/// Disjoint buckets.
+struct Disjoint {
+    usage: Usage,
+    has_total: bool,
+    invalid: Vec<(String, String)>,
 }
 
-fn convention_usage(source: &Source<'_>) -> Usage {
+fn convention_usage(source: &Source<'_>, notes: &mut Notes) -> Usage {
     let attributes = source.attributes;
-    let mlflow = attributes.object("mlflow.chat.tokenUsage");
     let genkit = (source.scope.name == "genkit-tracer")
         .then(|| attributes.get("genkit:output"))
         .flatten()
         .map(any_json)
         .and_then(|output| output.get("usage")?.as_object().cloned());
-    let provider = attributes.object("ai.response.providerMetadata");
-    let vertex = (source.scope.name == "gcp.vertex.agent")
-        .then(|| attributes.object("gcp.vertex.agent.llm_response"))
-        .flatten();
-    let has_usage = [
-        "gen_ai.usage.",
-        "llm.token_count.",
-        "ai.usage.",
-        "llm.usage.",
-    ]
-    .iter()
-    .any(|prefix| attributes.has_prefix(prefix));
-    let has_carrier = [&mlflow, &genkit, &provider, &vertex]
-        .iter()
-        .any(|c| c.is_some());
-    if !has_usage && !has_carrier {
-        return Usage::new();
+    let mut counts = Counts::default();
+    let mut carrier = 0;
+    for object in [genkit, attributes.object("mlflow.chat.tokenUsage")] {
+        if let Some(object) = object {
+            counts.add_object(&object, carrier);
+        }
+        carrier += 1;
     }
-    table_usage(&|key| {
-        for (carrier, object) in [
-            ("genkit/", &genkit),
-            ("provider/", &provider),
-            ("vertex/", &vertex),
-        ] {
-            if let Some(path) = key.strip_prefix(carrier) {
-                return at_path(object.as_ref()?, path);
+    for prefix in [
+        "gen_ai.usage.",
+        "ai.usage.",
+        "llm.token_count.",
+        "llm.usage.",
+    ] {
+        counts.add_prefix(source, prefix, carrier);
+        carrier += 1;
+    }
+    for key in ["prompt_tokens", "completion_tokens"] {
+        if let Some(value) = attributes.get(&format!("gen_ai.response.{key}")) {
+            counts.add(key, &value.to_json(), carrier);
+        }
+    }
+    carrier += 1;
+    for key in OBJECTS {
+        if let Some(object) = attributes.object(key) {
+            counts.add_object(&object, carrier);
+        }
+        carrier += 1;
+    }
+    let sides = [Meaning::Input, Meaning::Output, Meaning::Total];
+    let has_sides = sides.iter().any(|side| counts.known.contains_key(side));
+    if source.scope.name == "gcp.vertex.agent"
+        && let Some(answer) = attributes.object("gcp.vertex.agent.llm_response")
+        && let Some(Json::Object(usage)) = answer.get("usage_metadata")
+    {
+        counts.add_object(usage, carrier);
+    }
+    carrier += 1;
+    // What a provider adds to the counts of a library: its sides count something else.
+    let mut parts = Counts::default();
+    parts.add_prefix(source, "anthropic.usage.", carrier);
+    for (_, provider) in attributes
+        .object("ai.response.providerMetadata")
+        .into_iter()
+        .flatten()
+    {
+        if let Json::Object(provider) = provider {
+            parts.add_object(&provider, carrier + 1);
+        }
+    }
+    for (meaning, part) in parts.known {
+        if !sides.contains(&meaning) && has_sides {
+            counts.known.entry(meaning).or_insert(part);
+        }
+    }
+    counts
+        .of_attributes(counts_cache_beside(source))
+        .noted("usage", notes)
+}
+
+/// Attributes that hold usage as one object.
+const OBJECTS: [&str; 5] = [
+    "gen_ai.usage",
+    "llm.usage",
+    "langsmith.usage_metadata",
+    "usage_metadata",
+    "usage",
+];
+
+/// Senders that copy the counts of Anthropic or Bedrock, where the input is without the cached input: the OpenTelemetry
+/// instrumentations of botocore (0.66b2) and Bedrock (opentelemetry-instrumentation-bedrock 0.62.4), the AI SDK before
+/// version 6 (`@ai-sdk/anthropic` 2.0.112, `@ai-sdk/amazon-bedrock` 3.0.137), and Mastra, which passes its counts on.
+fn counts_cache_beside(source: &Source<'_>) -> bool {
+    let scopes = [
+        "opentelemetry.instrumentation.botocore",
+        "opentelemetry.instrumentation.bedrock",
+    ];
+    if scopes
+        .iter()
+        .any(|scope| source.scope.name.starts_with(scope))
+    {
+        return true;
+    }
+    let attributes = source.attributes;
+    let is_of_ai_sdk = attributes.get("gen_ai.usage.cached_input_tokens").is_some()
+        || (attributes.get("ai.usage.cachedInputTokens").is_some()
+            && !attributes.has_prefix("ai.usage.inputTokenDetails."));
+    let providers = ["ai.model.provider", "gen_ai.provider.name", "gen_ai.system"];
+    let mut providers = providers.iter().filter_map(|key| attributes.text(key));
+    is_of_ai_sdk
+        && providers.any(|provider| {
+            let provider = provider.to_ascii_lowercase();
+            provider.contains("anthropic") || provider.contains("bedrock")
+        })
+}
+
+pub(crate) fn native_cost(object: &Map<String, Json>, notes: &mut Notes) -> Cost {
+    let mut cost = Cost::new();
+    for (key, value) in object {
+        match json_amount(value) {
+            Some(amount) => {
+                cost.insert(key.clone(), amount);
+            }
+            None if value.is_null() => {}
+            None => {
+                let field = format!("costDetails.{key}");
+                notes.ignored(&field, &value.to_string(), "a number that is not negative");
             }
         }
-        let in_mlflow = || {
-            let counts = mlflow.as_ref()?;
-            json_count(counts.get(key.strip_prefix(USAGE).unwrap_or(key))?)
-        };
-        in_mlflow().or_else(|| crate::attributes::count(attributes.get(key)?))
-    })
-}
-
-fn at_path(object: &Map<String, Json>, path: &str) -> Option<u64> {
-    let mut segments = path.split('.');
-    let first = object.get(segments.next()?)?;
-    let value = segments.try_fold(first, |value, segment| value.get(segment))?;
-    json_count(value)
-}
-
-type Lookup<'l> = &'l dyn Fn(&str) -> Option<u64>;
-
-/// Where each value of the table in 4.3 may stand, in order. Before a slash stands the
-/// JSON object that a library puts its counts into.
-const INPUT: &[&str] = &[
-    "genkit/inputTokens",
-    "gen_ai.usage.input_tokens",
-    "gen_ai.usage.prompt_tokens",
-    "ai.usage.inputTokens",
-    "ai.usage.promptTokens",
-    "llm.token_count.prompt",
-    "ai.usage.tokens",
-];
-const OUTPUT: &[&str] = &[
-    "genkit/outputTokens",
-    "gen_ai.usage.output_tokens",
-    "gen_ai.usage.completion_tokens",
-    "ai.usage.outputTokens",
-    "ai.usage.completionTokens",
-    "llm.token_count.completion",
-];
-const TOTAL: &[&str] = &[
-    "genkit/totalTokens",
-    "gen_ai.usage.total_tokens",
-    "llm.token_count.total",
-    "llm.usage.total_tokens",
-    "ai.usage.totalTokens",
-];
-const CACHED: &[&str] = &[
-    "gen_ai.usage.cache_read.input_tokens",
-    "gen_ai.usage.cache_read_input_tokens",
-    "gen_ai.usage.cache_read_tokens",
-    "gen_ai.usage.details.cache_read_tokens",
-    "gen_ai.usage.details.cache_read_input_tokens",
-    "gen_ai.usage.input_cached_tokens",
-    "ai.usage.inputTokenDetails.cacheReadTokens",
-    "ai.usage.cachedInputTokens",
-    "llm.token_count.prompt_details.cache_read",
-    "llm.token_count.prompt_details.cache_input",
-    "provider/openai.cachedPromptTokens",
-    "provider/anthropic.usage.cache_read_input_tokens",
-    "provider/bedrock.usage.cacheReadInputTokens",
-    "vertex/usage_metadata.cached_content_token_count",
-];
-const CACHE_WRITE: &[&str] = &[
-    "gen_ai.usage.cache_creation.input_tokens",
-    "gen_ai.usage.cache_write.input_tokens",
-    "gen_ai.usage.cache_creation_input_tokens",
-    "gen_ai.usage.cache_write_tokens",
-    "gen_ai.usage.details.cache_write_tokens",
-    "gen_ai.usage.details.cache_creation_input_tokens",
-    "gen_ai.usage.input_cache_creation",
-    "ai.usage.inputTokenDetails.cacheWriteTokens",
-    "llm.token_count.prompt_details.cache_write",
-    "provider/anthropic.usage.cache_creation_input_tokens",
-    "provider/bedrock.usage.cacheWriteInputTokens",
-    "provider/bedrock.usage.cacheCreationInputTokens",
-];
-const CACHE_WRITE_1H: &[&str] = &[
-    "anthropic.usage.cache_creation.ephemeral_1h_input_tokens",
-    "gen_ai.usage.cache_creation.input_tokens.ephemeral_1h",
-    "cache_creation_input_tokens_above_1hr",
-    "provider/anthropic.usage.cache_creation.ephemeral_1h_input_tokens",
-];
-const AUDIO_IN: &[&str] = &[
-    "gen_ai.usage.audio.input_tokens",
-    "gen_ai.usage.audio_input_tokens",
-    "llm.token_count.prompt_details.audio",
-];
-const REASONING: &[&str] = &[
-    "genkit/thoughtsTokens",
-    "gen_ai.usage.reasoning.output_tokens",
-    "gen_ai.usage.reasoning_tokens",
-    "gen_ai.usage.details.reasoning_tokens",
-    "ai.usage.outputTokenDetails.reasoningTokens",
-    "ai.usage.reasoningTokens",
-    "llm.token_count.completion_details.reasoning",
-    "llm.usage.reasoning_tokens",
-    "provider/openai.reasoningTokens",
-];
-const AUDIO_OUT: &[&str] = &[
-    "gen_ai.usage.audio.output_tokens",
-    "gen_ai.usage.audio_output_tokens",
-    "llm.token_count.completion_details.audio",
-];
-
-fn table_usage(lookup: Lookup<'_>) -> Usage {
-    let first = |keys: &[&str]| keys.iter().find_map(|key| lookup(key));
-    let (input, output, total) = (first(INPUT), first(OUTPUT), first(TOTAL));
-    let mut cache_write = first(CACHE_WRITE);
-    let one_hour = first(CACHE_WRITE_1H).filter(|tokens| *tokens > 0);
-    if let Some(one_hour) = one_hour {
-        cache_write = cache_write.map(|write| write.saturating_sub(one_hour));
     }
-    let input_details = [
-        ("input_cached_tokens", first(CACHED)),
-        ("input_cache_creation", cache_write),
-        ("input_cache_creation_1h", one_hour),
-        ("input_audio_tokens", first(AUDIO_IN)),
-        (
-            "input_image_tokens",
-            lookup("gen_ai.usage.image.input_tokens"),
-        ),
-        (
-            "input_video_tokens",
-            lookup("gen_ai.usage.video.input_tokens"),
-        ),
-    ];
-    let output_details = [
-        ("output_reasoning_tokens", first(REASONING)),
-        ("output_audio_tokens", first(AUDIO_OUT)),
-    ];
-    let no_cache = lookup("ai.usage.inputTokenDetails.noCacheTokens");
-    let given = total.map(|total| (total, output.unwrap_or(0)));
-    let mut usage = Usage::new();
-    let inclusive_input = side(&mut usage, "input", input, &input_details, no_cache, given);
-    let inclusive_output = side(&mut usage, "output", output, &output_details, None, None);
-    if let Some(total) = total {
-        usage.insert("total".to_owned(), total);
-    }
-    with_total(
-        usage,
-        Some(inclusive_input.saturating_add(inclusive_output)),
-    )
-}
-
-/// Makes the buckets of one side disjoint and returns its inclusive value. `given` are the total and the
-/// output, which tell exclusive input counts apart.
-fn side(
-    usage: &mut Usage,
-    name: &str,
-    value: Option<u64>,
-    details: &[(&str, Option<u64>)],
-    no_cache: Option<u64>,
-    given: Option<(u64, u64)>,
-) -> u64 {
-    let sum = details
-        .iter()
-        .filter_map(|(_, tokens)| *tokens)
-        .fold(0_u64, u64::saturating_add);
-    for (bucket, tokens) in details {
-        if let Some(tokens) = tokens {
-            usage.insert((*bucket).to_owned(), *tokens);
-        }
-    }
-    if let Some(rest) = no_cache {
-        usage.insert(name.to_owned(), rest);
-        return value.unwrap_or(rest.saturating_add(sum));
-    }
-    let Some(value) = value else {
-        return sum;
-    };
-    let all = value.saturating_add(sum);
-    let is_exclusive = sum > value
-        || given.is_some_and(|(total, output)| sum > 0 && total >= all.saturating_add(output));
-    usage.insert(
-        name.to_owned(),
-        if is_exclusive { value } else { value - sum },
-    );
-    if is_exclusive { all } else { value }
-}
-
-pub(crate) fn native_cost(object: &Map<String, Json>) -> Cost {
-    let cost = object
-        .iter()
-        .filter_map(|(key, value)| Some((key.clone(), json_amount(value)?)))
-        .collect();
     with_total_cost(cost)
 }
 
@@ -456,152 +785,47 @@ mod tests {
 
     use super::*;
 
-    fn from_table(sent: &[(&str, u64)]) -> Usage {
-        table_usage(&|key| sent.iter().find(|(sent, _)| *sent == key).map(|(_, n)| *n))
+    fn reading(sent: &Json) -> Reading {
+        native_usage(sent.as_object().unwrap())
     }
 
-    fn buckets(list: &[(&str, u64)]) -> Usage {
+    fn buckets(list: &[(&str, f64)]) -> Usage {
         list.iter()
-            .map(|(key, n)| ((*key).to_owned(), *n))
+            .map(|(key, n)| ((*key).to_owned(), Quantity::from_f64(*n).unwrap()))
             .collect()
     }
 
     #[test]
-    fn the_worked_examples_of_the_specification_hold() {
-        let openai = from_table(&[
-            ("gen_ai.usage.input_tokens", 120),
-            ("gen_ai.usage.output_tokens", 40),
-            ("gen_ai.usage.cache_read.input_tokens", 64),
-            ("gen_ai.usage.reasoning.output_tokens", 16),
-            ("gen_ai.usage.total_tokens", 160),
-        ]);
-        assert_eq!(
-            openai,
-            buckets(&[
-                ("input", 56),
-                ("input_cached_tokens", 64),
-                ("output", 24),
-                ("output_reasoning_tokens", 16),
-                ("total", 160)
-            ])
-        );
-        let anthropic = from_table(&[
-            ("gen_ai.usage.input_tokens", 530),
-            ("gen_ai.usage.output_tokens", 55),
-            ("gen_ai.usage.cache_read.input_tokens", 400),
-            ("gen_ai.usage.cache_creation.input_tokens", 100),
-        ]);
-        assert_eq!(
-            anthropic,
-            buckets(&[
-                ("input", 30),
-                ("input_cached_tokens", 400),
-                ("input_cache_creation", 100),
-                ("output", 55),
-                ("total", 585)
-            ])
-        );
-        let raw = json!({ "input_tokens": 30, "cache_read_input_tokens": 400, "cache_creation_input_tokens": 100, "output_tokens": 55 });
-        assert_eq!(
-            native_usage(raw.as_object().unwrap()),
-            buckets(&[
-                ("input", 30),
-                ("cache_read_input_tokens", 400),
-                ("cache_creation_input_tokens", 100),
-                ("output", 55),
-                ("total", 585)
-            ])
-        );
-        let gemini = from_table(&[
-            ("llm.token_count.prompt", 110),
-            ("llm.token_count.completion", 42),
-            ("llm.token_count.prompt_details.cache_read", 50),
-            ("llm.token_count.completion_details.reasoning", 30),
-        ]);
-        assert_eq!(
-            gemini,
-            buckets(&[
-                ("input", 60),
-                ("input_cached_tokens", 50),
-                ("output", 12),
-                ("output_reasoning_tokens", 30),
-                ("total", 152)
-            ])
-        );
+    fn a_provider_that_counts_more_cached_than_input_leaves_no_negative_input() {
+        let sent = json!({ "prompt_tokens": 10, "completion_tokens": 4, "cost": 0.1, "prompt_tokens_details": { "cached_tokens": 12, "text": null } });
+        let expected = [
+            ("input", 0.0),
+            ("input_cached_tokens", 12.0),
+            ("output", 4.0),
+            ("total", 16.0),
+        ];
+        assert_eq!(reading(&sent).usage, buckets(&expected));
     }
 
     #[test]
-    fn exclusive_counts_are_recognised() {
-        let more_cached_than_input = from_table(&[
-            ("gen_ai.usage.input_tokens", 30),
-            ("gen_ai.usage.cache_read_input_tokens", 400),
-        ]);
+    fn counts_of_unknown_meaning_may_be_fractions_and_unusable_ones_are_named() {
+        let sent = json!({ "a": -1, "b": "x", "c": 1.5, "d": "7", "output_tokens": -1, "input_tokens": "NaN" });
+        let read = reading(&sent);
         assert_eq!(
-            more_cached_than_input,
-            buckets(&[("input", 30), ("input_cached_tokens", 400), ("total", 430)])
+            read.usage,
+            buckets(&[("c", 1.5), ("d", 7.0), ("total", 8.5)])
         );
-        let by_total = from_table(&[
-            ("gen_ai.usage.input_tokens", 300),
-            ("gen_ai.usage.output_tokens", 10),
-            ("gen_ai.usage.cache_read_input_tokens", 100),
-            ("gen_ai.usage.total_tokens", 410),
-        ]);
-        assert_eq!(by_total["input"], 300);
-    }
-
-    #[test]
-    fn the_one_hour_part_leaves_the_default_cache_bucket_and_zero_counts_are_kept() {
-        let usage = from_table(&[
-            ("gen_ai.usage.input_tokens", 100),
-            ("gen_ai.usage.cache_creation.input_tokens", 60),
-            (
-                "anthropic.usage.cache_creation.ephemeral_1h_input_tokens",
-                20,
-            ),
-            ("gen_ai.usage.audio.input_tokens", 0),
-        ]);
-        assert_eq!(
-            usage,
-            buckets(&[
-                ("input", 40),
-                ("input_cache_creation", 40),
-                ("input_cache_creation_1h", 20),
-                ("input_audio_tokens", 0),
-                ("total", 100)
-            ])
-        );
-    }
-
-    #[test]
-    fn unknown_keys_beside_openai_usage_do_not_switch_the_conversion_off() {
-        let sent = json!({ "prompt_tokens": 10, "completion_tokens": 4, "cost": 0.1, "prompt_tokens_details": { "cached_tokens": 12, "text": null }, "x": -1 });
-        assert_eq!(
-            native_usage(sent.as_object().unwrap()),
-            buckets(&[
-                ("input", 0),
-                ("input_cached_tokens", 12),
-                ("output", 4),
-                ("total", 16)
-            ])
-        );
-        let invalid = json!({ "a": -1, "b": "x", "c": 1.5, "d": "7" });
-        assert_eq!(
-            native_usage(invalid.as_object().unwrap()),
-            buckets(&[("d", 7), ("total", 7)])
-        );
+        let invalid: Vec<&str> = read.invalid.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(invalid, ["a", "output_tokens", "input_tokens"]);
     }
 
     #[test]
     fn a_missing_total_cost_is_the_decimal_sum() {
-        let cost = native_cost(
-            json!({ "input": 0.1, "output": 0.2, "bad": -1 })
-                .as_object()
-                .unwrap(),
-        );
-        assert_eq!(cost["total"], 0.3);
+        let cost = |sent: Json| native_cost(sent.as_object().unwrap(), &mut Notes::default());
         assert_eq!(
-            native_cost(json!({ "total": 0 }).as_object().unwrap())["total"],
-            0.0
+            cost(json!({ "input": 0.1, "output": 0.2, "bad": -1 }))["total"],
+            0.3
         );
+        assert_eq!(cost(json!({ "total": 0 }))["total"], 0.0);
     }
 }

@@ -2,6 +2,8 @@
 
 mod conventions;
 mod instrumentations;
+mod limits;
 mod otlp_corpus;
 mod properties;
+mod usage;
 mod values;

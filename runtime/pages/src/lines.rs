@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use perpend_domain::filter::member_at;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::payload::Payload;
+use perpend_domain::quantity::Quantity;
 use perpend_domain::score::{Score, Subject};
 use perpend_domain::trace::Trace;
+use perpend_domain::usage::{Side, side_of};
 use perpend_ui::{Columns, Preview, Text, TraceLine, chips, together};
 use perpend_web::problem::Problem;
 
@@ -79,10 +81,13 @@ fn members(trace: &Trace, columns: &Columns) -> HashMap<String, Text> {
     columns.metadata().filter_map(said).collect()
 }
 
-/// The tokens of all buckets of this kind, as the columns of filters count them.
-fn tokens(trace: &Trace, kind: &str) -> u64 {
-    let own = trace.usage.iter().filter(|(key, _)| key.starts_with(kind));
-    own.fold(0, |sum, (_, n)| sum.saturating_add(*n))
+/// The tokens of all buckets of this side, as the columns of filters count them.
+fn tokens(trace: &Trace, side: Side) -> u64 {
+    let own = trace
+        .usage
+        .iter()
+        .filter(|(key, _)| side_of(key) == Some(side));
+    own.map(|(_, n)| *n).sum::<Quantity>().to_u64()
 }
 
 fn trace_of(score: &Score) -> Option<&TraceId> {
@@ -122,7 +127,7 @@ fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
         output: preview(trace.output.as_ref()),
         release: text(&trace.release),
         version: text(&trace.version),
-        parts: ["input", "output"].map(|kind| tokens(trace, kind)),
+        parts: [Side::Input, Side::Output].map(|side| tokens(trace, side)),
         metadata: wanted
             .columns
             .map(|columns| members(trace, columns))

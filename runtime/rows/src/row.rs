@@ -9,8 +9,10 @@ use perpend_domain::observation::{
     Content, Cost, ExperimentLink, Level, Observation, PromptLink, TraceFacts, Usage,
 };
 use perpend_domain::payload::Payload;
+use perpend_domain::quantity::Quantity;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::{StepNames, Trace};
+use perpend_domain::usage::{Side, side_of};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -157,13 +159,18 @@ pub struct Place {
 }
 
 pub fn tokens(usage: &Usage, prefix: &str) -> Option<i64> {
+    let belongs = |bucket: &str| match side_of(bucket) {
+        Some(Side::Input) => prefix == "input",
+        Some(Side::Output) => prefix == "output",
+        None => bucket == prefix,
+    };
     let mut found = usage
         .iter()
-        .filter(|(bucket, _)| bucket.starts_with(prefix))
+        .filter(|(bucket, _)| belongs(bucket))
         .map(|(_, tokens)| *tokens)
         .peekable();
     found.peek()?;
-    let sum = found.fold(0_u64, u64::saturating_add);
+    let sum = found.sum::<Quantity>().to_u64();
     Some(i64::try_from(sum).unwrap_or(i64::MAX))
 }
 

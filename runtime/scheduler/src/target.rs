@@ -103,9 +103,14 @@ impl Row for TraceRow<'_> {
             "bookmarked" => Cell::Bool(trace.bookmarked),
             "latency" => Cell::Number(trace.latency_us as f64 / 1e6),
             "totalCost" => Cell::Number(trace.total_cost),
-            "totalTokens" => {
-                Cell::Number(trace.usage.get("total").copied().unwrap_or_default() as f64)
-            }
+            "totalTokens" => Cell::Number(
+                trace
+                    .usage
+                    .get("total")
+                    .copied()
+                    .unwrap_or_default()
+                    .to_f64(),
+            ),
             "errorCount" => Cell::Number(f64::from(trace.n_by_level[Level::Error as usize])),
             "observationCount" => Cell::Number(f64::from(trace.n_observations)),
             "completionReason" => Cell::text(self.completion.map(CompletionReason::as_str)),

@@ -52,7 +52,7 @@ fn observation(n: i64, total: i64) -> perpend_domain::observation::Observation {
             ("total", 100 + n % 130),
         ];
         patch.usage = usage
-            .map(|(name, n)| (name.to_owned(), n.unsigned_abs()))
+            .map(|(name, n)| (name.to_owned(), n.unsigned_abs().into()))
             .into();
         patch.cost = [("total".to_owned(), 0.001)].into();
     }

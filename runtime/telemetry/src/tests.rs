@@ -108,7 +108,10 @@ fn span(trace: u32, id: u32, parent: Option<u32>) -> Observation {
         provider: Some("openai".to_owned()),
         model_parameters: Map::new(),
         prompt: None,
-        usage: Usage::from([("input".to_owned(), 10), ("total".to_owned(), 10)]),
+        usage: Usage::from([
+            ("input".to_owned(), 10.into()),
+            ("total".to_owned(), 10.into()),
+        ]),
         cost: Cost::new(),
         computed_cost: Cost::from([("total".to_owned(), 0.1 + 0.2)]),
         price_id: Some("p1".to_owned()),
@@ -690,7 +693,7 @@ fn odd_span() -> impl Strategy<Value = Observation> {
             made.model = user;
             made.usage = BTreeMap::new();
             made.usage
-                .extend(tokens.map(|n| ("input".to_owned(), 5 * n)));
+                .extend(tokens.map(|n| ("input".to_owned(), (5 * n).into())));
             made.completion_start = has_first_token.then(|| at(900));
             made
         },

@@ -46,5 +46,6 @@ pub fn total_tokens(usage: &Usage) -> u64 {
     usage
         .get("total")
         .copied()
-        .unwrap_or_else(|| parts().map(|(_, n)| *n).fold(0, u64::saturating_add))
+        .unwrap_or_else(|| parts().map(|(_, n)| *n).sum())
+        .to_u64()
 }

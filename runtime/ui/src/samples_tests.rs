@@ -102,7 +102,11 @@ pub(crate) fn trace(name: &str) -> Trace {
         root: None,
         root_is_provisional: false,
         duplicates: Vec::new(),
-        usage: [("input".to_owned(), 900), ("output".to_owned(), 100)].into(),
+        usage: [
+            ("input".to_owned(), 900.into()),
+            ("output".to_owned(), 100.into()),
+        ]
+        .into(),
         total_cost: 0.0123,
         n_priced: 1,
         n_unpriced: 0,
@@ -165,7 +169,7 @@ pub(crate) fn hostile_observation() -> Observation {
     step.scope_name = HOSTILE.to_owned();
     step.called_tools = vec![HOSTILE.to_owned()];
     step.model_parameters = json!({HOSTILE: HOSTILE}).as_object().unwrap().clone();
-    step.usage = [(HOSTILE.to_owned(), 7)].into();
+    step.usage = [(HOSTILE.to_owned(), 7.into())].into();
     step.content.input = Some(Payload::from_value(json!([
         {"role": HOSTILE, "name": HOSTILE, "content": HOSTILE},
         {"role": "assistant", "content": [{"type": "tool_use", "name": HOSTILE, "input": {HOSTILE: HOSTILE}}]},

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use perpend_domain::observation::{Content, Cost, Level, Observation, Usage};
+use perpend_domain::quantity::Quantity;
 use perpend_domain::trace::Trace;
 use perpend_markup::{encode, segment};
 use perpend_outline::Tick;
@@ -460,9 +461,19 @@ fn push_cost(facts: &mut Vec<Fact>, cost: &Cost, label: &'static str) {
     }
 }
 
+/// A whole number with its digits grouped; a fraction as it is.
+fn quantity(n: Quantity) -> String {
+    match n.is_whole() {
+        true => count(n.to_u64()),
+        false => n.to_string(),
+    }
+}
+
 fn push_usage(facts: &mut Vec<Fact>, usage: &Usage, label: &'static str) {
     if !usage.is_empty() {
-        let shown = usage.iter().map(|(key, n)| format!("{key} {}", count(*n)));
+        let shown = usage
+            .iter()
+            .map(|(key, n)| format!("{key} {}", quantity(*n)));
         facts.push(fact(label, shown.collect::<Vec<_>>().join(", ")));
     }
 }

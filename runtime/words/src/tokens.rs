@@ -1,7 +1,8 @@
 //! Tokens as readers tell them apart.
 
 use perpend_domain::observation::Usage;
-use perpend_domain::pricing::canonical_bucket;
+use perpend_domain::quantity::Quantity;
+use perpend_domain::usage::canonical_bucket;
 
 use crate::count;
 
@@ -19,11 +20,11 @@ pub fn tokens_by_bucket(usage: &Usage) -> Option<String> {
             "output_reasoning_tokens" => 3,
             _ => 4,
         };
-        let sum: &mut Option<u64> = &mut sums[at];
+        let sum: &mut Option<Quantity> = &mut sums[at];
         *sum = Some(sum.unwrap_or_default().saturating_add(*n));
     }
     let known = kinds.iter().zip(sums);
-    let known = known.filter_map(|(kind, sum)| Some(format!("{} {kind}", count(sum?))));
+    let known = known.filter_map(|(kind, sum)| Some(format!("{} {kind}", count(sum?.to_u64()))));
     let known: Vec<String> = known.collect();
     (!known.is_empty()).then(|| known.join(" · "))
 }
@@ -35,7 +36,9 @@ mod tests {
     #[test]
     fn tokens_are_told_by_bucket_as_far_as_they_are_known() {
         let said = |usage: &[(&str, u64)]| {
-            let usage = usage.iter().map(|(bucket, n)| ((*bucket).to_owned(), *n));
+            let usage = usage
+                .iter()
+                .map(|(bucket, n)| ((*bucket).to_owned(), (*n).into()));
             tokens_by_bucket(&usage.collect())
         };
         assert_eq!(said(&[("total", 12)]), None);

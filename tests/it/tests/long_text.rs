@@ -59,7 +59,16 @@ async fn spans_keep_what_fits_and_say_what_was_cut() {
         span("b7ad6b7169203332", "beside it", &second),
     ] }] }] });
     let (status, answer) = send(&app, Method::POST, perpend_it::OTLP, &body).await;
-    assert_eq!((status, answer), (200, json!({})));
+    assert_eq!(status, 200);
+    let partial = &answer["partialSuccess"];
+    assert_eq!(partial.get("rejectedSpans"), None);
+    assert!(
+        partial["errorMessage"]
+            .as_str()
+            .unwrap()
+            .starts_with("1 span"),
+        "{partial}"
+    );
     let cut = observation(&app, "b7ad6b7169203331").await;
     assert!(cut["name"].as_str().unwrap().len() <= 2_400);
     assert!(cut["model"].as_str().unwrap().starts_with("字x字x"));

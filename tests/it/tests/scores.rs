@@ -129,12 +129,18 @@ async fn scores_obey_the_config_they_name() {
                 "categories": [{ "label": "kind", "value": 2 }, { "label": "rude", "value": -1 }] }),
     )
     .await;
-    let score = |config: &str, value: Value| json!({ "traceId": "t", "name": "other", "value": value, "configId": config });
+    let score = |config: &str, value: Value| {
+        let name = if config == numeric { "quality" } else { "tone" };
+        json!({ "traceId": "t", "name": name, "value": value, "configId": config })
+    };
+    let mut misnamed = score(&numeric, json!(3));
+    misnamed["name"] = "other".into();
     for (body, field) in [
         (score(&numeric, json!(11)), "value"),
         (score(&numeric, json!("kind")), "value"),
         (score(&categorical, json!("odd")), "value"),
         (score("nowhere", json!(1)), "configId"),
+        (misnamed, "name"),
     ] {
         let (status, answer) = post(&app, SCORES, body.clone()).await;
         assert_eq!(status, 400, "{body}");

@@ -63,7 +63,7 @@ fn observation(
 fn usage(total: u64) -> Usage {
     [("input", total - 10), ("output", 10), ("total", total)]
         .into_iter()
-        .map(|(key, n)| (key.to_owned(), n))
+        .map(|(key, n)| (key.to_owned(), n.into()))
         .collect()
 }
 
@@ -230,7 +230,7 @@ fn an_aggregate_counts_only_where_nothing_below_does() {
     let agent = observation("agent", None, 0, |o| o.aggregate_usage = usage(300));
     let step = observation("step", Some("agent"), 0, |o| o.aggregate_usage = usage(200));
     let plain = observation("plain", Some("step"), 0, |_| {});
-    let total = |set: Vec<Observation>| folded(set).usage.get("total").copied();
+    let total = |set: Vec<Observation>| folded(set).usage.get("total").map(|n| n.to_u64());
     assert_eq!(total(vec![agent.clone(), plain.clone()]), Some(300));
     assert_eq!(total(vec![agent.clone(), step.clone()]), Some(200));
     let model = call("call", Some("plain"), "lib", 100);
@@ -244,7 +244,10 @@ fn tokens_and_money_of_an_aggregate_count_each_on_their_own() {
         o.cost.insert("total".to_owned(), 0.5);
     });
     let trace = folded(vec![agent]);
-    assert_eq!((trace.usage["total"], trace.total_cost), (300, 0.5));
+    assert_eq!(
+        (trace.usage["total"].to_u64(), trace.total_cost),
+        (300, 0.5)
+    );
 }
 
 #[test]
@@ -261,7 +264,7 @@ fn an_aggregate_in_a_cycle_counts_the_same_in_any_order() {
     for first in 0..set.len() {
         let mut turned = set.to_vec();
         turned.rotate_left(first);
-        assert_eq!(folded(turned).usage["total"], 150);
+        assert_eq!(folded(turned).usage["total"].to_u64(), 150);
     }
 }
 
@@ -272,13 +275,13 @@ fn one_call_seen_by_two_libraries_counts_once() {
     inner.model = Some("gpt-4o".to_owned());
     inner.has_content = true;
     let trace = folded(vec![outer.clone(), inner.clone()]);
-    assert_eq!(trace.usage["total"], 100);
+    assert_eq!(trace.usage["total"].to_u64(), 100);
     assert_eq!(trace.duplicates, [(outer.id.clone(), inner.id.clone())]);
 
     let mut same_library = inner.clone();
     same_library.scope_name = "one".to_owned();
     assert_eq!(
-        folded(vec![outer.clone(), same_library]).usage["total"],
+        folded(vec![outer.clone(), same_library]).usage["total"].to_u64(),
         200
     );
 
@@ -288,12 +291,12 @@ fn one_call_seen_by_two_libraries_counts_once() {
         o
     };
     let differing = vec![with_response(&outer, "1"), with_response(&inner, "2")];
-    assert_eq!(folded(differing).usage["total"], 200);
+    assert_eq!(folded(differing).usage["total"].to_u64(), 200);
     let mut elsewhere = with_response(&inner, "1");
     elsewhere.usage = usage(40);
     elsewhere.parent_id = None;
     assert_eq!(
-        folded(vec![with_response(&outer, "1"), elsewhere]).usage["total"],
+        folded(vec![with_response(&outer, "1"), elsewhere]).usage["total"].to_u64(),
         40
     );
 }

@@ -9,7 +9,9 @@ use rust_decimal::Decimal;
 use super::patterns::is_match;
 use crate::model::{AttributeSource, TierOperator};
 use crate::observation::{Observation, Usage};
+use crate::quantity::Quantity;
 use crate::time::Timestamp;
+use crate::usage::{Side, side_of};
 
 /// The name of prices that no tier was made for.
 pub const STANDARD: &str = "Standard";
@@ -146,8 +148,8 @@ impl Condition {
     fn holds_for(&self, usage: &Usage) -> Option<bool> {
         match self {
             Self::InputAbove(above) => {
-                let is_input = |name: &str| name.starts_with("input") || name.starts_with("cache_");
-                Some(tokens_of(usage, is_input) > *above)
+                let is_input = |name: &str| side_of(name) == Some(Side::Input);
+                Some(Quantity::from(*above) < tokens_of(usage, is_input))
             }
             Self::Tokens {
                 buckets,
@@ -155,7 +157,7 @@ impl Condition {
                 value,
             } => {
                 let sum = tokens_of(usage, |bucket| buckets.is_match(bucket));
-                Some(operator.holds(sum as f64, *value))
+                Some(operator.holds(sum.to_f64(), *value))
             }
             Self::Attribute { .. } | Self::Service(_) => None,
         }
@@ -197,9 +199,9 @@ impl Condition {
 }
 
 /// The tokens in the buckets that fit, `total` left out.
-pub(super) fn tokens_of(usage: &Usage, fits: impl Fn(&str) -> bool) -> u64 {
+pub(super) fn tokens_of(usage: &Usage, fits: impl Fn(&str) -> bool) -> Quantity {
     let counted = usage
         .iter()
         .filter(|(bucket, _)| *bucket != "total" && fits(bucket));
-    counted.fold(0_u64, |sum, (_, tokens)| sum.saturating_add(*tokens))
+    counted.map(|(_, tokens)| *tokens).sum()
 }

@@ -177,16 +177,20 @@ impl Sellers {
     /// The entry whose price holds.
     pub(super) fn find(&self, model: &str, provider: Option<&str>) -> Option<usize> {
         let model = model.to_lowercase();
-        let resold = self.named_by(&model, provider).into_iter();
+        let model = without_variant(&model);
+        let resold = self.named_by(model, provider).into_iter();
         let mut resold = resold.filter_map(|(seller, name)| {
             let names = self.by_seller.get(seller)?;
-            let mut forms = forms(name).into_iter();
+            // What is behind the last slash keeps the region, which the plain form has lost.
+            let last = name.rsplit('/').next().unwrap_or(name);
+            let whole = forms(name).into_iter().filter(|form| !form.is_plain);
+            let mut forms = whole.chain(forms(last));
             forms.find_map(|form| names.get(&form.name))
         });
         if let Some(found) = resold.find(|found| !found.is_own) {
             return Some(found.at);
         }
-        let mut own = tails(&model).flat_map(forms);
+        let mut own = tails(model).flat_map(forms);
         let found = own.find_map(|form| self.own.get(&form.name))?;
         Some(found.at)
     }
@@ -224,6 +228,14 @@ fn keep(names: &mut HashMap<String, Found>, name: String, found: Found) {
     if found.rank < kept.rank {
         *kept = found;
     }
+}
+
+/// A name without the mark of a variant that has the same prices: `claude-sonnet-4-5[1m]` of Claude Code.
+fn without_variant(name: &str) -> &str {
+    let marked = name
+        .strip_suffix(']')
+        .and_then(|name| name.rsplit_once('['));
+    marked.map_or(name, |(name, _)| name)
 }
 
 fn letters(text: &str) -> String {

@@ -38,7 +38,7 @@ fn at(text: &str) -> Timestamp {
 
 fn usage(list: &[(&str, u64)]) -> Usage {
     list.iter()
-        .map(|(key, n)| ((*key).to_owned(), *n))
+        .map(|(key, n)| ((*key).to_owned(), (*n).into()))
         .collect()
 }
 
@@ -439,4 +439,65 @@ fn patterns_of_many_models_are_bounded_together_and_match_as_they_do_alone() {
     let large = PriceTable::of_models(&large, PriceTable::built_in());
     assert!(!large.is_complete());
     assert_eq!(find(&large, "small", None), Some("small"));
+}
+
+#[test]
+fn a_path_keeps_the_region_and_the_mark_of_a_variant_is_no_part_of_the_name() {
+    let table = table(&[
+        "claude-x-20250101 anthropic own 1",
+        "anthropic.claude-x-20250101-v1:0 bedrock - 2",
+        "us.anthropic.claude-x-20250101-v1:0 bedrock - 3",
+    ]);
+    let regional = "us.anthropic.claude-x-20250101-v1:0";
+    let profile = format!("arn:aws:bedrock:us-east-1:123456789012:inference-profile/{regional}");
+    for (model, provider) in [
+        (regional.to_owned(), None),
+        (regional.to_owned(), Some("aws.bedrock")),
+        (profile.clone(), None),
+        (profile, Some("aws.bedrock")),
+        (format!("bedrock/{regional}"), None),
+        (format!("bedrock/converse/{regional}"), None),
+        (
+            format!("bedrock/converse/{regional}"),
+            Some("amazon-bedrock"),
+        ),
+    ] {
+        let found = find(&table, &model, provider);
+        assert_eq!(
+            found,
+            Some("built-in:us.anthropic.claude-x-20250101-v1:0"),
+            "{model} {provider:?}"
+        );
+    }
+    for (model, provider) in [
+        ("claude-x-20250101[1m]", None),
+        ("claude-x[1m]", Some("anthropic")),
+        ("anthropic/claude-x[1m]", None),
+    ] {
+        let found = find(&table, model, provider);
+        assert_eq!(found, Some("built-in:claude-x-20250101"), "{model}");
+    }
+    let own = PriceTable::of_models(&[own("mine", "^claude-x$", None)], table.into());
+    assert_eq!(find(&own, "claude-x[1m]", None), Some("mine"));
+}
+
+#[test]
+fn only_buckets_of_known_meaning_have_the_price_of_their_side() {
+    let prices = Prices::from([
+        ("input".to_owned(), Decimal::ONE),
+        ("output".to_owned(), Decimal::TWO),
+        ("seconds".to_owned(), Decimal::TEN),
+    ]);
+    let fraction = crate::quantity::Quantity::from_f64(2.5).unwrap();
+    let mut used = usage(&[
+        ("cacheReadInputTokens", 1),
+        ("input_new_tokens", 10),
+        ("output_reasoning", 100),
+        ("output_tokens_per_second", 33),
+        ("images", 7),
+        ("total", 1_000),
+    ]);
+    used.insert("seconds".to_owned(), fraction);
+    let cost = cost_of(&used, &prices);
+    assert_eq!(cost["total"], 1.0 + 10.0 + 200.0 + 25.0);
 }

@@ -506,8 +506,8 @@ fn head(stored: StoredObservation) -> ObservationHead {
         severity: severity(own.level),
         status_message: own.status_message,
         model: own.model,
-        input_tokens: own.usage.get("input").copied(),
-        output_tokens: own.usage.get("output").copied(),
+        input_tokens: own.usage.get("input").map(|n| n.to_u64()),
+        output_tokens: own.usage.get("output").map(|n| n.to_u64()),
         input_size: size(&own.content.input),
         output_size: size(&own.content.output),
     }

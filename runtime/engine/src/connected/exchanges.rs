@@ -224,10 +224,10 @@ impl Exchanges {
     async fn most(&self, estimate: &Estimate) -> Result<f64, Failure> {
         let now = self.models.clock.now();
         let most = Buckets::from([
-            ("input".to_owned(), estimate.input_tokens),
+            ("input".to_owned(), estimate.input_tokens.into()),
             (
                 "output".to_owned(),
-                u64::from(estimate.max_output_tokens.unwrap_or(USUAL_REPLY)),
+                u64::from(estimate.max_output_tokens.unwrap_or(USUAL_REPLY)).into(),
             ),
         ]);
         let most = self.cost(&estimate.model, &most, now).await;
@@ -468,7 +468,7 @@ fn buckets(usage: &Usage) -> Buckets {
         ("output_reasoning_tokens", usage.reasoning),
     ];
     let used = all.into_iter().filter(|(_, n_tokens)| 0 < *n_tokens);
-    used.map(|(bucket, n_tokens)| (bucket.to_owned(), n_tokens))
+    used.map(|(bucket, n_tokens)| (bucket.to_owned(), n_tokens.into()))
         .collect()
 }
 

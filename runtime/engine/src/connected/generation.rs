@@ -92,7 +92,7 @@ fn usage(call: &ModelCall) -> Usage {
         ("output_reasoning_tokens", call.reasoning_tokens),
     ];
     let used = all.into_iter().filter(|(_, n_tokens)| 0 < *n_tokens);
-    used.map(|(bucket, n_tokens)| (bucket.to_owned(), n_tokens))
+    used.map(|(bucket, n_tokens)| (bucket.to_owned(), n_tokens.into()))
         .collect()
 }
 

@@ -187,7 +187,14 @@ fn check_input(
     }
     let name = match config {
         _ if is_correction => "output".to_owned(),
-        Some(config) => config.name.clone(),
+        Some(config) if input.name == config.name => input.name,
+        Some(config) => {
+            let message = format!(
+                "must be {:?}, the name of the score config, got {:?}",
+                config.name, input.name
+            );
+            return Err(Problem::body("name", message));
+        }
         None => input.name,
     };
     if name.is_empty() || !fits(&name) || name.chars().any(char::is_control) {
@@ -199,6 +206,8 @@ fn check_input(
     let id = input.id.unwrap_or_else(|| ids.uuid().to_string());
     let timestamp = input.timestamp.as_deref().map(Timestamp::parse).transpose();
     let environment = input.environment.unwrap_or_default();
+    let mut metadata = as_object(input.metadata);
+    let environment = perpend_otlp::normalized_environment(&environment, &mut metadata);
     Ok(NewScore {
         id: ScoreId::to_store(&id).map_err(|error| Problem::body("id", error.to_string()))?,
         name,
@@ -208,9 +217,9 @@ fn check_input(
         timestamp: timestamp
             .map_err(|error| Problem::body("timestamp", error.to_string()))?
             .unwrap_or(now),
-        environment: perpend_otlp::normalized_environment(&environment),
+        environment,
         comment: input.comment,
-        metadata: as_object(input.metadata),
+        metadata,
         config_id: input.config_id,
         queue_id: input.queue_id,
         author_user_id: None,

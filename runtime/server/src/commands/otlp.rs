@@ -69,11 +69,10 @@ pub(super) fn show(file: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
         )?;
     }
     for rejection in &taken.rejections {
-        writeln!(
-            errors,
-            "rejected: {} ({})",
-            rejection.reason, rejection.scope
-        )?;
+        writeln!(errors, "rejected: {} ({})", rejection.text, rejection.scope)?;
+    }
+    for change in &taken.changes {
+        writeln!(errors, "changed: {} ({})", change.text, change.scope)?;
     }
     if taken.n_accepted + taken.n_rejected == 0 {
         let hint = taken.hint.unwrap_or("the request holds no span");

@@ -152,7 +152,7 @@ fn types(question: &Question, stored: &Whole<'_>) -> Vec<(Option<String>, f64)> 
         cost.map(|(name, amount)| typed((name, *amount))).collect()
     } else if asks("usageType") {
         let usage = o.usage.iter();
-        usage.map(|(name, n)| typed((name, *n as f64))).collect()
+        usage.map(|(name, n)| typed((name, n.to_f64()))).collect()
     } else {
         vec![(None, 0.0)]
     }

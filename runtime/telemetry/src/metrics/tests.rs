@@ -42,7 +42,7 @@ fn observation(n: i64) -> Observation {
     if n % 3 == 0 {
         patch.model = Some(format!("m{}", n % 2));
         patch.usage = [("input", 10 * n), ("output", n), ("total", 11 * n)]
-            .map(|(name, tokens)| (name.to_owned(), tokens.unsigned_abs()))
+            .map(|(name, tokens)| (name.to_owned(), tokens.unsigned_abs().into()))
             .into();
         patch.cost = [("input", 0.25), ("total", 0.5)]
             .map(|(name, dollars)| (name.to_owned(), dollars))

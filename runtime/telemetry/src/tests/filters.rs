@@ -118,7 +118,7 @@ fn full_span() -> impl Strategy<Value = Observation> {
                 made.usage = BTreeMap::new();
                 for (name, factor) in [("input", 5), ("output", 1), ("total", 10)] {
                     made.usage
-                        .extend(tokens.map(|n| (name.to_owned(), factor * n)));
+                        .extend(tokens.map(|n| (name.to_owned(), (factor * n).into())));
                 }
                 made.computed_cost = Cost::new();
                 made.cost = dollars

@@ -136,7 +136,7 @@ async fn tokens_that_add_up_to_more_than_a_number_holds_break_no_list() {
         for n in 1..=3 {
             let mut root = span(n, 1, None);
             root.session_id = Some("s".to_owned());
-            root.usage = Usage::from([("total".to_owned(), u64::MAX)]);
+            root.usage = Usage::from([("total".to_owned(), u64::MAX.into())]);
             let write = store
                 .telemetry
                 .write_batch(&project, batch(vec![root]), at(0));

@@ -26,7 +26,7 @@ const FIGURES: [TraceOrder; 4] = [
 fn with_figures(n: u32, tokens: Option<u64>) -> Observation {
     let mut step = span(n, n, None);
     step.usage = tokens.map_or_else(Usage::new, |tokens| {
-        Usage::from([("total".to_owned(), tokens)])
+        Usage::from([("total".to_owned(), tokens.into())])
     });
     if n.is_multiple_of(3) {
         step.level = Level::Error;

@@ -16,7 +16,7 @@ fn bone_of(span: &Observation) -> Bone {
         end: span.end,
         first_token: span.completion_start,
         model: span.model.clone(),
-        tokens: span.usage.get("total").copied(),
+        tokens: span.usage.get("total").map(|n| n.to_u64()),
         cost: span.effective_cost().get("total").copied(),
     }
 }
@@ -29,7 +29,10 @@ async fn an_outline_is_made_from_narrow_rows_of_steps() {
         let mut bare = span(1, 2, Some(1));
         (bare.usage, bare.computed_cost, bare.end) = (Usage::new(), Cost::new(), None);
         let mut parts = span(1, 3, Some(1));
-        parts.usage = Usage::from([("input".to_owned(), u64::MAX), ("output".to_owned(), 2)]);
+        parts.usage = Usage::from([
+            ("input".to_owned(), u64::MAX.into()),
+            ("output".to_owned(), 2.into()),
+        ]);
         let mut record = span(1, 4, None);
         record.id = ObservationId::new(&format!("t-{trace}")).unwrap();
         record.scope_name = TRACE_RECORD.to_owned();

@@ -173,7 +173,7 @@ fn swapping_mirrors_every_sign() {
         let mut side = side("a", &all, Prints { input: 8, ..PRINTS });
         side.trace.latency_us = 900_000;
         side.trace.total_cost = 1.5;
-        side.trace.usage = [("input".to_owned(), 100)].into();
+        side.trace.usage = [("input".to_owned(), 100.into())].into();
         side
     };
     let there = compared(asked(), [Some(first()), Some(second())], None);

@@ -1,0 +1,150 @@
+//! What of a span or an event is stored otherwise than it was sent.
+//!
+//! Every limit on a field goes through [`Notes`]: the value that is kept is cut or replaced, and the metadata and the
+//! answer say so.
+
+use perpend_domain::ids::{MAX_ID_BYTES, MAX_ID_CHARS, fits};
+use serde_json::{Map, Value as Json};
+use sha2::{Digest as _, Sha256};
+
+use crate::limits::{cut_bytes, cut_chars};
+use crate::metadata::TRUNCATED;
+
+/// Notices kept for one span.
+const MAX_NOTICES: usize = 50;
+/// Characters of a value that a notice repeats.
+const MAX_SHOWN_CHARS: usize = 60;
+/// The end of an id that was cut: a separator and half of a digest.
+const DIGEST_BYTES: usize = 8;
+const SUFFIX_CHARS: usize = 1 + 2 * DIGEST_BYTES;
+
+/// Where the metadata explains values that were replaced or ignored.
+const NOTICES: &str = "notices";
+
+/// Changes of one span or event.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes {
+    /// Size of what was cut or dropped, by field.
+    truncated: Map<String, Json>,
+    /// Explanation of what was replaced or ignored, by field.
+    notices: Map<String, Json>,
+}
+
+impl Notes {
+    /// A field was cut; it had so many bytes.
+    pub(crate) fn cut(&mut self, field: &str, n_bytes: usize) {
+        self.truncated.insert(field.to_owned(), n_bytes.into());
+    }
+
+    /// A field is stored with another value, or in part.
+    pub(crate) fn replaced(&mut self, field: &str, explanation: String) {
+        if self.notices.len() < MAX_NOTICES {
+            let field = cut_chars(field, MAX_SHOWN_CHARS).to_owned();
+            self.notices.insert(field, explanation.into());
+        }
+    }
+
+    /// A value cannot be used and is ignored.
+    pub(crate) fn ignored(&mut self, field: &str, value: &str, expected: &str) {
+        let shown = cut_chars(value, MAX_SHOWN_CHARS);
+        self.replaced(
+            field,
+            format!("must be {expected}, got {shown}; the value is ignored"),
+        );
+    }
+
+    /// Keeps so many characters of a text.
+    pub(crate) fn limit_chars(&mut self, field: &str, text: &mut String, max_chars: usize) {
+        let kept = cut_chars(text, max_chars).len();
+        if kept < text.len() {
+            self.cut(field, text.len());
+            text.truncate(kept);
+        }
+    }
+
+    /// Keeps as much of an identifier as an index holds. Identifiers that begin alike stay apart: a digest of the whole
+    /// replaces the end.
+    pub(crate) fn limit_id(&mut self, field: &str, id: &mut String) {
+        if fits(id) {
+            return;
+        }
+        self.cut(field, id.len());
+        let digest = Sha256::digest(id.as_bytes());
+        let kept = cut_chars(id, MAX_ID_CHARS - SUFFIX_CHARS);
+        let kept = cut_bytes(kept, MAX_ID_BYTES - SUFFIX_CHARS).len();
+        id.truncate(kept);
+        id.push('~');
+        for byte in &digest[..DIGEST_BYTES] {
+            id.push_str(&format!("{byte:02x}"));
+        }
+    }
+
+    /// Adds what was noted elsewhere.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.truncated.extend(other.truncated);
+        self.notices.extend(other.notices);
+    }
+
+    /// One explanation of each change: the field, and what became of it.
+    pub(crate) fn explanations(&self) -> impl Iterator<Item = String> {
+        let cut = self.truncated.iter();
+        let cut = cut.map(|(field, size)| match size {
+            Json::Number(_) => format!("{field} was cut from {size} bytes"),
+            other => format!("{field}: {}", other.as_str().unwrap_or_default()),
+        });
+        let notices = self.notices.iter();
+        cut.chain(
+            notices.map(|(field, text)| format!("{field} {}", text.as_str().unwrap_or_default())),
+        )
+    }
+
+    /// JSON below a field is deeper than what is kept.
+    pub(crate) fn cut_levels(&mut self, field: &str, max_depth: usize) {
+        let note = format!("levels deeper than {max_depth}");
+        self.truncated.insert(field.to_owned(), note.into());
+    }
+
+    /// Writes the notes into the metadata. A key of the user that is not an object stays as it is.
+    pub(crate) fn write(self, metadata: &mut Map<String, Json>) {
+        for (key, notes) in [(TRUNCATED, self.truncated), (NOTICES, self.notices)] {
+            if notes.is_empty() {
+                continue;
+            }
+            match metadata.get_mut(key) {
+                Some(Json::Object(known)) => known.extend(notes),
+                Some(_) => {}
+                None => {
+                    metadata.insert(key.to_owned(), Json::Object(notes));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_that_begin_alike_stay_apart_when_they_are_cut() {
+        for unit in ["x", "字", "😀"] {
+            let cut = |end: &str| {
+                let mut notes = Notes::default();
+                let mut id = unit.repeat(900) + end;
+                notes.limit_id("userId", &mut id);
+                assert!(fits(&id), "{} bytes", id.len());
+                assert_eq!(notes.explanations().count(), 1);
+                id
+            };
+            assert_ne!(cut("a"), cut("b"));
+            assert_eq!(cut("a"), cut("a"));
+        }
+        let mut short = "x".repeat(MAX_ID_CHARS);
+        let mut notes = Notes::default();
+        notes.limit_id("userId", &mut short);
+        assert_eq!(
+            (short.len(), notes.explanations().count()),
+            (MAX_ID_CHARS, 0)
+        );
+    }
+}
