@@ -219,9 +219,13 @@ async fn list_costs(
         .unwrap_or_else(|| to.plus_millis(-30 * DAY_MS));
     let ledger = &app.store.ledger;
     let rows = ledger.costs(&caller.project, (from, to), MAX_ROWS).await?;
-    let mut total = ModelCost::default();
+    let (mut total, mut trials) = (ModelCost::default(), ModelCost::default());
     let mut grouped: BTreeMap<(i64, Vec<String>), ModelCost> = BTreeMap::new();
     for row in &rows {
+        if row.rule.is_empty() {
+            add(&mut trials, row);
+            continue;
+        }
         let group = group(row, &groups);
         let names = [
             &group.evaluation_rule_id,
@@ -239,6 +243,7 @@ async fn list_costs(
     Ok(Answer(ModelCosts {
         data: grouped.into_values().collect(),
         total,
+        trials,
     }))
 }
 

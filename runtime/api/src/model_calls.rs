@@ -7,8 +7,9 @@ use perpend_domain::model_call::ModelCall;
 pub(super) fn cost<'c>(calls: impl IntoIterator<Item = &'c ModelCall>) -> Option<f64> {
     let mut calls = calls.into_iter().peekable();
     calls.peek()?;
-    let answered = calls.filter(|call| call.error.is_none());
-    answered.map(|call| call.cost).sum()
+    let mut answered = calls.filter(|call| call.error.is_none());
+    // The sum of no numbers would be -0.0.
+    answered.try_fold(0.0, |sum, call| Some(sum + call.cost?))
 }
 
 /// As it is shown; the attempt counts from 0.

@@ -13,7 +13,7 @@ use perpend_store::Store;
 use perpend_web::{Room, Web};
 
 use crate::media::Signer;
-use crate::turns::{INSPECTIONS, TRIALS, Turns};
+use crate::turns::{INSPECTIONS, PREFLIGHTS, TRIALS, Turns};
 use crate::writers::Writers;
 
 /// Collects the endpoints.
@@ -31,6 +31,7 @@ pub struct Parts {
     pub(crate) inspections: Turns,
     pub(crate) trials: Turns,
     pub(crate) writers: Writers,
+    pub(crate) preflights: Turns,
 }
 
 /// What an [`App`] is made of.
@@ -66,6 +67,7 @@ impl App {
             inspections: Turns::new(INSPECTIONS),
             trials: Turns::new(TRIALS),
             writers: Writers::default(),
+            preflights: Turns::new(PREFLIGHTS),
         }))
     }
 }

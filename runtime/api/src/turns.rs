@@ -44,6 +44,15 @@ pub(crate) const TRIALS: Bounds = Bounds {
     doing: "trials of evaluators are under way",
 };
 
+/// Evaluators to be tested when they or their rules are saved: they do not wait for trials, which may take minutes.
+pub(crate) const PREFLIGHTS: Bounds = Bounds {
+    at_a_time: 16,
+    at_a_time_of_project: 4,
+    n_of_project: 16,
+    n_of_all: 128,
+    doing: "tests of evaluators are under way",
+};
+
 /// Whose turn it is, and who waits.
 #[derive(Debug)]
 pub(crate) struct Turns {

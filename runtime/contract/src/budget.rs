@@ -88,4 +88,8 @@ pub struct ModelCosts {
     pub data: Vec<ModelCost>,
     /// Of all of them.
     pub total: ModelCost,
+    /// Calls of trials, checks and preflights. They belong to no rule and count against no budget; `data` and `total` leave
+    /// them out.
+    #[serde(default)]
+    pub trials: ModelCost,
 }

@@ -37,6 +37,12 @@ impl CostSum {
         (0 < self.n_priced && self.n_unpriced == 0).then_some(self.dollars)
     }
 
+    /// US dollars; `None` where steps should have a cost and none has one.
+    #[must_use]
+    pub fn known(self) -> Option<f64> {
+        (0 < self.n_priced || self.n_unpriced == 0).then_some(self.dollars)
+    }
+
     /// Whether no step has a cost or should have one.
     #[must_use]
     pub const fn is_empty(self) -> bool {

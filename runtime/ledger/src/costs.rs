@@ -38,7 +38,7 @@ const SWEEP: &str = "DELETE FROM model_reservations WHERE project_id = $1 AND un
 /// `$3` names a rule and `$4` an evaluator, or they are empty. A reservation ends with the lease under which it was made.
 const SPENT: &str = "
     SELECT COALESCE((SELECT SUM(cost) FROM model_costs
-                      WHERE project_id = $1 AND $2 <= day
+                      WHERE project_id = $1 AND $2 <= day AND rule_id <> ''
                         AND ($3 = '' OR rule_id = $3) AND ($4 = '' OR evaluator_id = $4)), 0.0),
            COALESCE((SELECT SUM(r.usd) FROM model_reservations r
                       WHERE r.project_id = $1 AND ($3 = '' OR r.rule_id = $3) AND ($4 = '' OR r.evaluator_id = $4)
@@ -77,7 +77,7 @@ perpend_sql::record! {
 pub struct DayCost {
     /// When the day began.
     pub day: Timestamp,
-    /// The rule.
+    /// The rule; empty for calls of trials, checks and preflights.
     pub rule: String,
     /// The evaluator.
     pub evaluator: String,
@@ -158,6 +158,21 @@ pub(super) async fn settle(
     call: &ModelCall,
     reservation: Option<&str>,
 ) -> Result<(), Error> {
+    let of = (asking.rule.as_str(), asking.evaluator.as_str());
+    add(tx, &asking.project, of, call).await?;
+    if let Some(id) = reservation {
+        tx.execute(RELEASE, &[id.into()]).await?;
+    }
+    Ok(())
+}
+
+/// Adds a call to the sums of its day.
+async fn add(
+    tx: &mut Tx,
+    project: &ProjectId,
+    (rule, evaluator): (&str, &str),
+    call: &ModelCall,
+) -> Result<(), Error> {
     let day = call.started_at.as_micros().div_euclid(DAY_MICROS) * DAY_MICROS;
     let is_failed = call.error.is_some();
     let is_unpriced = !is_failed && call.cost.is_none();
@@ -167,10 +182,10 @@ pub(super) async fn settle(
         false => 0_i64.into(),
     };
     let args: [Arg<'_>; 14] = [
-        asking.project.as_str().into(),
+        project.as_str().into(),
         day.into(),
-        asking.rule.as_str().into(),
-        asking.evaluator.as_str().into(),
+        rule.into(),
+        evaluator.into(),
         call.provider.as_str().into(),
         call.model.as_str().into(),
         i64::from(is_failed).into(),
@@ -183,9 +198,6 @@ pub(super) async fn settle(
         call.saved.unwrap_or_default().into(),
     ];
     tx.execute(ADD, &args).await?;
-    if let Some(id) = reservation {
-        tx.execute(RELEASE, &[id.into()]).await?;
-    }
     Ok(())
 }
 
@@ -276,6 +288,29 @@ impl Ledger {
                 }
             }
         }))
+    }
+
+    /// Adds a call of a trial to the costs of the project. It belongs to no rule, and no budget counts it.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn note_trial_call(
+        &self,
+        project: &ProjectId,
+        call: &ModelCall,
+    ) -> Result<(), Error> {
+        despite_collisions!(self.note_trial_call_once(project, call).await)
+    }
+
+    async fn note_trial_call_once(
+        &self,
+        project: &ProjectId,
+        call: &ModelCall,
+    ) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            add(&mut tx, project, ("", ""), call).await?;
+        });
+        Ok(())
     }
 
     /// Ends all reservations. Only for a caller that alone uses the database: the process that made them is gone. Crosses

@@ -230,7 +230,7 @@ impl Row for TraceCells<'_> {
             "totalTokens" => number(tokens(&trace.usage, "total")),
             "inputCost" => number(self.stored.part_costs[0]),
             "outputCost" => number(self.stored.part_costs[1]),
-            "totalCost" => Cell::Number(trace.total_cost),
+            "totalCost" => number(trace.cost().known()),
             "errorCount" => Cell::Number(f64::from(error)),
             "warningCount" => Cell::Number(f64::from(warning)),
             "defaultCount" => Cell::Number(f64::from(default)),

@@ -102,7 +102,7 @@ impl Row for TraceRow<'_> {
             "tags" => Cell::List(Cow::Borrowed(&trace.tags)),
             "bookmarked" => Cell::Bool(trace.bookmarked),
             "latency" => Cell::Number(trace.latency_us as f64 / 1e6),
-            "totalCost" => Cell::Number(trace.total_cost),
+            "totalCost" => trace.cost().known().map_or(Cell::Null, Cell::Number),
             "totalTokens" => Cell::Number(
                 trace
                     .usage

@@ -44,7 +44,9 @@ pub(crate) fn trace_column(id: &str) -> Option<Expr> {
         "inputTokens" => Expr::Number("t.input_tokens"),
         "outputTokens" => Expr::Number("t.output_tokens"),
         "totalTokens" => Expr::Number("t.total_tokens"),
-        "totalCost" => Expr::Number("t.total_cost"),
+        "totalCost" => Expr::Number(
+            "CASE WHEN t.n_priced = 0 AND 0 < t.n_unpriced THEN NULL ELSE t.total_cost END",
+        ),
         "errorCount" => Expr::Number("t.n_error"),
         "warningCount" => Expr::Number("t.n_warning"),
         "defaultCount" => Expr::Number("t.n_default"),

@@ -356,3 +356,86 @@ async fn a_budget_that_cannot_be_kept_is_refused_when_it_is_saved() {
     );
     app.stop().await.unwrap();
 }
+
+/// Judges whose calls cost so much less than the output limit that a reservation of the limit would use up the budget.
+#[tokio::test]
+async fn a_budget_is_used_up_to_what_calls_of_the_judge_cost_and_not_to_what_they_may_cost() {
+    let app = TestApp::new().await.unwrap();
+    connect(&app, "main", replies(0)).await;
+    // Without an output limit: one call may cost 36 times what it costs.
+    let (status, made) = call(&app, Method::POST, EVALUATORS, judge(Some("gpt-4o-mini"))).await;
+    assert_eq!(status, 200, "{made}");
+    let limit = 12.5 * COST;
+    let mut more = generations();
+    more["budget"] = json!([{ "window": "day", "usd": limit }]);
+    let rule = app.rule(made["id"].as_str().unwrap(), more).await.unwrap();
+    send(&app, 400..430).await;
+    let one = format!("{RULES}/{rule}");
+    app.wait_for(&one, |rule| rule["status"] == "paused")
+        .await
+        .unwrap();
+    let is_still = |budgets: &Value| budgets["data"][0]["reservedUsd"] == 0.0;
+    app.wait_for("/api/v1/budgets", is_still).await.unwrap();
+    let (used, _) = spent(&app).await;
+    assert!(limit - 1.5 * COST <= used && used <= limit, "{used}");
+    // Saving the judge and the rule asked the model too, which counts against no budget.
+    let costs = app.client.get("/api/v1/model-costs").await.unwrap().json();
+    let (total, trials) = (&costs["total"]["costUsd"], &costs["trials"]["costUsd"]);
+    assert!((total.as_f64().unwrap() - used).abs() < 1e-9, "{costs}");
+    assert!(COST / 2.0 < trials.as_f64().unwrap(), "{costs}");
+    app.stop().await.unwrap();
+}
+
+/// Calls become dear at once, drawn from a seed.
+async fn rising_story(seed: u64) {
+    let app = TestApp::new().await.unwrap();
+    let mut state = seed;
+    let mut draw = move |below: u64| {
+        // SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        ((mixed ^ (mixed >> 27)) >> 11) % below
+    };
+    let (n_cheap, n_places, factor) = (draw(20), draw(8) + 1, draw(200) + 2);
+    let good = json!({ "reasoning": "It thanks.", "score": 0.9 });
+    let usage = |n: u64| json!({ "input": 50, "output": n });
+    let script = json!([
+        { "contains": "dear", "reply": good, "latencyMs": 20, "usage": usage(100 * factor) },
+        { "reply": good, "latencyMs": 5, "usage": usage(100) },
+    ]);
+    let limit = (n_cheap + draw(20)) as f64 * COST + COST / 2.0;
+    let budget = json!([{ "window": "month", "usd": limit }]);
+    let (_, rule) = judging(&app, 0, budget).await;
+    let id = connect(&app, "main", script).await;
+    let path = format!("/api/v1/llm-connections/{id}");
+    let places = json!({ "maxInFlight": n_places });
+    let (status, _) = call(&app, Method::PATCH, &path, places).await;
+    assert_eq!(status, 200);
+    for n in 0..60 {
+        let says = if n < n_cheap { "Thanks." } else { "My dear." };
+        let trace = Trace::new(2_000 + n, "ticket").generation("answer", says);
+        app.ingest(&trace).await.unwrap();
+    }
+    let one = format!("{RULES}/{rule}");
+    app.wait_for(&one, |rule| rule["status"] == "paused")
+        .await
+        .unwrap();
+    let is_still = |budgets: &Value| budgets["data"][0]["reservedUsd"] == 0.0;
+    app.wait_for("/api/v1/budgets", is_still).await.unwrap();
+    let (used, _) = spent(&app).await;
+    // 50 tokens at 0.15 and the others at 0.60 dollars for a million.
+    let dear = (50.0 * 0.15 + 100.0 * factor as f64 * 0.6) / 1e6;
+    let most = limit + n_places as f64 * dear;
+    assert!(
+        used <= most,
+        "seed {seed}: {used} of {limit}, {n_places} x {dear}"
+    );
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn calls_that_become_dear_at_once_pass_a_budget_by_those_under_way_at_most() {
+    for seed in 0..6 {
+        rising_story(seed).await;
+    }
+}

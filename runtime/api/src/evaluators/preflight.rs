@@ -30,7 +30,7 @@ pub(crate) async fn check(
     if judges.is_empty() {
         return Ok(());
     }
-    let _turn = app.trials.wait(project).await?;
+    let _turn = app.preflights.wait(project).await?;
     let all = judges.into_iter().map(|judge| answers(app, project, judge));
     try_join_all(all).await.map(|_| ())
 }

@@ -418,6 +418,12 @@ impl Exchanges {
             latest.note(&self.origin.maker.evaluator, &call.model, cost);
         }
         let Some(asking) = &self.asking else {
+            let ledger = &self.models.store.ledger;
+            let noted = ledger.note_trial_call(&self.origin.maker.project, &call);
+            if let Err(error) = noted.await {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(error, "the cost of a trial was not noted");
+            }
             self.origin.notes.called(call);
             return Ok(());
         };

@@ -90,6 +90,10 @@ fn usage(call: &ModelCall) -> Usage {
             call.output_tokens.saturating_sub(call.reasoning_tokens),
         ),
         ("output_reasoning_tokens", call.reasoning_tokens),
+        (
+            "total",
+            call.input_tokens.saturating_add(call.output_tokens),
+        ),
     ];
     let used = all.into_iter().filter(|(_, n_tokens)| 0 < *n_tokens);
     used.map(|(bucket, n_tokens)| (bucket.to_owned(), n_tokens.into()))

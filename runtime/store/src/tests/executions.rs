@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use perpend_domain::budget::{Budget, BudgetScope, BudgetWindow, OnReached, ScopedBudget};
 use perpend_domain::evaluation::{
     CompletionReason, Execution, ExecutionClass, ExecutionOrigin, ExecutionState, Lane,
     NewExecution, NoScores, QueueKind, Target, Uncalled,
@@ -13,7 +14,8 @@ use perpend_domain::plugin::FailureClass;
 use perpend_domain::time::Timestamp;
 
 use perpend_ledger::{
-    Ending, Finished, Lease, Making, MatchBatch, NewWatch, Outcome, Release, Share, Unheld, Watch,
+    AskingAttempt, Ending, Finished, Lease, Making, MatchBatch, NewWatch, Outcome, Release,
+    Reservation, Share, Unheld, Watch,
 };
 
 use crate::Store;
@@ -223,6 +225,67 @@ async fn leases_of_a_former_server_are_given_back_without_counting_an_attempt() 
         assert!(free.is_empty());
         assert_eq!(store.ledger.give_back_all_leases(at(4)).await.unwrap(), 5);
         assert_eq!(store.ledger.give_back_all_leases(at(5)).await.unwrap(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_reservation_counts_while_the_lease_under_which_it_was_made_lasts() {
+    let budgets = [ScopedBudget {
+        scope: BudgetScope::Rule,
+        id: "r".to_owned(),
+        budget: Budget {
+            window: BudgetWindow::Total,
+            usd: 1.0,
+            on_reached: OnReached::Hold,
+        },
+    }];
+    on_each_database(|store| {
+        let budgets = budgets.clone();
+        async move {
+            let ledger = &store.ledger;
+            make(&store, 2, 0).await;
+            let leased = claim(&store, 2, lease(11, 60_000), at(0)).await;
+            let reserve = async |execution: &Execution, fence, now| {
+                let made = &execution.made;
+                let asking = AskingAttempt {
+                    project: project(),
+                    execution: made.id.clone(),
+                    rule: made.rule_id.clone(),
+                    evaluator: made.evaluator_id.clone(),
+                    attempt: execution.attempts,
+                    fence,
+                };
+                let reservation = Reservation {
+                    id: format!("{}/{fence}", made.id),
+                    usd: 0.6,
+                    is_unknown: false,
+                    until: at(1_000_000),
+                };
+                let reserved = ledger.reserve(&asking, &budgets, &reservation, now);
+                reserved.await.unwrap().is_ok()
+            };
+            let reserved = async |now| {
+                let spending = ledger.spending(&project(), &budgets[0], now).await;
+                spending.unwrap().reserved
+            };
+            assert!(reserve(&leased[0], 11, at(1)).await);
+            assert!(
+                !reserve(&leased[1], 11, at(1)).await,
+                "there is no room for two"
+            );
+            assert!(0.5 < reserved(at(59_999)).await);
+            // The process is gone and renews no lease.
+            assert!(reserved(at(60_000)).await <= 0.0);
+            // One that starts alone on the database ends the leases of the former one.
+            assert_eq!(ledger.give_back_all_leases(at(2)).await.unwrap(), 2);
+            assert!(reserved(at(2)).await <= 0.0);
+            let next = claim(&store, 2, lease(12, 60_000), at(2)).await;
+            assert!(reserved(at(3)).await <= 0.0);
+            assert!(reserve(&next[1], 12, at(3)).await);
+            ledger.end_all_reservations().await.unwrap();
+            assert!(reserved(at(3)).await <= 0.0);
+        }
     })
     .await;
 }
