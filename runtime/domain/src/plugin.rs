@@ -384,6 +384,8 @@ pub struct Attempting {
     pub attempt: u32,
     /// The fence of its lease: whoever no longer has that asks no model.
     pub fence: i64,
+    /// A person asked for it and waits: its model calls come before those of rules.
+    pub is_manual: bool,
 }
 
 /// Which replies that the project was given before may answer model calls, where the guest leaves it to the run.

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, Fuse};
-use perpend_domain::evaluation::{Execution, NewExecution, NoScores, OnMissing, Target, Uncalled};
+use perpend_domain::evaluation::{
+    Execution, ExecutionClass, NewExecution, NoScores, OnMissing, Target, Uncalled,
+};
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{Attempting, Call, CallResult, FailureClass, LogLine, Replies, Reuse};
@@ -529,7 +531,7 @@ impl Inner {
                 Load::TooLarge(why) => Err(Outcome::Failed(why, false)),
                 Load::Loaded(loaded) => {
                     let by = (&**rule, assignment);
-                    self.prepare((execution, work.lease.fence), by, &loaded, now)
+                    self.prepare((execution, work), by, &loaded, now)
                 }
             };
             match (outcome, probe) {
@@ -608,7 +610,7 @@ impl Inner {
 
     fn prepare<'c>(
         &self,
-        (execution, fence): (&'c Execution, i64),
+        (execution, work): (&'c Execution, &Work),
         (rule, assignment): (&PreparedRule, &'c PreparedAssignment),
         loaded: &Loaded,
         now: Timestamp,
@@ -625,7 +627,8 @@ impl Inner {
             execution: execution.made.id.clone(),
             rule: execution.made.rule_id.clone(),
             attempt: execution.attempts,
-            fence,
+            fence: work.lease.fence,
+            is_manual: work.seats.class() == ExecutionClass::Manual,
         };
         // The same for every attempt.
         let run_time = execution.created_at.min(now);

@@ -91,6 +91,10 @@ impl Seats {
     pub(crate) const fn n(&self) -> usize {
         self.n
     }
+
+    pub(crate) const fn class(&self) -> ExecutionClass {
+        self.kind.class
+    }
 }
 
 impl Drop for Seats {

@@ -511,10 +511,13 @@ impl CallObserver for Exchanges {
     }
 
     fn turn(&self) -> Turn {
-        match &self.asking {
-            Some(asking) => Turn {
-                priority: Priority::Background,
-                key: asking.rule.to_string(),
+        match &self.origin.attempt {
+            Some(attempt) => Turn {
+                priority: match attempt.is_manual {
+                    true => Priority::Interactive,
+                    false => Priority::Background,
+                },
+                key: attempt.rule.to_string(),
             },
             None => Turn {
                 priority: Priority::Interactive,
