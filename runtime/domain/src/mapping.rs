@@ -108,7 +108,7 @@ pub fn compile(mapping: &[Mapping], target: TargetKind) -> Result<Plan, Vec<Mapp
         }
     }
     if errors.is_empty() {
-        Ok(Plan::mapped(entries))
+        Ok(Plan::mapped(entries, mapping))
     } else {
         Err(errors)
     }

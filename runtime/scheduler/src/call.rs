@@ -151,7 +151,7 @@ pub(crate) fn item_of(
     item.map_err(|no_item| {
         let message = no_item.to_string();
         match no_item {
-            NoItem::Missing { .. } => {
+            NoItem::Missing(_) => {
                 NoCall::Missing(NoScores::new(Uncalled::MissingVariable, &message))
             }
             NoItem::TooLarge { .. } => {

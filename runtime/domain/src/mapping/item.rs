@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::thread::{Conversation, messages, value_of};
 use super::{Budget, Exceeded, JsonPath, Part, Selector, Source, Which, extract, open};
+use crate::evaluation::Mapping;
 use crate::observation::{Observation, ObservationKind};
 use crate::payload::Payload;
 use crate::plugin::{Item, ItemParts, TraceRef};
@@ -35,11 +36,8 @@ pub struct Subject<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoItem {
     /// A mapped part that the target does not have.
-    #[error("`{variable}` is mapped to a part that the target does not have")]
-    Missing {
-        /// The variable.
-        variable: String,
-    },
+    #[error("`{}` is mapped to {}, which the target does not have", .0.variable, shown(.0))]
+    Missing(Mapping),
     /// More than an item may take.
     #[error(
         "the mapping of `{variable}`{} exceeds a limit: {exceeded}",
@@ -55,23 +53,40 @@ pub enum NoItem {
     },
 }
 
+/// Source and path, for people.
+fn shown(mapping: &Mapping) -> String {
+    match &mapping.json_path {
+        Some(path) => format!("`{path}` of `{}`", mapping.source),
+        None => format!("`{}`", mapping.source),
+    }
+}
+
 /// A checked mapping.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// `None`: the parts as they are stored.
     entries: Option<Vec<(String, Source, Option<JsonPath>)>>,
+    /// The same as they were written.
+    written: Vec<Mapping>,
 }
 
 impl Plan {
     /// Hands over input, output, expected output and metadata as they are stored.
     #[must_use]
     pub const fn identity() -> Self {
-        Self { entries: None }
+        Self {
+            entries: None,
+            written: Vec::new(),
+        }
     }
 
-    pub(super) const fn mapped(entries: Vec<(String, Source, Option<JsonPath>)>) -> Self {
+    pub(super) fn mapped(
+        entries: Vec<(String, Source, Option<JsonPath>)>,
+        written: &[Mapping],
+    ) -> Self {
         Self {
             entries: Some(entries),
+            written: written.to_vec(),
         }
     }
 
@@ -157,6 +172,12 @@ impl Plan {
         Ok(())
     }
 
+    /// The entry of a variable as it was written.
+    fn written_of(&self, variable: &str) -> Option<&Mapping> {
+        let mut written = self.written.iter();
+        written.find(|entry| entry.variable == variable)
+    }
+
     /// Builds the item: only the parts that the evaluator needs.
     ///
     /// # Errors
@@ -175,10 +196,9 @@ impl Plan {
         let mut variables = Map::new();
         self.each(subject, needs, |variable, value| {
             let Some(value) = value else {
-                let variable = variable.to_owned();
-                return match absent_is_empty {
-                    true => Ok(()),
-                    false => Err(NoItem::Missing { variable }),
+                return match self.written_of(variable).filter(|_| !absent_is_empty) {
+                    Some(written) => Err(NoItem::Missing(written.clone())),
+                    None => Ok(()),
                 };
             };
             match variable {
