@@ -392,6 +392,7 @@ fn facts(step: &Step) -> Facts {
             completion,
             is_audit,
             assignments,
+            ..
         } => {
             let assignments = assignments.iter().map(|assignment| AssignmentFacts {
                 assignment_id: assignment.assignment.clone(),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use perpend_domain::evaluation::{Execution, Late, Rule, Target, TargetKind};
+use perpend_domain::evaluation::{Execution, ExecutionState, Late, Rule, Target, TargetKind};
 use perpend_domain::ids::{
     AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId, RuleId, TraceId,
 };
@@ -68,6 +68,10 @@ pub enum Step {
         completion: Completion,
         /// The filter refuses it for its scores, and it is one of those that the audit of the rule takes all the same.
         is_audit: bool,
+        /// Why its executions are held, where some are.
+        held: Option<String>,
+        /// When the rule was last changed, where that was after the target arrived.
+        changed_at: Option<Timestamp>,
         /// One per assignment, in order, and one for each version in the shadow.
         assignments: Vec<AssignmentExplanation>,
     },
@@ -118,10 +122,15 @@ impl Step {
             Self::Taken {
                 assignments,
                 is_audit,
+                held,
+                changed_at,
                 ..
             } => {
                 let is_made = |each: &&AssignmentExplanation| each.execution.is_some();
                 let n_made = assignments.iter().filter(is_made).count();
+                if let Some(why) = held {
+                    return format!("The rule takes the target; its executions are held: {why}.");
+                }
                 if n_made == assignments.len() && *is_audit {
                     return "Only its scores speak against the target, and the audit of the rule takes it all the same; \
                             the executions say what became of it."
@@ -140,9 +149,14 @@ impl Step {
                 } else {
                     " for some of its evaluators"
                 };
+                let since = match changed_at {
+                    Some(at) => format!("the rule was changed at {at}, after the target arrived"),
+                    None => "the target, its trace or an evaluator was changed after the decision"
+                        .to_owned(),
+                };
                 format!(
-                    "The rule would take the target as it is now, but made no execution{for_whom} when it \
-                     arrived: the rule, the target or its trace has changed since, or the rule was paused."
+                    "The rule would take the target as it is now, but made no execution{for_whom}: {since}. Its \
+                     counters have the reason of the decision."
                 )
             }
         }
@@ -356,8 +370,29 @@ impl Scheduler {
                 rule_created_at: rule.created_at,
             };
         }
-        answer(rule, (decision, completion))
+        let taken = Taken {
+            held: held(asked),
+            changed_at: Some(rule.updated_at).filter(|at| arrived_at < *at),
+        };
+        answer(rule, (decision, completion), taken)
     }
+}
+
+/// What stands beside the decision about a target that is taken.
+struct Taken {
+    held: Option<String>,
+    changed_at: Option<Timestamp>,
+}
+
+/// Why the first execution that is held waits.
+fn held(asked: &Asked<'_>) -> Option<String> {
+    let mut standing = asked.standing.iter();
+    let held = standing.find(|each| each.state == ExecutionState::Held)?;
+    let message = held
+        .error_message
+        .as_deref()
+        .unwrap_or("the reason is not known");
+    Some(message.trim_end_matches('.').to_owned())
 }
 
 /// One question.
@@ -370,7 +405,11 @@ struct Asked<'a> {
     waits_for: Option<Step>,
 }
 
-fn answer(rule: &Rule, (decision, completion): (Decision, Completion)) -> Step {
+fn answer(
+    rule: &Rule,
+    (decision, completion): (Decision, Completion),
+    Taken { held, changed_at }: Taken,
+) -> Step {
     let (sample, is_audit, verdicts) = match decision {
         Decision::Refused(refusal) => return Step::Refused(refusal),
         Decision::Taken {
@@ -409,6 +448,8 @@ fn answer(rule: &Rule, (decision, completion): (Decision, Completion)) -> Step {
         rate: rule.sampling,
         completion,
         is_audit,
+        held,
+        changed_at,
         assignments: verdicts.into_iter().filter_map(explain).collect(),
     }
 }
