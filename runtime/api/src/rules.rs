@@ -406,8 +406,8 @@ pub(super) async fn make(
     if rule.enabled {
         evaluators::preflight(app, project, evaluators).await?;
     }
-    app.store.catalog.create_rule(project, &rule).await?;
-    Ok(rule)
+    let catalog = &app.store.catalog;
+    Ok(catalog.create_rule(project, &rule, &*app.web.clock).await?)
 }
 
 /// Changes a rule that was read before.
@@ -453,7 +453,8 @@ pub(super) async fn change(
         evaluators::preflight(app, project, evaluators).await?;
     }
     let catalog = &app.store.catalog;
-    Ok(catalog.patch_rule(project, &wanted.id, &patch, now).await?)
+    let patched = catalog.patch_rule(project, &wanted.id, &patch, &*app.web.clock);
+    Ok(patched.await?)
 }
 
 /// Deletes a rule; the scores it made stay.

@@ -5,17 +5,17 @@ use perpend_domain::evaluation::{Evaluator, Rule};
 use perpend_domain::ids::ProjectId;
 
 use super::evaluators::{self, EvaluatorRow};
-use super::rules::{self, AssignmentRow, RuleRow};
+use super::rules::{self, AssignmentRow, MAX_ACTIVE_RULES, RuleRow};
 use crate::{Catalog, Error};
 use perpend_sql::checked;
 use perpend_sql::query;
 
-/// An enabled rule and whose it is.
+/// A rule and whose it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActiveRule {
     /// The tenant.
     pub project: ProjectId,
-    /// The rule; it may be paused.
+    /// The rule; an enabled one may be paused.
     pub rule: Rule,
 }
 
@@ -24,8 +24,13 @@ pub struct ActiveRule {
 pub struct ActiveCatalog {
     /// At least everything up to this revision is in here.
     pub revision: i64,
+    /// Nothing was changed while it was read.
+    pub is_consistent: bool,
     /// Enabled rules, paused ones too: what they refuse is counted, and what they hold is not given up.
     pub rules: Vec<ActiveRule>,
+    /// Disabled rules, of each project at most [`MAX_ACTIVE_RULES`], those that were changed last, without assignments:
+    /// their refusals are counted too.
+    pub disabled: Vec<ActiveRule>,
     /// The evaluators of these rules with their newest version; they may be paused.
     pub evaluators: Vec<(ProjectId, Evaluator)>,
     /// The same with older versions, where a rule asks for them. One may be there twice.
@@ -44,10 +49,11 @@ impl Catalog {
     pub async fn active_rules(&self) -> Result<ActiveCatalog, Error> {
         let mut n_tries = 0;
         loop {
-            let read = self.active_rules_once().await?;
+            let mut read = self.active_rules_once().await?;
             n_tries += 1;
             // A change between the statements may have left out a version that a rule uses.
-            if MAX_TRIES <= n_tries || self.catalog_revision().await? == read.revision {
+            read.is_consistent = self.catalog_revision().await? == read.revision;
+            if MAX_TRIES <= n_tries || read.is_consistent {
                 return Ok(read);
             }
         }
@@ -63,6 +69,10 @@ impl Catalog {
                 .fetch_all(&self.pool)
                 .await?,
         );
+        let disabled: Vec<RuleRow> = query(rules::DISABLED)
+            .bind(i64::from(MAX_ACTIVE_RULES))
+            .fetch_all(&self.pool)
+            .await?;
         let evaluators: Vec<EvaluatorRow> = query(evaluators::IN_USE).fetch_all(&self.pool).await?;
         let older: Vec<EvaluatorRow> = query(evaluators::OLDER_IN_USE)
             .fetch_all(&self.pool)
@@ -71,12 +81,16 @@ impl Catalog {
             let project = checked("evaluator", &row.project_id)?;
             Ok((project, row.try_into()?))
         };
+        let assembled = |rows, assignments| -> Result<Vec<ActiveRule>, Error> {
+            let rules = rules::assemble(rows, assignments)?.into_iter();
+            let rules = rules.map(|(project, rule)| ActiveRule { project, rule });
+            Ok(rules.collect())
+        };
         Ok(ActiveCatalog {
             revision,
-            rules: rules::assemble(rules, assignments)?
-                .into_iter()
-                .map(|(project, rule)| ActiveRule { project, rule })
-                .collect(),
+            is_consistent: false,
+            rules: assembled(rules, assignments)?,
+            disabled: assembled(disabled, Vec::new())?,
             evaluators: evaluators
                 .into_iter()
                 .map(owned)

@@ -44,6 +44,26 @@ pub struct Connection {
     pub updated_at: Timestamp,
 }
 
+impl Connection {
+    /// Whether requests over both go to the same place with the same secrets.
+    #[must_use]
+    pub fn is_same_account(&self, other: &Self) -> bool {
+        let account = |of: &Self| {
+            let Self {
+                id,
+                adapter,
+                secret,
+                base_url,
+                extra_header_keys,
+                config,
+                ..
+            } = of.clone();
+            (id, adapter, secret, base_url, extra_header_keys, config)
+        };
+        account(self) == account(other)
+    }
+}
+
 /// What is encrypted of a connection.
 #[derive(Serialize, Deserialize)]
 pub struct ConnectionSecret {

@@ -55,7 +55,7 @@ pub use organizations::{MAX_PROJECTS, NewProject, ProjectPatch};
 pub use plugins::{Plugin, PluginUser};
 pub use prices::Prices;
 pub use projects::{Init, Organization, Project};
-pub use revision::Paused;
+pub use revision::{Paused, lock_revision};
 pub use rules::{MAX_ACTIVE_RULES, RulePatch};
 pub use secret_hash::{InvalidSecretHash, SecretHash};
 pub use sweep::Deleted;

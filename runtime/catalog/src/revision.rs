@@ -4,6 +4,7 @@ use crate::{Catalog, Error};
 use perpend_sql::{Tx, query, query_scalar};
 
 const REVISION: &str = "SELECT revision FROM catalog_revision WHERE id = 1";
+const LOCK_POSTGRES: &str = "SELECT revision FROM catalog_revision WHERE id = 1 FOR SHARE";
 /// Belongs into every transaction that changes a rule or an evaluator.
 pub(super) const RAISE: &str = "UPDATE catalog_revision SET revision = revision + 1 WHERE id = 1";
 
@@ -39,6 +40,19 @@ pub(super) async fn raise_from(tx: &mut Tx, seen: Option<i64>) -> Result<bool, E
     let Some(seen) = seen else { return Ok(true) };
     let now: i64 = query_scalar(REVISION).fetch_one(tx).await?;
     Ok(now == seen + 1)
+}
+
+/// The revision, which stays as it is until the caller's transaction ends.
+///
+/// # Errors
+/// When the database fails.
+pub async fn lock_revision(tx: &mut Tx) -> Result<i64, Error> {
+    // On SQLite a write transaction excludes all others.
+    let sql = match tx.is_postgres() {
+        false => REVISION,
+        true => LOCK_POSTGRES,
+    };
+    query_scalar(sql).fetch_one(tx).await
 }
 
 impl Catalog {

@@ -8,8 +8,8 @@ use perpend_domain::evaluation::{
     Assignment, Late, OnMissing, Pause, Rule, TargetKind, Timing, VersionPolicy,
 };
 use perpend_domain::filter::Written;
-use perpend_domain::ids::{ProjectId, RuleId};
-use perpend_domain::time::Timestamp;
+use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
+use perpend_domain::time::{Clock, Timestamp};
 
 use super::revision::{Paused, RAISE, raise_from};
 use super::row;
@@ -258,6 +258,14 @@ const NAMESAKES_ASSIGNMENTS: &str = "
      ORDER BY a.rule_id, a.place";
 pub(super) const ENABLED: &str = "
     SELECT * FROM rules WHERE enabled = 1 ORDER BY project_id, created_at, id";
+/// Of each project those that were changed last.
+pub(super) const DISABLED: &str = "
+    SELECT r.* FROM rules r
+      JOIN (SELECT project_id, id,
+                   ROW_NUMBER() OVER (PARTITION BY project_id ORDER BY updated_at DESC, id) AS place
+              FROM rules WHERE enabled = 0) p ON p.project_id = r.project_id AND p.id = r.id
+     WHERE p.place <= $1
+     ORDER BY r.project_id, r.created_at, r.id";
 pub(super) const ENABLED_ASSIGNMENTS: &str = "
     SELECT a.* FROM assignments a JOIN rules r ON r.project_id = a.project_id AND r.id = a.rule_id
      WHERE r.enabled = 1
@@ -304,6 +312,11 @@ const END_BREAKER: &str = "
      WHERE project_id = $1 AND id = $2 AND paused_reason IN ('PLUGIN_FAILING', 'UPSTREAM_FAILING')";
 const LINKS: &str = "SELECT id, name, target, after_rules FROM rules WHERE project_id = $1";
 const SET_AFTER: &str = "UPDATE rules SET after_rules = $3 WHERE project_id = $1 AND id = $2";
+const RUNS: &str = "
+    SELECT COUNT(*) FROM rules r
+      JOIN assignments a ON a.project_id = r.project_id AND a.rule_id = r.id
+      JOIN evaluators e ON e.project_id = a.project_id AND e.id = a.evaluator_id
+     WHERE r.project_id = $1 AND r.id = $2 AND r.enabled = 1 AND e.id = $3 AND e.paused_at IS NULL";
 const DELETE: &str = "DELETE FROM rules WHERE project_id = $1 AND id = $2";
 
 /// Reads one whole rule.
@@ -547,16 +560,45 @@ impl Catalog {
         Ok(rules.map(|(_, rule)| rule).collect())
     }
 
-    /// Makes a rule; a pause in it is not written.
+    /// Whether a rule is enabled and uses this evaluator, which is not paused. The pause of a rule does not count: its
+    /// probes run all the same.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn runs(
+        &self,
+        project: &ProjectId,
+        rule: &RuleId,
+        evaluator: &EvaluatorId,
+    ) -> Result<bool, Error> {
+        let n: i64 = query_scalar(RUNS)
+            .bind(project.as_str())
+            .bind(rule.as_str())
+            .bind(evaluator.as_str())
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(0 < n)
+    }
+
+    /// Makes a rule, which exists from the time that `clock` has inside the transaction; a pause in it is not written.
     ///
     /// # Errors
     /// [`Error::NotFound`] when an evaluator is not of this project; [`Error::Conflict`] when the id is
     /// taken, the rule is enabled without an evaluator, it may not wait for what it names
     /// ([`chain::check`]), or the project has [`MAX_ACTIVE_RULES`] already;
     /// [`Error::NameTaken`] when another rule is its twin ([`Rule::is_twin_of`]).
-    pub async fn create_rule(&self, project: &ProjectId, rule: &Rule) -> Result<(), Error> {
+    pub async fn create_rule(
+        &self,
+        project: &ProjectId,
+        rule: &Rule,
+        clock: &dyn Clock,
+    ) -> Result<Rule, Error> {
+        let mut rule = rule.clone();
         in_transaction!(&self.pool, |tx| {
             query(RAISE).execute(&mut tx).await?;
+            // No matcher commits now: what was matched without this rule has come before this time.
+            rule.created_at = clock.now();
+            rule.updated_at = rule.created_at;
             let standing: Option<RuleRow> = query(GET)
                 .bind(project.as_str())
                 .bind(rule.id.as_str())
@@ -565,13 +607,13 @@ impl Catalog {
             if standing.is_some() {
                 return Err(Error::Conflict("a rule with this id exists"));
             }
-            refuse_twin(&mut tx, project, rule).await?;
-            write_rule(&mut tx, project, rule).await?;
+            refuse_twin(&mut tx, project, &rule).await?;
+            write_rule(&mut tx, project, &rule).await?;
         });
-        Ok(())
+        Ok(rule)
     }
 
-    /// Changes a rule and answers with what it is now. The change is applied to the rule as it stands,
+    /// Changes a rule at the time that `clock` has inside the transaction, and answers with what it is now. The change is applied to the rule as it stands,
     /// not as the caller saw it: two patches of different fields both hold. Enabling a paused rule lets it
     /// go on.
     ///
@@ -582,10 +624,11 @@ impl Catalog {
         project: &ProjectId,
         id: &RuleId,
         patch: &RulePatch,
-        now: Timestamp,
+        clock: &dyn Clock,
     ) -> Result<Rule, Error> {
         Ok(in_transaction!(&self.pool, |tx| {
             query(RAISE).execute(&mut tx).await?;
+            let now = clock.now();
             let mut rule = read_rule((&mut tx).into(), project, id)
                 .await?
                 .ok_or(Error::NotFound)?;

@@ -53,5 +53,6 @@ pub mod tool_calls;
 pub mod trace;
 pub mod trace_list;
 pub mod usage;
+pub mod withdrawal;
 
 pub use perpend_template as template;

@@ -10,6 +10,7 @@ pub use crate::failure::FailureClass;
 use crate::ids::{EvaluatorId, EvaluatorVersionId, ExecutionId, ProjectId, RuleId};
 use crate::payload::Payload;
 use crate::slots::{ModelNotes, Slot};
+use crate::withdrawal::Withdrawal;
 
 /// SHA-256 of a component's bytes, shown as 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -422,6 +423,8 @@ pub struct Origin {
     pub reuse: Reuse,
     /// Filled while the call runs.
     pub notes: ModelNotes,
+    /// Set when the call must not begin any more.
+    pub withdrawal: Withdrawal,
 }
 
 impl Origin {
@@ -433,6 +436,7 @@ impl Origin {
             attempt,
             reuse: Reuse::default(),
             notes: ModelNotes::default(),
+            withdrawal: Withdrawal::default(),
         }
     }
 

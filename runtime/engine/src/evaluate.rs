@@ -174,6 +174,14 @@ impl Evaluate for Engine {
             }
         }
     }
+
+    fn answer_withdrawn(&self) {
+        match self {
+            Self::Processes(workers) => workers.answer_withdrawn(),
+            // Each call begins when it is made.
+            Self::InProcess(_) => {}
+        }
+    }
 }
 
 /// A host in the server's own process, cheap to clone.

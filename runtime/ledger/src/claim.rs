@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use perpend_domain::evaluation::{
     Execution, ExecutionClass, ExecutionState, Lane, NoScores, QueueKind, Uncalled,
 };
-use perpend_domain::ids::{ExecutionId, ProjectId, RuleId};
+use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId};
 use perpend_domain::plugin::FailureClass;
 use perpend_domain::time::Timestamp;
 
@@ -29,13 +29,18 @@ pub struct Lease {
 
 /// How executions are let go unfinished, without counting an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Release {
-    /// Back to pending: a shutdown.
+pub enum Release<'m> {
+    /// Back to pending.
     GivenBack,
     /// Delayed until this time, for this reason.
     Postponed(Timestamp, FailureClass),
-    /// Held, and given up at this time: their rule or evaluator is paused.
-    Held(Timestamp),
+    /// Held: their rule is disabled or paused, or their evaluator is paused.
+    Held {
+        /// When they are given up.
+        until: Timestamp,
+        /// The reason, for people.
+        message: &'m str,
+    },
 }
 
 /// Which held executions may go on.
@@ -91,9 +96,10 @@ const GIVE_BACK_ALL: &str =
     "UPDATE executions SET state = 0, due_at = $1, fence = 0 WHERE state = 1 AND state < 3";
 static RELEASE: Sized = Sized::repeatable(|n| {
     format!(
-        "UPDATE executions SET state = $1, due_at = $2, fence = 0, error_class = COALESCE($3, error_class) \
-         WHERE state = 1 AND fence = $4 AND seq IN ({})",
-        value_list(n, 5)
+        "UPDATE executions SET state = $1, due_at = $2, fence = 0, error_class = COALESCE($3, error_class), \
+                error_message = COALESCE($4, error_message) \
+         WHERE state = 1 AND fence = $5 AND seq IN ({})",
+        value_list(n, 6)
     )
 });
 const GIVE_UP_HELD: &str = "
@@ -128,6 +134,10 @@ const CANCEL_HELD: &str = "
     UPDATE executions
        SET state = 7, error_class = $3, error_message = $4, finished_at = $5, due_at = $5
      WHERE state = 3 AND project_id || '' = $1 AND rule_id = $2";
+const END_DELAY: &str = "
+    UPDATE executions SET due_at = $4
+     WHERE state < 3 AND state = 2 AND $4 < due_at AND evaluator_id = $3 AND queue IN
+           (SELECT id FROM execution_queues WHERE project_id = $1 AND rule_id = $2)";
 /// Its rule and where it last waited, which for one that ended long ago is not known.
 const FAILED: &str = "
     SELECT e.rule_id, q.lane FROM executions e LEFT JOIN execution_queues q ON q.id = e.queue
@@ -226,18 +236,24 @@ impl Ledger {
         &self,
         fence: i64,
         seqs: &[i64],
-        release: Release,
+        release: Release<'_>,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let (state, due_at, class) = match release {
-            Release::GivenBack => (ExecutionState::Pending, now, None),
-            Release::Postponed(at, class) => (ExecutionState::Delayed, at, Some(class.as_str())),
-            Release::Held(until) => (ExecutionState::Held, until, Some(Uncalled::Paused.as_str())),
+        let (state, due_at, class, message) = match release {
+            Release::GivenBack => (ExecutionState::Pending, now, None, None),
+            Release::Postponed(at, class) => {
+                (ExecutionState::Delayed, at, Some(class.as_str()), None)
+            }
+            Release::Held { until, message } => {
+                let class = Some(Uncalled::Paused.as_str());
+                (ExecutionState::Held, until, class, Some(message))
+            }
         };
         let first = [
             i64::from(state_code(state)).into(),
             due_at.as_micros().into(),
             class.into(),
+            message.into(),
             fence.into(),
         ];
         self.update_by_seq(&RELEASE, &first, seqs).await
@@ -292,9 +308,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn held(
-        &self,
-    ) -> Result<Vec<(ProjectId, RuleId, perpend_domain::ids::EvaluatorId)>, Error> {
+    pub async fn held(&self) -> Result<Vec<(ProjectId, RuleId, EvaluatorId)>, Error> {
         let rows: Vec<(String, String, String)> = query(HELD_RULES).fetch_all(&self.pool).await?;
         let checked = |(project, rule, evaluator): (String, String, String)| {
             Ok((
@@ -312,7 +326,7 @@ impl Ledger {
     /// When the database fails.
     pub async fn unhold(
         &self,
-        (project, rule, evaluator): (&ProjectId, &RuleId, &perpend_domain::ids::EvaluatorId),
+        (project, rule, evaluator): (&ProjectId, &RuleId, &EvaluatorId),
         unheld: Unheld,
         now: Timestamp,
     ) -> Result<u64, Error> {
@@ -329,6 +343,25 @@ impl Ledger {
                 .execute(&mut tx)
                 .await?
         }))
+    }
+
+    /// Makes delayed executions of a rule's evaluator due: neither waits for its next attempt any more.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn end_delay(
+        &self,
+        (project, rule, evaluator): (&ProjectId, &RuleId, &EvaluatorId),
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let args = [
+            project.as_str().into(),
+            rule.as_str().into(),
+            evaluator.as_str().into(),
+            now.as_micros().into(),
+        ];
+        self.pool.change(END_DELAY, &args).await?;
+        Ok(())
     }
 
     /// Cancels what has not begun of a rule, and counts it.

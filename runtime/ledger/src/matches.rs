@@ -70,6 +70,8 @@ impl Making {
 /// All that follows from a stretch of touched rows and due watches, the ends of both apart.
 #[derive(Clone, Debug, Default)]
 pub struct MatchBatch {
+    /// The revision of the catalog by which all of it was decided. `None`: it holds whatever the catalog is now.
+    pub decided_by: Option<i64>,
     /// Watches to set, move or drop.
     pub watches: Vec<NewWatch>,
     /// Traces whose root was received, and when: their observations that wait are looked at again.

@@ -147,6 +147,18 @@ impl Drop for Wait<'_> {
     }
 }
 
+/// Waits, unless the call is withdrawn.
+async fn unless_withdrawn<T>(
+    observer: &dyn CallObserver,
+    waiting: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        biased;
+        failure = observer.withdrawn() => Err(failure),
+        done = waiting => done,
+    }
+}
+
 impl Shared {
     /// Waits for a place, sends one request and reads its answer. Notifies the observer before and after.
     ///
@@ -195,12 +207,12 @@ impl Shared {
             let permit = self
                 .connections
                 .enter(&exchange.endpoint, turn, exchange.timeout);
-            let permit = permit.await?;
+            let permit = unless_withdrawn(observer.as_ref(), permit).await?;
             match observer.before(&exchange.estimate).await? {
                 Admission::Sends(traceparent) => return Ok((permit, traceparent)),
                 Admission::NoRoom => {
                     drop(permit);
-                    observer.has_room().await?;
+                    unless_withdrawn(observer.as_ref(), observer.has_room()).await?;
                 }
             }
         }

@@ -186,6 +186,12 @@ pub trait CallObserver: Send + Sync {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Ends when the call must not send anything any more, with the failure that becomes its result. A call that waits for
+    /// its connection stops waiting then; a request in flight goes on.
+    fn withdrawn(&self) -> BoxFuture<'_, Failure> {
+        Box::pin(std::future::pending())
+    }
+
     /// The turn in which this call waits for its connection.
     fn turn(&self) -> Turn {
         Turn::default()

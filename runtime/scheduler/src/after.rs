@@ -16,12 +16,14 @@ const MAX_WAIT_MS: i64 = 6 * 3_600_000;
 pub(crate) struct Open<'r>(HashSet<&'r RuleId>);
 
 impl<'r> Open<'r> {
-    /// Notes that the rule has not ended.
+    /// Notes that the rule has not ended. A disabled one has ended with everything.
     pub(crate) fn note(&mut self, rule: &'r Rule) {
-        self.0.insert(&rule.id);
+        if rule.enabled {
+            self.0.insert(&rule.id);
+        }
     }
 
-    /// Whether the rule waits for one of them. A rule that is gone or disabled has ended with everything.
+    /// Whether the rule waits for one of them.
     pub(crate) fn keep_waiting(&self, rule: &Rule) -> bool {
         rule.after.iter().any(|id| self.0.contains(id))
     }

@@ -8,7 +8,7 @@ use perpend_domain::chain::{Link, Rows};
 use perpend_domain::evaluation::{
     Assignment, Evaluator, Lane, Mapping, Rule, ScoreNaming, TargetKind,
 };
-use perpend_domain::filter::{Filter, SCORE_COLUMNS};
+use perpend_domain::filter::{Filter, SCORE_COLUMNS, Written};
 use perpend_domain::identity::fingerprint;
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
 use perpend_domain::mapping::{self, Plan};
@@ -35,6 +35,22 @@ pub struct PreparedRule {
 }
 
 impl PreparedRule {
+    /// A rule that refuses every target without looking at it.
+    fn disabled(rule: Rule) -> Self {
+        Self {
+            rule: Rule {
+                enabled: false,
+                filter: Written::default(),
+                assignments: Vec::new(),
+                after: Vec::new(),
+                ..rule
+            },
+            assignments: Vec::new(),
+            reads_content: false,
+            reads_trace: false,
+        }
+    }
+
     /// Which targets it is for.
     pub(crate) const fn filter(&self) -> &Filter {
         self.rule.filter.filter()
@@ -122,11 +138,12 @@ impl PreparedEvaluator {
     }
 }
 
-/// All enabled rules.
+/// All enabled rules, and of disabled ones as much as it takes to count what they refuse.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     revision: i64,
-    /// Those that others wait for come before these.
+    is_consistent: bool,
+    /// A rule comes after those it waits for.
     rules: HashMap<ProjectId, Vec<Arc<PreparedRule>>>,
     awaited: HashSet<RuleId>,
 }
@@ -140,6 +157,19 @@ impl Catalog {
     /// Which state of the stored catalog it shows.
     pub(crate) const fn revision(&self) -> i64 {
         self.revision
+    }
+
+    /// Whether it is one state of the stored catalog, and not parts of several.
+    pub(crate) const fn is_consistent(&self) -> bool {
+        self.is_consistent
+    }
+
+    /// The enabled rules of all projects.
+    pub(crate) fn enabled(&self) -> impl Iterator<Item = (&ProjectId, &Arc<PreparedRule>)> {
+        let rules = self.rules.iter();
+        let rules =
+            rules.flat_map(|(project, rules)| rules.iter().map(move |rule| (project, rule)));
+        rules.filter(|(_, rule)| rule.rule.enabled)
     }
 
     /// Whether a rule that kept failing may be tried again.
@@ -167,14 +197,14 @@ impl Catalog {
         ends.min()
     }
 
-    /// Enabled rules of a project whose targets are single observations.
+    /// Rules of a project whose targets are single observations, disabled ones too.
     pub(crate) fn observation_rules(&self, project: &ProjectId) -> Vec<&Arc<PreparedRule>> {
         let rules = self.rules.get(project).into_iter().flatten();
         let is_wanted = |rule: &&Arc<PreparedRule>| rule.rule.target.is_of_observations();
         rules.filter(is_wanted).collect()
     }
 
-    /// Enabled rules of a project whose targets are whole traces, or whole sessions.
+    /// Rules of a project whose targets are whole traces, or whole sessions, disabled ones too.
     pub(crate) fn rules_of(
         &self,
         project: &ProjectId,
@@ -185,12 +215,12 @@ impl Catalog {
         rules.filter(is_wanted).collect()
     }
 
-    /// All enabled rules of a project.
+    /// All rules of a project, disabled ones too.
     pub(crate) fn all_rules(&self, project: &ProjectId) -> Vec<&Arc<PreparedRule>> {
         self.rules.get(project).into_iter().flatten().collect()
     }
 
-    /// Whether a project has enabled rules whose targets are put together of observations.
+    /// Whether a project has rules whose targets are put together of observations.
     pub(crate) fn has_whole_rules(&self, project: &ProjectId) -> bool {
         let mut rules = self.rules.get(project).into_iter().flatten();
         rules.any(|rule| !rule.rule.target.is_of_observations())
@@ -203,13 +233,15 @@ impl Catalog {
         kind: TargetKind,
     ) -> Vec<&Arc<PreparedRule>> {
         let rules = self.rules.get(project).into_iter().flatten();
-        let is_wanted = |rule: &&Arc<PreparedRule>| rule.rule.target.size() < kind.size();
+        let is_wanted =
+            |rule: &&Arc<PreparedRule>| rule.rule.enabled && rule.rule.target.size() < kind.size();
         rules.filter(is_wanted).collect()
     }
 
+    /// An enabled rule.
     pub(crate) fn rule(&self, project: &ProjectId, id: &RuleId) -> Option<&Arc<PreparedRule>> {
         let mut rules = self.rules.get(project)?.iter();
-        rules.find(|rule| rule.rule.id == *id)
+        rules.find(|rule| rule.rule.enabled && rule.rule.id == *id)
     }
 }
 
@@ -275,6 +307,10 @@ async fn load(store: &Store) -> Result<Catalog, Error> {
             .or_default()
             .push(Arc::new(rule));
     }
+    for disabled in active.disabled {
+        let rule = Arc::new(PreparedRule::disabled(disabled.rule));
+        rules.entry(disabled.project).or_default().push(rule);
+    }
     let mut awaited = HashSet::new();
     for rules in rules.values_mut() {
         let links: Vec<Link> = rules.iter().map(|rule| Link::from(&rule.rule)).collect();
@@ -282,10 +318,14 @@ async fn load(store: &Store) -> Result<Catalog, Error> {
         let depths = links.iter().map(|link| (&link.id, rows.depth(link)));
         let depths: HashMap<&RuleId, usize> = depths.collect();
         rules.sort_by_key(|rule| depths.get(&rule.rule.id).copied());
-        awaited.extend(links.iter().flat_map(|link| link.after.iter().cloned()));
+        let named: HashSet<&RuleId> = links.iter().flat_map(|link| &link.after).collect();
+        let enabled = rules.iter().filter(|rule| rule.rule.enabled);
+        let enabled = enabled.map(|rule| &rule.rule.id);
+        awaited.extend(enabled.filter(|id| named.contains(id)).cloned());
     }
     Ok(Catalog {
         revision: active.revision,
+        is_consistent: active.is_consistent,
         rules,
         awaited,
     })

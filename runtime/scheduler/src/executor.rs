@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, Fuse};
 use perpend_domain::evaluation::{
-    Execution, ExecutionClass, NewExecution, NoScores, OnMissing, Target, Uncalled,
+    Execution, ExecutionClass, NewExecution, NoScores, OnMissing, Pause, Rule, Target, Uncalled,
 };
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::observation::Observation;
@@ -57,7 +57,8 @@ impl Prepared<'_> {
 struct Sorted<'c> {
     prepared: Vec<Prepared<'c>>,
     finished: Vec<Finished<'c>>,
-    held: Vec<i64>,
+    /// By the reason, for people.
+    held: BTreeMap<String, Vec<i64>>,
     /// Of the prepared ones, those by which a paused rule is tried.
     probing: Vec<i64>,
 }
@@ -130,7 +131,7 @@ impl Inner {
         let shares: Vec<Share> = dealt.iter().map(share).collect();
         let lease = self.new_lease(now);
         let claimed = store.ledger.claim_executions(&shares, lease, now).await?;
-        self.reach(Breakpoint::Claimed)?;
+        self.reach(Breakpoint::Claimed).await?;
         let works = dealt.into_iter().zip(claimed);
         let works = works.map(|((_, seats), leased)| self.split(leased, lease, seats));
         Ok(works.flatten().collect())
@@ -178,18 +179,22 @@ impl Inner {
     async fn let_all_go_on(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
         let store = &self.deps.store;
         for (project, rule_id, evaluator) in store.ledger.held().await? {
-            let Some(rule) = catalog.rule(&project, &rule_id) else {
-                if store.catalog.rule(&project, &rule_id).await?.is_none() {
-                    let why = rule_deleted();
-                    store
-                        .ledger
-                        .cancel_executions(&project, &rule_id, &why, now)
-                        .await?;
-                }
-                continue;
+            let is_let_go = match catalog.rule(&project, &rule_id) {
+                // Also where the rule no longer uses the evaluator: then they end as cancelled.
+                Some(rule) => pause_of(rule, &evaluator).is_none(),
+                None => match store.catalog.rule(&project, &rule_id).await? {
+                    Some(rule) => !uses(&rule, &evaluator),
+                    None => {
+                        let why = rule_deleted();
+                        let cancelled = store
+                            .ledger
+                            .cancel_executions(&project, &rule_id, &why, now);
+                        cancelled.await?;
+                        false
+                    }
+                },
             };
-            // Also where the rule no longer uses the evaluator: then they end as cancelled.
-            if pause_of(rule, &evaluator).is_none() {
+            if is_let_go {
                 let which = (&project, &rule_id, &evaluator);
                 store.ledger.unhold(which, Unheld::All, now).await?;
             }
@@ -239,21 +244,30 @@ impl Inner {
         } = self
             .alive(&work, self.sort(&work, &catalog, started_at))
             .await?;
-        self.reach(Breakpoint::Sorted)?;
-        if !held.is_empty() {
-            let until = started_at.plus_millis(retry::HELD_MS);
-            let fence = work.lease.fence;
-            store
+        self.reach(Breakpoint::Sorted).await?;
+        let until = started_at.plus_millis(retry::HELD_MS);
+        let fence = work.lease.fence;
+        for (message, held) in &held {
+            let release = Release::Held { until, message };
+            let held = store
                 .ledger
-                .release_executions(fence, &held, Release::Held(until), started_at)
-                .await?;
+                .release_executions(fence, held, release, started_at);
+            held.await?;
+        }
+        if !held.is_empty() {
             self.look_again_at_held(&catalog).await?;
         }
         // What ends without a call waits for none.
         if !finished.is_empty() {
             self.write(&work, &finished, &[], started_at).await?;
         }
-        seats.give_back(finished.len() + held.len());
+        let n_released = held.values().map(Vec::len).sum::<usize>();
+        seats.give_back(finished.len() + n_released);
+        let open = prepared.iter().map(|each| {
+            let is_probe = probing.contains(&each.execution.seq);
+            (each.execution, &each.call, is_probe)
+        });
+        let _open = self.open_calls.begin(open, work.revision);
         let n_held = held_by(prepared.iter().map(|each| &each.call.item));
         memory.shrink(memory.n_bytes().saturating_sub(n_held));
         let mut prepared = prepared;
@@ -273,7 +287,7 @@ impl Inner {
                 answered = lost.map(|each| (each, no_result(n_calls))).collect();
             }
             if !answered.is_empty() {
-                self.reach(Breakpoint::Evaluated)?;
+                self.reach(Breakpoint::Evaluated).await?;
                 let n_answered = answered.len();
                 let (ended, released) = self.ended(answered, started_at).await?;
                 self.write(&work, &ended, &released, started_at).await?;
@@ -292,7 +306,7 @@ impl Inner {
         &self,
         work: &Work,
         finished: &[Finished<'_>],
-        released: &[(i64, Release)],
+        released: &[(i64, Release<'static>)],
         started_at: Timestamp,
     ) -> Result<(), Error> {
         let now = self.deps.clock.now();
@@ -306,9 +320,12 @@ impl Inner {
                     .await?;
             }
         }
+        if !released.is_empty() {
+            self.woken.notify_one();
+        }
         if !finished.is_empty() {
             let ended = self.finish(fence, finished, started_at, now).await?;
-            self.reach(Breakpoint::Finished)?;
+            self.reach(Breakpoint::Finished).await?;
             self.pause(work.revision, finished, &ended).await?;
         }
         Ok(())
@@ -319,7 +336,7 @@ impl Inner {
         &self,
         answered: Vec<(Prepared<'c>, CallResult)>,
         started_at: Timestamp,
-    ) -> Result<(Vec<Finished<'c>>, Vec<(i64, Release)>), Error> {
+    ) -> Result<(Vec<Finished<'c>>, Vec<(i64, Release<'static>)>), Error> {
         let (mut ended, mut released) = (Vec::new(), Vec::new());
         let (prepared, mut results): (Vec<_>, Vec<_>) = answered.into_iter().unzip();
         let Some(first) = prepared.first() else {
@@ -472,7 +489,7 @@ impl Inner {
         let mut sorted = Sorted {
             prepared: Vec::with_capacity(work.leased.len()),
             finished: Vec::new(),
-            held: Vec::new(),
+            held: BTreeMap::new(),
             probing: Vec::new(),
         };
         let mut observations = self.load_observations(work).await?;
@@ -481,6 +498,8 @@ impl Inner {
         for execution in &work.leased {
             let made = &execution.made;
             let mut end = |outcome| sorted.finished.push(ended(execution, None, 0, outcome));
+            let held = &mut sorted.held;
+            let mut hold = |message| held.entry(message).or_default().push(execution.seq);
             if execution.error_class == Some(FailureClass::WorkerLost.into())
                 && MAX_LOST <= execution.attempts
             {
@@ -496,7 +515,10 @@ impl Inner {
                     .rule(&execution.project, &made.rule_id)
                     .await?;
                 match standing {
-                    Some(_) => sorted.held.push(execution.seq),
+                    Some(rule) if uses(&rule, &made.evaluator_id) => {
+                        hold("the rule is disabled".to_owned());
+                    }
+                    Some(_) => end(Outcome::Cancelled(assignment_removed(made.shadow))),
                     None => end(Outcome::Cancelled(rule_deleted())),
                 }
                 continue;
@@ -504,24 +526,18 @@ impl Inner {
             let Some(assignment) = rule.assignment(&made.evaluator_id, made.shadow) else {
                 if rule.uses(&made.evaluator_id, made.shadow) {
                     // The catalog was read while the version changed: the next one has it.
-                    sorted.held.push(execution.seq);
+                    hold("the evaluator is being changed".to_owned());
                     continue;
                 }
-                let message = match made.shadow {
-                    None => "the rule no longer uses this evaluator",
-                    Some(_) => "the rule no longer runs this version in the shadow",
-                };
-                end(Outcome::Cancelled(NoScores::new(
-                    Uncalled::AssignmentRemoved,
-                    message,
-                )));
+                end(Outcome::Cancelled(assignment_removed(made.shadow)));
                 continue;
             };
             // A version in the shadow says nothing about the one that scores.
             let probe = probe_of(rule, &made.evaluator_id, now);
             let probe = probe.filter(|_| made.shadow.is_none());
-            if probe.is_none() && pause_of(rule, &made.evaluator_id).is_some() {
-                sorted.held.push(execution.seq);
+            let pause = pause_of(rule, &made.evaluator_id);
+            if let Some(pause) = pause.filter(|_| probe.is_none()) {
+                hold(paused(rule, pause));
                 continue;
             }
             let own = observations.remove(&execution.seq);
@@ -539,7 +555,7 @@ impl Inner {
                     if !(tried.insert(&made.rule_id)
                         && self.begins_probe(execution, pause).await?) =>
                 {
-                    sorted.held.push(execution.seq);
+                    hold(paused(rule, pause));
                 }
                 (Ok(prepared), probe) => {
                     sorted.probing.extend(probe.map(|_| execution.seq));
@@ -755,7 +771,30 @@ fn workers_lost() -> NoScores {
 }
 
 fn rule_deleted() -> NoScores {
-    NoScores::new(Uncalled::RuleDeleted, "the rule is gone")
+    NoScores::new(Uncalled::RuleDeleted, "the rule was deleted")
+}
+
+fn assignment_removed(shadow: Option<u32>) -> NoScores {
+    let message = match shadow {
+        None => "the rule no longer uses this evaluator",
+        Some(_) => "the rule no longer runs this version in the shadow",
+    };
+    NoScores::new(Uncalled::AssignmentRemoved, message)
+}
+
+/// Whether a stored rule has an assignment of this evaluator.
+fn uses(rule: &Rule, evaluator: &EvaluatorId) -> bool {
+    let mut assignments = rule.assignments.iter();
+    assignments.any(|each| each.evaluator_id == *evaluator)
+}
+
+/// What a pause of the rule, or of one of its evaluators, is to an execution that it holds.
+fn paused(rule: &PreparedRule, pause: &Pause) -> String {
+    let what = match rule.rule.paused {
+        Some(_) => "rule",
+        None => "evaluator",
+    };
+    format!("the {what} is paused ({}): {}", pause.reason, pause.message)
 }
 
 fn ended<'e>(

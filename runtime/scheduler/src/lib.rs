@@ -5,8 +5,12 @@
 //!   input and finds its work in the store.
 //! - **One question, one answer.** [`decide`] is the only place that says whether a rule takes a target;
 //!   [`Scheduler::explain`] asks it too.
+//! - **The catalog is at least as new as what it decides.** A pass reads the change log first and the catalog after it,
+//!   and is committed only while that is the current revision: a target meets each rule that existed when it arrived.
 //! - **Killed anywhere, scored once.** Executing is at least once, the effect exactly once: ids are
 //!   derived, touched rows go with the executions they make, scores with the state they complete.
+//! - **What waits stops with its rule.** A call that has not begun is withdrawn when its rule or evaluator is disabled,
+//!   paused or deleted.
 //! - **No evaluation of evaluations.** The environment of a target is looked at when it is matched and
 //!   again before its call; in doubt there is no call.
 //! - **No clock, no chance.** Time, jitter and fences come from [`Deps`]. Only waiting uses real timers.
@@ -22,6 +26,7 @@ mod explain;
 mod failures;
 mod matcher;
 mod memory;
+mod open_calls;
 mod own_traces;
 mod parts;
 mod pointers;
@@ -36,7 +41,7 @@ mod turns;
 mod whole;
 mod work;
 
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU32};
 use std::sync::{Arc, Mutex};
 
 use perpend_ledger::Release;
@@ -46,6 +51,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use catalog::Cached;
+use open_calls::OpenCalls;
 use parts::{Inner, NEVER};
 use turns::Turns;
 use work::Work;
@@ -84,6 +90,8 @@ impl Scheduler {
                 let_go_at: AtomicI64::new(NEVER),
                 looked_at: AtomicI64::new(NEVER),
                 recent: Mutex::default(),
+                open_calls: OpenCalls::default(),
+                n_outdated: AtomicU32::new(0),
             }),
         }
     }
@@ -174,12 +182,13 @@ impl Scheduler {
         }
         let inner = &self.inner;
         let catalog = inner.catalog.current(&inner.deps.store).await?;
+        inner.stop_waiting(&catalog).await?;
         let claimed = inner.claim(&catalog).await?;
         let has_claimed = !claimed.is_empty();
         for work in claimed {
             self.start(batches, work);
         }
-        let (has_matched, matched) = inner.match_once(&catalog).await?;
+        let (has_matched, matched) = inner.match_once().await?;
         for work in matched {
             self.start(batches, work);
         }

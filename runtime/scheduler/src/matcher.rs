@@ -3,6 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use perpend_domain::evaluation::{
     Execution, ExecutionClass, ExecutionState, Lane, QueueKind, Rule, Target, TargetKind,
@@ -14,6 +15,7 @@ use perpend_domain::telemetry::{Progress, Touched};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_ledger::{Lease, Making, MatchBatch, NewWatch, RuleCount, Watch};
+use perpend_store::Matched;
 
 use crate::after::{Open, is_open, look_again};
 use crate::catalog::{Catalog, PreparedRule};
@@ -30,6 +32,8 @@ const N_TOUCHED: u32 = 32;
 const N_OBSERVATIONS: usize = 10_000;
 /// Watches looked at in one transaction.
 const N_WATCHES: u32 = 256;
+/// Passes in a row that are discarded because the catalog has changed meanwhile.
+const MAX_OUTDATED: u32 = 8;
 
 /// What one pass decides, being collected.
 pub(crate) struct Pass<'p> {
@@ -117,7 +121,7 @@ fn bounded(mut touched: Vec<Touched>) -> Vec<Touched> {
 impl Inner {
     /// Deals with some touched rows and due watches. Executions for which there is a place start out claimed;
     /// they are the second part of the answer. `false`: there was nothing.
-    pub(crate) async fn match_once(&self, catalog: &Catalog) -> Result<(bool, Vec<Work>), Error> {
+    pub(crate) async fn match_once(&self) -> Result<(bool, Vec<Work>), Error> {
         let now = self.deps.clock.now();
         let store = &self.deps.store;
         let touched = bounded(store.telemetry.touched(N_TOUCHED).await?);
@@ -125,9 +129,12 @@ impl Inner {
         if touched.is_empty() && watches.is_empty() {
             return Ok((false, Vec::new()));
         }
+        self.reach(Breakpoint::Read).await?;
+        // After the change log: a rule that existed when one of these rows was written is in it.
+        let catalog = self.catalog.current(store).await?;
         let mut pass = Pass {
             now,
-            catalog,
+            catalog: &catalog,
             touched: touched.iter().map(|row| row.seq).collect(),
             batch: MatchBatch::default(),
             counts: HashMap::new(),
@@ -139,7 +146,7 @@ impl Inner {
         let anew = pass.watched();
         watches.retain(|watch| !anew.contains(&key(watch)));
         self.match_watches(&mut pass, watches).await?;
-        self.reach(Breakpoint::Decided)?;
+        self.reach(Breakpoint::Decided).await?;
         let work = self.commit(pass).await?;
         Ok((true, work))
     }
@@ -315,11 +322,17 @@ impl Inner {
     async fn commit(&self, pass: Pass<'_>) -> Result<Vec<Work>, Error> {
         let Pass {
             now,
+            catalog,
             touched,
             mut batch,
             counts,
             ..
         } = pass;
+        // While the catalog changes all the time no pass would end. The decision is valid even so: the catalog was read
+        // after the change log.
+        let n_outdated = self.n_outdated.load(Ordering::Relaxed);
+        let must_be_current = n_outdated < MAX_OUTDATED || !catalog.is_consistent();
+        batch.decided_by = must_be_current.then_some(catalog.revision());
         batch.counts = counts
             .into_iter()
             .map(|((project, rule, reason), n)| (project, rule, reason, n))
@@ -342,11 +355,17 @@ impl Inner {
             .store
             .commit_matches(&touched, &batch, lease, now)
             .await?;
-        let Some(made) = made else {
-            // Another matcher was faster; the next step reads again.
-            return Ok(Vec::new());
+        let made = match made {
+            Matched::Made(made) => made,
+            // The next step reads again.
+            Matched::Overtaken => return Ok(Vec::new()),
+            Matched::Outdated => {
+                self.n_outdated.fetch_add(1, Ordering::Relaxed);
+                return Ok(Vec::new());
+            }
         };
-        self.reach(Breakpoint::Made)?;
+        self.n_outdated.store(0, Ordering::Relaxed);
+        self.reach(Breakpoint::Made).await?;
         let mut leased: BTreeMap<(ProjectId, QueueKind), Vec<Execution>> = BTreeMap::new();
         for (each, seq) in batch.executions.into_iter().zip(made) {
             let Some(seq) = seq.filter(|_| each.is_leased) else {
@@ -488,13 +507,9 @@ impl Pass<'_> {
         complete: &Complete<'_>,
         standing: &[&Execution],
     ) -> bool {
-        let mut count = |reason| {
-            let key = (complete.project.clone(), rule.rule.id.clone(), reason);
-            *self.counts.entry(key).or_default() += 1;
-        };
         let verdicts = match decide(rule, complete, standing) {
             Decision::Refused(refusal) => {
-                count(refusal.reason());
+                self.count(complete.project, rule, refusal.reason());
                 return false;
             }
             Decision::Taken { verdicts, .. } => verdicts,
@@ -503,7 +518,7 @@ impl Pass<'_> {
         for decided in verdicts {
             match decided.verdict {
                 Verdict::Make(made) if !self.asked_for.insert(made.id.clone()) => {
-                    count("duplicate");
+                    self.count(complete.project, rule, "duplicate");
                 }
                 Verdict::Make(execution) => {
                     is_made |= execution.shadow.is_none();
@@ -519,15 +534,23 @@ impl Pass<'_> {
                         execution: *execution,
                     });
                 }
-                Verdict::Duplicate(..) => count("duplicate"),
-                Verdict::OverBudget(..) => count(RuleCount::BUDGET),
+                Verdict::Duplicate(..) => self.count(complete.project, rule, "duplicate"),
+                Verdict::OverBudget(..) => {
+                    self.count(complete.project, rule, RuleCount::BUDGET);
+                }
                 Verdict::Late(id, n_late) => {
-                    count("late");
+                    self.count(complete.project, rule, "late");
                     self.batch.late.push((complete.project.clone(), id, n_late));
                 }
             }
         }
         is_made
+    }
+
+    /// Counts a target of a rule under a reason.
+    pub(crate) fn count(&mut self, project: &ProjectId, rule: &PreparedRule, reason: &'static str) {
+        let key = (project.clone(), rule.rule.id.clone(), reason);
+        *self.counts.entry(key).or_default() += 1;
     }
 
     /// The targets whose watches this pass sets or moves, so far. None is named twice: what is written second would find

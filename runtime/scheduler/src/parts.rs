@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::plugin::{Call, CallResult, Limits};
@@ -16,6 +17,7 @@ use perpend_store::Store;
 use tokio::sync::Notify;
 
 use crate::catalog::Cached;
+use crate::open_calls::OpenCalls;
 use crate::recent::Recent;
 use crate::turns::Turns;
 
@@ -23,11 +25,16 @@ use crate::turns::Turns;
 pub trait Evaluate: Send + Sync + fmt::Debug {
     /// One result per call as it comes, with the place of the call. Failures are results; nothing panics.
     fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)>;
+
+    /// Answers calls that were withdrawn before they began ([`Origin::withdrawal`](perpend_domain::plugin::Origin)).
+    fn answer_withdrawn(&self) {}
 }
 
 /// Places where a test may kill the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breakpoint {
+    /// Touched rows and due watches are read; the catalog by which they are decided is not.
+    Read,
     /// Decided, nothing written.
     Decided,
     /// Executions made and touched rows gone, no call yet.
@@ -46,6 +53,12 @@ pub enum Breakpoint {
 pub trait Breakpoints: Send + Sync + fmt::Debug {
     /// `true`: the scheduler stops here as if it had been killed.
     fn stops_at(&self, at: Breakpoint) -> bool;
+
+    /// Delays the scheduler here until the future ends.
+    fn delay_at(&self, at: Breakpoint) -> BoxFuture<'_, ()> {
+        let _ = at;
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// What the scheduler works with.
@@ -134,16 +147,24 @@ pub(crate) struct Inner {
     pub(crate) looked_at: AtomicI64,
     /// How executions ended lately.
     pub(crate) recent: Mutex<Recent>,
+    /// Calls under way.
+    pub(crate) open_calls: OpenCalls,
+    /// Passes in a row that were discarded because the catalog changed before they were committed.
+    pub(crate) n_outdated: AtomicU32,
 }
 
 /// No catalog has this revision.
 pub(crate) const NEVER: i64 = i64::MIN;
 
 impl Inner {
-    pub(crate) fn reach(&self, at: Breakpoint) -> Result<(), Error> {
-        match &self.deps.breakpoints {
-            Some(breakpoints) if breakpoints.stops_at(at) => Err(Error::Stopped(at)),
-            _ => Ok(()),
+    pub(crate) async fn reach(&self, at: Breakpoint) -> Result<(), Error> {
+        let Some(breakpoints) = &self.deps.breakpoints else {
+            return Ok(());
+        };
+        breakpoints.delay_at(at).await;
+        match breakpoints.stops_at(at) {
+            true => Err(Error::Stopped(at)),
+            false => Ok(()),
         }
     }
 

@@ -16,7 +16,7 @@ use perpend_ledger::{NewWatch, Watch};
 use crate::after::{Open, is_open, look_again};
 use crate::catalog::{Catalog, PreparedRule};
 use crate::completeness::{Completion, completion};
-use crate::decide::Complete;
+use crate::decide::{Complete, Refusal};
 use crate::matcher::{Pass, earliest, of_rule};
 use crate::parts::{Error, Inner};
 use crate::target::{SessionRow, TraceRow};
@@ -230,6 +230,10 @@ impl Inner {
                 let soon = look_again(pass.now, completion.at);
                 next = earliest(next, soon.min(longest_look(pass.now, target)));
                 waiting.push(rule.rule.id.clone());
+                continue;
+            }
+            if !rule.rule.enabled {
+                pass.count(project, rule, Refusal::RuleInactive.reason());
                 continue;
             }
             let whole = match &mut seen {

@@ -20,6 +20,7 @@ mod tests;
 mod transactions;
 
 pub use sweep::Swept;
+pub use transactions::Matched;
 
 use futures_util::future::BoxFuture;
 use perpend_catalog::Catalog;

@@ -21,6 +21,17 @@ use perpend_telemetry::media::link_item;
 use perpend_telemetry::scores::{delete_others, put, put_aside};
 use perpend_telemetry::take_touched;
 
+/// The outcome of [`Store::commit_matches`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Matched {
+    /// All of it is written. For each execution of the batch its number in the ledger; none where it existed already.
+    Made(Vec<Option<i64>>),
+    /// Another matcher has dealt with a part of it.
+    Overtaken,
+    /// The catalog has changed since the revision by which the batch was decided.
+    Outdated,
+}
+
 impl Store {
     /// Writes a version of an item that was checked against the schemas of `schema_revision`, over the version that
     /// began at `seen`, or as the first one, and links the media it refers to. `false` when either is not so any more.
@@ -46,9 +57,7 @@ impl Store {
     /// Forgets touched rows and makes what follows from them. Executions that are to start out running do so under
     /// `lease`.
     ///
-    /// Gives for each execution of the batch its number in the ledger, or none when it existed already. `None` for all
-    /// when another matcher has dealt with a part of it meanwhile: nothing is written then, and the caller
-    /// reads again. Crosses tenants: for the engine.
+    /// Writes nothing unless it gives [`Matched::Made`]; the caller reads again then. Crosses tenants: for the engine.
     ///
     /// # Errors
     /// When the database fails; nothing is written then.
@@ -58,7 +67,7 @@ impl Store {
         batch: &MatchBatch,
         lease: Lease,
         now: Timestamp,
-    ) -> Result<Option<Vec<Option<i64>>>, Error> {
+    ) -> Result<Matched, Error> {
         despite_collisions!(self.commit_matches_once(touched, batch, lease, now).await)
     }
 
@@ -68,19 +77,25 @@ impl Store {
         batch: &MatchBatch,
         lease: Lease,
         now: Timestamp,
-    ) -> Result<Option<Vec<Option<i64>>>, Error> {
+    ) -> Result<Matched, Error> {
         let made = in_transaction!(&self.pool, |tx| {
+            // First, as in all transactions that change the catalog: neither kind waits for the other with rows locked.
+            if let Some(revision) = batch.decided_by
+                && perpend_catalog::lock_revision(&mut tx).await? != revision
+            {
+                return Ok(Matched::Outdated);
+            }
             if !take_touched(&mut tx, touched).await? {
-                return Ok(None);
+                return Ok(Matched::Overtaken);
             }
             tx.reach("matching: taken")?;
             let Some(made) = perpend_ledger::make(&mut tx, batch, lease, now).await? else {
-                return Ok(None);
+                return Ok(Matched::Overtaken);
             };
             tx.reach("matching: made")?;
             made
         });
-        Ok(Some(made))
+        Ok(Matched::Made(made))
     }
 
     /// Ends leases: states, scores, attempts and counters. What is no longer under the lease is left alone, its scores

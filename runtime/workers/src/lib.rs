@@ -109,6 +109,11 @@ impl Workers {
         })
     }
 
+    /// Answers calls that no worker has yet and that were withdrawn.
+    pub fn answer_withdrawn(&self) {
+        self.shared.queue.answer_withdrawn();
+    }
+
     /// Makes the calls and gives their results in the same order. Dropping the future cancels what has
     /// not been answered.
     pub async fn evaluate(&self, calls: Vec<Call>) -> Vec<CallResult> {

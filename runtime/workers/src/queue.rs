@@ -45,11 +45,23 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    fn is_withdrawn(&self) -> bool {
+        let origin = self.call.origin.as_ref();
+        origin.is_some_and(|origin| origin.withdrawal.is_withdrawn())
+    }
+
     /// Answers the call; a job is consumed by it, so it happens once.
     pub(crate) fn answer(self, result: CallResult) {
         // Nobody may be waiting any more.
         let _ = self.group.answers.send((self.index, result));
     }
+}
+
+fn withdrawn() -> CallResult {
+    failed(
+        FailureClass::Cancelled,
+        "the call was withdrawn before it began",
+    )
 }
 
 /// Which calls a lane takes.
@@ -187,6 +199,10 @@ impl Queue {
             if job.group.is_abandoned() {
                 continue;
             }
+            if job.is_withdrawn() {
+                job.answer(withdrawn());
+                continue;
+            }
             n_bytes += size(&job.call);
             taken.push(job);
         }
@@ -195,6 +211,20 @@ impl Queue {
             self.filled.notify_one();
         }
         taken
+    }
+
+    /// Answers calls that wait and were withdrawn.
+    pub(crate) fn answer_withdrawn(&self) {
+        let answered = {
+            let mut waiting = lock(&self.waiting);
+            let jobs = std::mem::take(&mut waiting.jobs).into_iter();
+            let (withdrawn, rest): (VecDeque<Job>, _) = jobs.partition(Job::is_withdrawn);
+            waiting.jobs = rest;
+            withdrawn
+        };
+        for job in answered {
+            job.answer(withdrawn());
+        }
     }
 
     /// Calls to run again, apart from all others, in groups that are small enough to find who ends workers.

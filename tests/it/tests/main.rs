@@ -6,6 +6,7 @@
 mod guest;
 
 mod after_rules;
+mod arrivals;
 mod author;
 mod authorization;
 mod backup;
@@ -72,3 +73,4 @@ mod trace_steps;
 mod trials;
 mod upserts;
 mod version_policies;
+mod withdrawn_calls;

@@ -348,7 +348,11 @@ async fn a_deleted_project_is_closed_at_once_and_then_emptied() {
             .unwrap();
         evaluator(&store, &home, "e1", at(1)).await;
         let rule = rule("r1", &["e1"], at(1));
-        store.catalog.create_rule(&home, &rule).await.unwrap();
+        store
+            .catalog
+            .create_rule(&home, &rule, &rule.created_at)
+            .await
+            .unwrap();
         let before = store.catalog.catalog_revision().await.unwrap();
         store
             .catalog

@@ -148,12 +148,12 @@ async fn deleting_an_evaluator_drops_versions_and_assignments_and_disables_empty
         evaluator(&store, &home, "e2", at(0)).await;
         store
             .catalog
-            .create_rule(&home, &rule("both", &["e1", "e2"], at(1)))
+            .create_rule(&home, &rule("both", &["e1", "e2"], at(1)), &at(1))
             .await
             .unwrap();
         store
             .catalog
-            .create_rule(&home, &rule("one", &["e1"], at(1)))
+            .create_rule(&home, &rule("one", &["e1"], at(1)), &at(1))
             .await
             .unwrap();
         assert_eq!(
@@ -212,7 +212,7 @@ async fn lists_run_newest_first_and_a_cursor_loses_nothing_among_equal_times() {
             evaluator(&store, &home, &id, at(n / 3)).await;
             store
                 .catalog
-                .create_rule(&home, &rule(&id, &[&id, "e0"], at(n / 3)))
+                .create_rule(&home, &rule(&id, &[&id, "e0"], at(n / 3)), &at(n / 3))
                 .await
                 .unwrap();
         }
@@ -250,12 +250,19 @@ async fn a_rule_reads_back_as_made_and_a_patch_changes_what_it_names() {
         evaluator(&store, &home, "e1", at(0)).await;
         evaluator(&store, &home, "e2", at(0)).await;
         let made = rule("r", &["e2", "e1"], at(1));
-        store.catalog.create_rule(&home, &made).await.unwrap();
+        store
+            .catalog
+            .create_rule(&home, &made, &made.created_at)
+            .await
+            .unwrap();
         assert_eq!(
             store.catalog.rule(&home, &made.id).await.unwrap(),
             Some(made.clone())
         );
-        let twice = store.catalog.create_rule(&home, &made).await;
+        let twice = store
+            .catalog
+            .create_rule(&home, &made, &made.created_at)
+            .await;
         assert!(matches!(twice, Err(Error::Conflict(_))), "{twice:?}");
 
         let patch = RulePatch {
@@ -265,7 +272,7 @@ async fn a_rule_reads_back_as_made_and_a_patch_changes_what_it_names() {
         };
         let patched = store
             .catalog
-            .patch_rule(&home, &made.id, &patch, at(2))
+            .patch_rule(&home, &made.id, &patch, &at(2))
             .await
             .unwrap();
         let expected = Rule {
@@ -282,7 +289,7 @@ async fn a_rule_reads_back_as_made_and_a_patch_changes_what_it_names() {
         };
         let patched = store
             .catalog
-            .patch_rule(&home, &made.id, &patch, at(3))
+            .patch_rule(&home, &made.id, &patch, &at(3))
             .await
             .unwrap();
         assert_eq!((patched.enabled, patched.assignments.len()), (false, 0));
@@ -292,7 +299,7 @@ async fn a_rule_reads_back_as_made_and_a_patch_changes_what_it_names() {
         };
         let refused = store
             .catalog
-            .patch_rule(&home, &made.id, &patch, at(4))
+            .patch_rule(&home, &made.id, &patch, &at(4))
             .await;
         assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
 
@@ -308,7 +315,11 @@ async fn a_refused_patch_leaves_the_rule_as_it_was() {
         let home = project("home");
         evaluator(&store, &home, "e1", at(0)).await;
         let made = rule("r", &["e1"], at(1));
-        store.catalog.create_rule(&home, &made).await.unwrap();
+        store
+            .catalog
+            .create_rule(&home, &made, &made.created_at)
+            .await
+            .unwrap();
         let patch = RulePatch {
             name: Some("other".to_owned()),
             assignments: Some(vec![assignment("e1"), assignment("unknown")]),
@@ -316,7 +327,7 @@ async fn a_refused_patch_leaves_the_rule_as_it_was() {
         };
         let refused = store
             .catalog
-            .patch_rule(&home, &made.id, &patch, at(2))
+            .patch_rule(&home, &made.id, &patch, &at(2))
             .await;
         assert!(matches!(refused, Err(Error::NotFound)), "{refused:?}");
         assert_eq!(
@@ -335,27 +346,31 @@ async fn a_project_has_at_most_500_active_rules() {
         for n in 0..MAX_ACTIVE_RULES {
             store
                 .catalog
-                .create_rule(&home, &rule(&format!("r{n}"), &["e1"], at(1)))
+                .create_rule(&home, &rule(&format!("r{n}"), &["e1"], at(1)), &at(1))
                 .await
                 .unwrap();
         }
         let surplus = store
             .catalog
-            .create_rule(&home, &rule("surplus", &["e1"], at(1)))
+            .create_rule(&home, &rule("surplus", &["e1"], at(1)), &at(1))
             .await;
         assert!(matches!(surplus, Err(Error::Conflict(_))), "{surplus:?}");
         let idle = Rule {
             enabled: false,
             ..rule("idle", &["e1"], at(1))
         };
-        store.catalog.create_rule(&home, &idle).await.unwrap();
+        store
+            .catalog
+            .create_rule(&home, &idle, &idle.created_at)
+            .await
+            .unwrap();
         let patch = RulePatch {
             enabled: Some(true),
             ..RulePatch::default()
         };
         let refused = store
             .catalog
-            .patch_rule(&home, &idle.id, &patch, at(2))
+            .patch_rule(&home, &idle.id, &patch, &at(2))
             .await;
         assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
         // One that is active already can still be changed, and another project has its own count.
@@ -365,13 +380,13 @@ async fn a_project_has_at_most_500_active_rules() {
         };
         store
             .catalog
-            .patch_rule(&home, &RuleId::new("r0").unwrap(), &patch, at(2))
+            .patch_rule(&home, &RuleId::new("r0").unwrap(), &patch, &at(2))
             .await
             .unwrap();
         evaluator(&store, &project("other"), "e1", at(0)).await;
         store
             .catalog
-            .create_rule(&project("other"), &rule("r0", &["e1"], at(1)))
+            .create_rule(&project("other"), &rule("r0", &["e1"], at(1)), &at(1))
             .await
             .unwrap();
     })
@@ -386,13 +401,25 @@ async fn the_engine_sees_enabled_rules_of_all_projects_with_their_current_versio
         evaluator(&store, &home, "unused", at(0)).await;
         evaluator(&store, &other, "e1", at(0)).await;
         let (mine, theirs) = (rule("r", &["e1"], at(1)), rule("r", &["e1"], at(2)));
-        store.catalog.create_rule(&home, &mine).await.unwrap();
-        store.catalog.create_rule(&other, &theirs).await.unwrap();
+        store
+            .catalog
+            .create_rule(&home, &mine, &mine.created_at)
+            .await
+            .unwrap();
+        store
+            .catalog
+            .create_rule(&other, &theirs, &theirs.created_at)
+            .await
+            .unwrap();
         let off = Rule {
             enabled: false,
             ..rule("off", &["unused"], at(1))
         };
-        store.catalog.create_rule(&home, &off).await.unwrap();
+        store
+            .catalog
+            .create_rule(&home, &off, &off.created_at)
+            .await
+            .unwrap();
         store
             .catalog
             .pause_rule(&other, &theirs.id, &pause("BUDGET_REACHED"), None)
@@ -465,11 +492,12 @@ async fn every_change_of_rules_and_evaluators_raises_the_revision() {
             .unwrap();
         raised("unpause evaluator").await;
         let rule = rule("r", &["e1"], at(1));
-        store.catalog.create_rule(&home, &rule).await.unwrap();
+        let catalog = &store.catalog;
+        catalog.create_rule(&home, &rule, &at(1)).await.unwrap();
         raised("create rule").await;
         store
             .catalog
-            .patch_rule(&home, &rule.id, &RulePatch::default(), at(2))
+            .patch_rule(&home, &rule.id, &RulePatch::default(), &at(2))
             .await
             .unwrap();
         raised("patch rule").await;
@@ -485,7 +513,7 @@ async fn every_change_of_rules_and_evaluators_raises_the_revision() {
         };
         let going_on = store
             .catalog
-            .patch_rule(&home, &rule.id, &enabled, at(3))
+            .patch_rule(&home, &rule.id, &enabled, &at(3))
             .await;
         assert_eq!(going_on.unwrap().paused, None);
         raised("unpause rule").await;
@@ -518,7 +546,10 @@ async fn a_paused_rule_is_counted_until_it_is_switched_off() {
         evaluator(&store, &home, "e1", at(0)).await;
         for id in ["a", "b"] {
             let rule = rule(id, &["e1"], at(1));
-            catalog.create_rule(&home, &rule).await.unwrap();
+            catalog
+                .create_rule(&home, &rule, &rule.created_at)
+                .await
+                .unwrap();
         }
         let n = async || catalog.n_paused_rules(&home).await.unwrap();
         assert_eq!(n().await, 0);
@@ -532,7 +563,7 @@ async fn a_paused_rule_is_counted_until_it_is_switched_off() {
             enabled: Some(false),
             ..RulePatch::default()
         };
-        catalog.patch_rule(&home, &id, &off, at(2)).await.unwrap();
+        catalog.patch_rule(&home, &id, &off, &at(2)).await.unwrap();
         assert_eq!(n().await, 0);
     })
     .await;
@@ -545,7 +576,10 @@ async fn what_belongs_to_another_project_is_not_found() {
         let (home, foreign) = (project("home"), project("foreign"));
         let made = evaluator(&store, &home, "e1", at(0)).await;
         let rule = rule("r", &["e1"], at(1));
-        catalog.create_rule(&home, &rule).await.unwrap();
+        catalog
+            .create_rule(&home, &rule, &rule.created_at)
+            .await
+            .unwrap();
 
         assert_eq!(catalog.evaluator(&foreign, &made.id).await.unwrap(), None);
         assert_eq!(
@@ -599,12 +633,15 @@ async fn what_belongs_to_another_project_is_not_found() {
                 .await
                 .err(),
             catalog
-                .patch_rule(&foreign, &rule.id, &RulePatch::default(), at(2))
+                .patch_rule(&foreign, &rule.id, &RulePatch::default(), &at(2))
                 .await
                 .err(),
             catalog.delete_rule(&foreign, &rule.id).await.err(),
             // An evaluator of another project cannot be used either.
-            catalog.create_rule(&foreign, &rule).await.err(),
+            catalog
+                .create_rule(&foreign, &rule, &rule.created_at)
+                .await
+                .err(),
         ];
         for (n, refusal) in refusals.iter().enumerate() {
             assert!(matches!(refusal, Some(Error::NotFound)), "{n}: {refusal:?}");
@@ -632,19 +669,30 @@ async fn a_rule_cannot_become_equal_to_another_one() {
         let home = project("home");
         evaluator(&store, &home, "e1", at(0)).await;
         let first = rule("first", &["e1"], at(1));
-        store.catalog.create_rule(&home, &first).await.unwrap();
+        store
+            .catalog
+            .create_rule(&home, &first, &first.created_at)
+            .await
+            .unwrap();
         let equal = twin(&first, "equal", |_| {});
-        let refused = store.catalog.create_rule(&home, &equal).await;
+        let refused = store
+            .catalog
+            .create_rule(&home, &equal, &equal.created_at)
+            .await;
         assert!(matches!(refused, Err(Error::NameTaken(_))), "{refused:?}");
         let named = twin(&first, "name", |rule| rule.name = "another".to_owned());
-        store.catalog.create_rule(&home, &named).await.unwrap();
+        store
+            .catalog
+            .create_rule(&home, &named, &named.created_at)
+            .await
+            .unwrap();
         let patch = RulePatch {
             name: Some(first.name.clone()),
             ..RulePatch::default()
         };
         let refused = store
             .catalog
-            .patch_rule(&home, &named.id, &patch, at(2))
+            .patch_rule(&home, &named.id, &patch, &at(2))
             .await;
         assert!(matches!(refused, Err(Error::NameTaken(_))), "{refused:?}");
         let kept = store.catalog.rule(&home, &named.id).await.unwrap().unwrap();
@@ -652,7 +700,7 @@ async fn a_rule_cannot_become_equal_to_another_one() {
         // The same name again is no change.
         store
             .catalog
-            .patch_rule(&home, &first.id, &patch, at(3))
+            .patch_rule(&home, &first.id, &patch, &at(3))
             .await
             .unwrap();
     })
@@ -670,11 +718,11 @@ async fn of_equal_rules_that_are_made_at_once_one_is() {
             .collect();
         let made = twins
             .iter()
-            .map(|twin| store.catalog.create_rule(&home, twin));
+            .map(|twin| store.catalog.create_rule(&home, twin, &twin.created_at));
         let made = futures_util::future::join_all(made).await;
         let n_made = made.iter().filter(|made| made.is_ok()).count();
         assert_eq!(n_made, 1, "{made:?}");
-        let refused = |made: &&Result<(), Error>| matches!(made, Err(Error::NameTaken(_)));
+        let refused = |made: &&Result<Rule, Error>| matches!(made, Err(Error::NameTaken(_)));
         assert_eq!(made.iter().filter(refused).count(), 7, "{made:?}");
     })
     .await;
@@ -686,9 +734,17 @@ async fn equal_rules_from_before_they_were_refused_can_be_switched_off() {
         let home = project("home");
         evaluator(&store, &home, "e1", at(0)).await;
         let first = rule("first", &["e1"], at(1));
-        store.catalog.create_rule(&home, &first).await.unwrap();
+        store
+            .catalog
+            .create_rule(&home, &first, &first.created_at)
+            .await
+            .unwrap();
         let second = twin(&first, "second", |rule| rule.name = "unlike".to_owned());
-        store.catalog.create_rule(&home, &second).await.unwrap();
+        store
+            .catalog
+            .create_rule(&home, &second, &second.created_at)
+            .await
+            .unwrap();
         let name = first.name.as_str();
         store
             .pool
@@ -701,7 +757,7 @@ async fn equal_rules_from_before_they_were_refused_can_be_switched_off() {
         };
         let off = store
             .catalog
-            .patch_rule(&home, &second.id, &patch, at(2))
+            .patch_rule(&home, &second.id, &patch, &at(2))
             .await
             .unwrap();
         assert_eq!((off.name, off.enabled), (first.name, false));

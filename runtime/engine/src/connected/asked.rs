@@ -45,6 +45,8 @@ pub(super) struct Asked {
     pub(super) slot: Slot,
     pub(super) choice: ModelChoice,
     pub(super) endpoint: Endpoint,
+    /// As it was when the endpoint was made of it.
+    pub(super) connection: Connection,
 }
 
 /// The class of a provider's failure, as executions store it.
@@ -87,6 +89,10 @@ pub(super) fn unstored(error: &perpend_sql::Error) -> Failure {
     let error: &dyn std::error::Error = error;
     tracing::error!(error, "a model call met a failing database");
     Failure::new(Class::Internal, "the database failed")
+}
+
+pub(super) fn missing_connection(provider: &str) -> String {
+    format!("the project has no LLM connection {provider:?}")
 }
 
 /// The slot of this name; without a name the first one.
@@ -139,13 +145,14 @@ impl ConnectedModels {
             .await
             .map_err(|error| failed(unstored(&error)))?;
         let connection = connection.ok_or_else(|| {
-            let message = format!("the project has no LLM connection {:?}", choice.provider);
+            let message = missing_connection(&choice.provider);
             ModelFailure::new(FailureClass::ConnectionMissing, message)
         })?;
         Ok(Asked {
             slot: slot.clone(),
             choice: choice.clone(),
-            endpoint: self.endpoint(origin, connection)?,
+            endpoint: self.endpoint(origin, connection.clone())?,
+            connection,
         })
     }
 

@@ -22,7 +22,7 @@ use perpend_llm::{
     Turn, Usage,
 };
 
-use super::asked::{Asked, ConnectedModels, failed, unstored};
+use super::asked::{Asked, ConnectedModels, failed, missing_connection, unstored};
 use super::budget_lines::{self, Head};
 use super::generation::{Said, generation};
 use super::reuse::Reusable;
@@ -184,18 +184,50 @@ impl Exchanges {
         reserved
     }
 
-    /// Whoever lost the lease asks nothing more: another asks the same, and both would be paid for.
-    async fn check_lease(&self) -> Result<(), Failure> {
+    /// Whether a request may leave: its lease, rule, evaluator and connection are what they were when the call began to wait.
+    async fn check(&self) -> Result<(), Failure> {
+        self.check_connection().await?;
         let Some(asking) = &self.asking else {
             return Ok(());
         };
         let ConnectedModels { store, clock, .. } = &self.models;
+        let (project, rule) = (&asking.project, &asking.rule);
+        let runs = store.catalog.runs(project, rule, &asking.evaluator).await;
+        if self.origin.withdrawal.is_withdrawn() || !runs.map_err(|error| unstored(&error))? {
+            return Err(withdrawn());
+        }
+        // Whoever lost the lease asks nothing more: another asks the same, and both would be paid for.
         let holds = store.ledger.holds(asking, clock.now()).await;
         if holds.map_err(|error| unstored(&error))? {
             return Ok(());
         }
         let message = "the lease of this execution has ended";
         Err(Failure::new(Class::Cancelled, message))
+    }
+
+    /// A connection that was deleted, or saved again with another key or address, is not used.
+    async fn check_connection(&self) -> Result<(), Failure> {
+        let (project, used) = (&self.origin.maker.project, &self.asked.connection);
+        let connection = self
+            .models
+            .store
+            .catalog
+            .connection(project, &used.provider);
+        let connection = connection.await.map_err(|error| unstored(&error))?;
+        let Some(connection) = connection else {
+            let message = missing_connection(&used.provider);
+            return Err(Failure::new(Class::ConnectionMissing, message));
+        };
+        match connection.is_same_account(used) {
+            true => Ok(()),
+            false => {
+                let message = format!(
+                    "the LLM connection {:?} was changed while the call waited for it; try again",
+                    used.provider
+                );
+                Err(Failure::new(Class::Cancelled, message))
+            }
+        }
     }
 
     /// Counts what a request may cost against the limit of its slot for one evaluation.
@@ -296,7 +328,7 @@ impl Exchanges {
         };
         loop {
             let settled = self.models.settled.notified();
-            self.check_lease().await?;
+            self.check().await?;
             let now = self.models.clock.now();
             let ledger = &self.models.store.ledger;
             let spending = ledger.spending(&asking.project, &budget, now).await;
@@ -460,6 +492,12 @@ fn is_spent(reservation: &Reservation, spending: Spending, limit: f64) -> bool {
     reservation.fits(settled, limit).is_none()
 }
 
+/// Its execution goes back to the queue, where the catalog of now says what becomes of it.
+fn withdrawn() -> Failure {
+    let message = "the rule or its evaluator was disabled, paused or deleted before the call began";
+    Failure::new(Class::Cancelled, message)
+}
+
 /// Tokens by the buckets that prices are given for.
 fn buckets(usage: &Usage) -> Buckets {
     let plain = usage
@@ -510,6 +548,13 @@ impl CallObserver for Exchanges {
         })
     }
 
+    fn withdrawn(&self) -> BoxFuture<'_, Failure> {
+        Box::pin(async {
+            self.origin.withdrawal.withdrawn().await;
+            withdrawn()
+        })
+    }
+
     fn turn(&self) -> Turn {
         match &self.origin.attempt {
             Some(attempt) => Turn {
@@ -541,7 +586,7 @@ impl CallObserver for Exchanges {
                 let message = "nobody waits for the answer any more";
                 return Err(Failure::new(Class::Cancelled, message));
             }
-            self.check_lease().await?;
+            self.check().await?;
             let has_room = self.reserve(estimate).await;
             // Where there is no room, the call stays the first of those that wait for it.
             if !matches!(has_room, Ok(false)) {

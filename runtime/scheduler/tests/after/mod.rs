@@ -203,7 +203,7 @@ async fn a_rule_of_traces_waits_for_what_is_held_of_their_observations() {
         assert_eq!(explain(&last).await, waits_for(&whole));
         let (catalog, now) = (&world.store.catalog, world.clock.now());
         catalog
-            .patch_rule(&world.project, &parts.id, &crate::enabled(), now)
+            .patch_rule(&world.project, &parts.id, &crate::enabled(), &now)
             .await
             .unwrap();
         scheduler.run_until_idle().await.unwrap();
@@ -518,7 +518,7 @@ async fn an_audit_takes_a_share_of_what_scores_alone_refuse_and_marks_it() {
         };
         let (catalog, now) = (&world.store.catalog, world.clock.now());
         catalog
-            .patch_rule(&world.project, &dear.id, &patch, now)
+            .patch_rule(&world.project, &dear.id, &patch, &now)
             .await
             .unwrap();
         let more = (200..300).map(|n| saying(n, "longer than ten characters"));

@@ -41,7 +41,7 @@ async fn twenty_failures_in_a_row_pause_the_rule_and_what_is_queued_is_held() {
         let now = world.clock.now();
         let catalog = &world.store.catalog;
         let patch = enabled();
-        let patched = catalog.patch_rule(&world.project, &rule.id, &patch, now);
+        let patched = catalog.patch_rule(&world.project, &rule.id, &patch, &now);
         patched.await.unwrap();
         let scheduler = world.scheduler(FakeEvaluate::length());
         scheduler.run_until_idle().await.unwrap();

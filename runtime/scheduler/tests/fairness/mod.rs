@@ -13,6 +13,7 @@ use perpend_domain::plugin::{Call, CallResult};
 use perpend_domain::time::Clock as _;
 use perpend_ledger::{Lease, Making, MatchBatch};
 use perpend_scheduler::{Evaluate, Options};
+use perpend_store::Matched;
 use perpend_store::testing::on_each_database;
 use tokio_util::sync::CancellationToken;
 
@@ -75,7 +76,7 @@ async fn backlog(world: &World, rule: &Rule, n: u64) {
         until: now,
     };
     let made = world.store.commit_matches(&[], &batch, lease, now).await;
-    assert!(made.unwrap().is_some());
+    assert!(matches!(made.unwrap(), Matched::Made(_)));
 }
 
 #[tokio::test]

@@ -1,5 +1,14 @@
 //! Executions that wait while their rule is paused.
 
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use perpend_catalog::RulePatch;
+use perpend_domain::evaluation::Execution;
+use perpend_domain::plugin::{Call, CallResult, Failure};
+use perpend_domain::slots::ModelFailure;
+use perpend_scheduler::Evaluate;
+use tokio::sync::Semaphore;
+
 use super::*;
 
 #[tokio::test]
@@ -71,7 +80,7 @@ async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
         world
             .store
             .catalog
-            .patch_rule(&world.project, &paused, &enabled(), now)
+            .patch_rule(&world.project, &paused, &enabled(), &now)
             .await
             .unwrap();
         // The other half of one scheduler: it sees the new catalog before anything is held.
@@ -80,6 +89,146 @@ async fn what_is_held_while_its_rule_is_let_go_on_does_not_stay_held() {
         working.await.unwrap().unwrap();
         scheduler.run_until_idle().await.unwrap();
         assert_eq!(world.scores().await.len(), 8);
+    })
+    .await;
+}
+
+/// Calls that wait for a place for ever, unless they are withdrawn.
+#[derive(Debug)]
+struct Queued {
+    called: Semaphore,
+}
+
+impl Evaluate for Queued {
+    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
+        self.called.add_permits(calls.len());
+        let cancelled = async |(place, call): (usize, Call)| {
+            call.origin.unwrap().withdrawal.withdrawn().await;
+            let failure = Failure {
+                class: FailureClass::Cancelled,
+                message: "withdrawn".to_owned(),
+            };
+            let result = CallResult {
+                outcome: Err(failure),
+                cpu_us: 0,
+                log: Vec::new(),
+            };
+            (place, result)
+        };
+        stream::iter(calls.into_iter().enumerate())
+            .then(cancelled)
+            .boxed()
+    }
+}
+
+/// Has one call of a rule wait, makes the change, and gives the execution as it is when it waits no more.
+async fn after_change(world: &World, change: impl AsyncFnOnce(&World, &Rule)) -> Execution {
+    let rule = world.rule("r", OBSERVATION, |_| {}).await;
+    let queued = Arc::new(Queued {
+        called: Semaphore::new(0),
+    });
+    let scheduler = world.scheduler(queued.clone());
+    let running = tokio::spawn({
+        let scheduler = scheduler.clone();
+        async move { scheduler.run(CancellationToken::new()).await }
+    });
+    world.ingest(vec![generation(1, 1)]).await;
+    scheduler.wake();
+    drop(queued.called.acquire().await.unwrap());
+    change(world, &rule).await;
+    scheduler.wake();
+    let execution = loop {
+        let ledger = &world.store.ledger;
+        let all = ledger.trace_executions(&world.project, &trace_id(1)).await;
+        let [execution] = all.unwrap().try_into().unwrap();
+        let is_waiting = [ExecutionState::Pending, ExecutionState::Running];
+        if !is_waiting.contains(&execution.state) {
+            break execution;
+        }
+        tokio::task::yield_now().await;
+    };
+    running.abort();
+    execution
+}
+
+#[tokio::test]
+async fn a_call_that_has_not_begun_is_held_when_its_rule_is_disabled() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let disable = async |world: &World, rule: &Rule| {
+            let (catalog, now) = (&world.store.catalog, world.clock.now());
+            let patch = RulePatch {
+                enabled: Some(false),
+                ..RulePatch::default()
+            };
+            let patched = catalog.patch_rule(&world.project, &rule.id, &patch, &now);
+            patched.await.unwrap();
+        };
+        let execution = after_change(&world, disable).await;
+        assert_eq!(execution.state, ExecutionState::Held);
+        assert_eq!(execution.attempts, 0);
+        assert!(execution.error_message.is_some_and(|why| !why.is_empty()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_that_has_not_begun_is_cancelled_when_its_rule_or_evaluator_is_deleted() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let delete = async |world: &World, rule: &Rule| {
+            let catalog = &world.store.catalog;
+            catalog.delete_rule(&world.project, &rule.id).await.unwrap();
+        };
+        let execution = after_change(&world, delete).await;
+        assert_eq!(execution.state, ExecutionState::Cancelled);
+    })
+    .await;
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let delete = async |world: &World, rule: &Rule| {
+            let (catalog, now) = (&world.store.catalog, world.clock.now());
+            let evaluator = &rule.assignments[0].evaluator_id;
+            let deleted = catalog.delete_evaluator(&world.project, evaluator, now);
+            deleted.await.unwrap();
+        };
+        let execution = after_change(&world, delete).await;
+        assert_eq!(execution.state, ExecutionState::Cancelled);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_execution_that_waits_for_its_next_attempt_is_held_when_its_rule_is_disabled() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.rule("r", OBSERVATION, |_| {}).await;
+        let evaluate = FakeEvaluate::new(|call, _| {
+            let class = FailureClass::RateLimited;
+            call.origin.as_ref().unwrap().notes.failed(ModelFailure {
+                retry_after_ms: Some(60_000),
+                ..ModelFailure::new(class, "try again in a minute")
+            });
+            Err(class)
+        });
+        let scheduler = world.scheduler(evaluate);
+        world.ingest(vec![generation(1, 1)]).await;
+        scheduler.run_until_idle().await.unwrap();
+        let state = async || {
+            let ledger = &world.store.ledger;
+            let all = ledger.trace_executions(&world.project, &trace_id(1)).await;
+            all.unwrap()[0].state
+        };
+        assert_eq!(state().await, ExecutionState::Delayed);
+        let patch = RulePatch {
+            enabled: Some(false),
+            ..RulePatch::default()
+        };
+        let (catalog, now) = (&world.store.catalog, world.clock.now());
+        let patched = catalog.patch_rule(&world.project, &rule.id, &patch, &now);
+        patched.await.unwrap();
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(state().await, ExecutionState::Held);
     })
     .await;
 }

@@ -58,8 +58,9 @@ impl Abort {
 
 impl Breakpoints for Abort {
     fn stops_at(&self, at: Breakpoint) -> bool {
-        let named = OUTSIDE.iter().find(|(_, place)| *place == at);
-        self.reach(named.unwrap().0)
+        let mut named = OUTSIDE.iter();
+        let named = named.find(|(_, place)| *place == at);
+        named.is_some_and(|(name, _)| self.reach(name))
     }
 }
 

@@ -13,6 +13,7 @@ use perpend_domain::observation::Observation;
 use perpend_domain::sampling;
 use perpend_domain::score::{ScoreSource, ScoreValue};
 use perpend_domain::time::Clock as _;
+use perpend_scheduler::Step;
 
 use super::{History, Known, answer, asks_a_provider};
 use crate::support::{StopInside, THUMB};
@@ -488,6 +489,15 @@ async fn explanations(
         })?;
         ensure(!explained.step.sentence().is_empty(), || {
             format!("no sentence for {target:?}")
+        })?;
+        let is_own = known.is_untouched && known.traces.contains(&own.trace_id);
+        let is_without = matches!(&explained.step, Step::Taken { assignments, .. }
+            if assignments.iter().any(|each| each.execution.is_none()));
+        ensure(!(is_own && is_without), || {
+            format!(
+                "{}: no reason for {target:?}: {:?}",
+                known.rule.id, explained.step
+            )
         })?;
     }
     Ok(())

@@ -6,6 +6,8 @@
 //! budgets are spent. The model knows which rules have seen which observation,
 //! and so what must stand in the ledger, in the scores and in the counters once everything is quiet.
 //!
+//! Configuration also changes between two reads of a scheduler, and something arrives then.
+//!
 //! In every other history rules also wait for others, and people's scores start rules. What is looked at again then is asked of
 //! edited rules too: of these the model knows only what an untouched rule must have made in the end.
 //!
@@ -29,7 +31,7 @@ use perpend_domain::observation::{Observation, ObservationKind};
 use perpend_domain::plugin::{Call, FailureClass};
 use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::{Clock as _, Timestamp};
-use perpend_scheduler::{Breakpoint, Error, Options, Scheduler};
+use perpend_scheduler::{Breakpoint, Breakpoints, Error, Options, Scheduler};
 use perpend_store::testing::TempDatabase;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
@@ -37,7 +39,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 
 use crate::support::{
-    FakeEvaluate, Gate, StopInside, StopOnce, THUMB, World, child_of, conditions, span,
+    FakeEvaluate, Gate, StayAt, StopInside, StopOnce, THUMB, World, child_of, conditions, span,
 };
 use plant::Plant;
 
@@ -204,15 +206,21 @@ impl<'d> History<'d> {
             88..92 if self.waits => self.thumb().await,
             75..79 => self.die().await?,
             79..82 => self.die_inside().await?,
-            82..85 => self.die_during_a_call().await,
-            85..88 => self.work_on_two_nodes().await?,
+            82..84 => self.die_during_a_call().await,
+            84..87 => self.race().await?,
+            87..88 => self.work_on_two_nodes().await?,
             _ => self.work().await?,
         }
         Ok(())
     }
 
-    /// Sends a few observations: new ones, and the ends of open ones.
     async fn ingest(&mut self) {
+        let request = self.request();
+        self.send(request).await;
+    }
+
+    /// A few observations: new ones, and the ends of open ones.
+    fn request(&mut self) -> Vec<Observation> {
         let n = self.random.random_range(1..5);
         let mut request: Vec<Observation> = Vec::new();
         for _ in 0..n {
@@ -235,7 +243,7 @@ impl<'d> History<'d> {
             }
         }
         self.note(|| format!("ingest {}", shown(&request)));
-        self.send(request).await;
+        request
     }
 
     fn new_observation(&mut self) -> Observation {
@@ -281,6 +289,14 @@ impl<'d> History<'d> {
     }
 
     async fn send(&mut self, request: Vec<Observation>) {
+        if self.one_in(10) {
+            self.die_during_ingest(request.clone()).await;
+        }
+        self.arrive(request).await;
+    }
+
+    /// Without the death of a server.
+    async fn arrive(&mut self, request: Vec<Observation>) {
         for own in &request {
             let mut before = self.requests.iter().flatten();
             if before.all(|other| other.trace_id != own.trace_id) {
@@ -296,9 +312,6 @@ impl<'d> History<'d> {
         }
         self.requests.push(request.clone());
         self.n_unseen_requests += 1;
-        if self.one_in(10) {
-            self.die_during_ingest(request.clone()).await;
-        }
         self.world.ingest(request).await;
     }
 
@@ -450,7 +463,7 @@ impl<'d> History<'d> {
         let (store, now) = (&self.world.store, self.world.clock.now());
         let patched = store
             .catalog
-            .patch_rule(&self.world.project, id, patch, now);
+            .patch_rule(&self.world.project, id, patch, &now);
         patched.await.unwrap();
     }
 
@@ -528,15 +541,19 @@ impl<'d> History<'d> {
     }
 
     fn scheduler(&mut self, stop: Option<Breakpoint>) -> Scheduler {
+        let stop = stop.map(|at| StopOnce::at(at) as Arc<dyn Breakpoints>);
+        self.scheduler_with(stop)
+    }
+
+    fn scheduler_with(&mut self, breakpoints: Option<Arc<dyn Breakpoints>>) -> Scheduler {
         let options = Options {
             batch: self.random.random_range(1..20),
             n_places: self.random.random_range(0..80),
             n_failures_to_pause: u32::MAX,
             ..Options::default()
         };
-        let stop = stop.map(|at| StopOnce::at(at) as Arc<dyn perpend_scheduler::Breakpoints>);
         self.world
-            .scheduler_with(self.evaluate.clone(), stop, options)
+            .scheduler_with(self.evaluate.clone(), breakpoints, options)
     }
 
     /// A scheduler has looked at everything that came.
@@ -593,9 +610,62 @@ impl<'d> History<'d> {
         Ok(())
     }
 
+    /// While a scheduler is between its reads, or between them and its commit, the configuration changes, and then
+    /// something arrives: it meets the configuration of then.
+    async fn race(&mut self) -> Result<(), String> {
+        let request = self.request();
+        self.arrive(request).await;
+        let places = [Breakpoint::Read, Breakpoint::Decided];
+        let at = *places.choose(&mut self.random).unwrap();
+        let stay = StayAt::at(at);
+        let scheduler = self.scheduler_with(Some(stay.clone()));
+        let working = std::pin::pin!(scheduler.run_until_idle());
+        let arrived = std::pin::pin!(stay.arrived());
+        let ended = match select(working, arrived).await {
+            Either::Left((ended, _)) => ended,
+            Either::Right((_, working)) => {
+                self.note(|| format!("a scheduler is at {at:?}"));
+                self.configure().await;
+                // Only what is new: the end of an observation that the pass has read as touched is decided in both passes.
+                let own = self.new_observation();
+                self.note(|| format!("ingest {}", shown(std::slice::from_ref(&own))));
+                self.observations.insert(own.id.clone(), own.clone());
+                self.arrive(vec![own]).await;
+                self.note(|| "the scheduler goes on".to_owned());
+                stay.let_go();
+                working.await
+            }
+        };
+        ended.map_err(|error| error.to_string())?;
+        self.all_seen();
+        Ok(())
+    }
+
+    /// Changes what rules and evaluators are.
+    async fn configure(&mut self) {
+        match self.random.random_range(0..8) {
+            0..3 => self.make_rule().await,
+            3..5 => self.edit_rule().await,
+            5 => {
+                self.delete_rule().await;
+                self.make_rule().await;
+            }
+            6 => self.add_version().await,
+            _ => self.save_connection().await,
+        }
+    }
+
+    /// An evaluator gets another version.
+    async fn add_version(&mut self) {
+        let Some(id) = self.any_rule() else { return };
+        self.note(|| format!("another version of the evaluator of {id}"));
+        self.world.add_version(&id).await;
+    }
+
     /// A scheduler is killed at a named place, or finds nothing to die of.
     async fn die(&mut self) -> Result<(), String> {
         let all = [
+            Breakpoint::Read,
             Breakpoint::Decided,
             Breakpoint::Made,
             Breakpoint::Claimed,
@@ -648,7 +718,7 @@ impl Known {
     /// The order of evaluation.md 1.5, written down a second time.
     fn sees(&mut self, own: &Observation) {
         let rule = &self.rule;
-        if self.is_deleted || !rule.enabled {
+        if self.is_deleted {
             return;
         }
         let kind = rule
@@ -662,7 +732,9 @@ impl Known {
         };
         let place = perpend_domain::sampling::value(salt, own.trace_id.as_str());
         let is_refusing = |pause: &Pause| pause.reason.starts_with("PLUGIN_");
-        let refusal = if rule.paused.as_ref().is_some_and(is_refusing) {
+        let refusal = if !rule.enabled {
+            "rule_inactive"
+        } else if rule.paused.as_ref().is_some_and(is_refusing) {
             "rule_paused"
         } else if own.environment.starts_with("perpend") {
             "internal_environment"

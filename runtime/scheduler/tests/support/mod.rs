@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use perpend_catalog::{NewEvaluator, NewVersion};
 use perpend_domain::batch::Batch;
@@ -14,7 +15,7 @@ use perpend_domain::evaluation::{
     Assignment, Late, OnMissing, Rule, TargetKind, Timing, VersionPolicy,
 };
 use perpend_domain::filter::Written;
-use perpend_domain::ids::{IdSource, ObservationId, ProjectId, TraceId};
+use perpend_domain::ids::{IdSource, ObservationId, ProjectId, RuleId, TraceId};
 use perpend_domain::observation::{Content, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{
@@ -281,12 +282,12 @@ impl StopInside {
     }
 }
 
-/// Keeps whoever comes to a place there until it is told to let them go.
+/// Delays the scheduler at a place until it is told to go on.
 #[derive(Debug)]
 pub struct StayAt {
     place: Breakpoint,
     arrived: Notify,
-    may_go: (Mutex<bool>, Condvar),
+    may_go: Semaphore,
 }
 
 impl StayAt {
@@ -294,32 +295,32 @@ impl StayAt {
         Arc::new(Self {
             place,
             arrived: Notify::new(),
-            may_go: (Mutex::new(false), Condvar::new()),
+            may_go: Semaphore::new(0),
         })
     }
 
-    /// Ends when the first has come.
+    /// Ends when the place is reached for the first time.
     pub async fn arrived(&self) {
         self.arrived.notified().await;
     }
 
     pub fn let_go(&self) {
-        *self.may_go.0.lock().unwrap() = true;
-        self.may_go.1.notify_all();
+        self.may_go.add_permits(1_000);
     }
 }
 
 impl Breakpoints for StayAt {
-    fn stops_at(&self, at: Breakpoint) -> bool {
-        if at == self.place {
-            self.arrived.notify_one();
-            // Others of the thread go on in another one.
-            tokio::task::block_in_place(|| {
-                let may_go = self.may_go.0.lock().unwrap();
-                drop(self.may_go.1.wait_while(may_go, |may_go| !*may_go).unwrap());
-            });
-        }
+    fn stops_at(&self, _: Breakpoint) -> bool {
         false
+    }
+
+    fn delay_at(&self, at: Breakpoint) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if at == self.place {
+                self.arrived.notify_one();
+                drop(self.may_go.acquire().await.unwrap());
+            }
+        })
     }
 }
 
@@ -413,25 +414,37 @@ impl World {
         self.info = info;
     }
 
+    fn version(&self, id: &str) -> NewVersion {
+        NewVersion {
+            slots: Vec::new(),
+            id: id.parse().unwrap(),
+            plugin: self.plugin,
+            plugin_name: self.info.name.clone(),
+            plugin_version: "1.0.0".to_owned(),
+            plugin_evaluator: self.info.evaluators[0].id.clone(),
+            config: json!({}),
+            mapping: Vec::new(),
+            grants: Grants::NONE,
+            fingerprint: Digest::of(id.as_bytes()),
+        }
+    }
+
+    /// Adds a version to the evaluator that [`World::rule`] made for this rule.
+    pub async fn add_version(&self, rule: &RuleId) {
+        let (catalog, evaluator) = (&self.store.catalog, format!("ev-{rule}").parse().unwrap());
+        let version = self.version(&TestIds::new().uuid().to_string());
+        let added =
+            catalog.add_evaluator_version(&self.project, &evaluator, &version, self.clock.now());
+        added.await.unwrap();
+    }
+
     /// A rule with one evaluator of its own, changed by `change`, saved.
     pub async fn rule(&self, id: &str, target: TargetKind, change: impl FnOnce(&mut Rule)) -> Rule {
-        let evaluator_id = format!("ev-{id}").parse().unwrap();
         let new = NewEvaluator {
-            id: evaluator_id,
+            id: format!("ev-{id}").parse().unwrap(),
             name: format!("evaluator of {id}"),
             description: None,
-            version: NewVersion {
-                slots: Vec::new(),
-                id: format!("ver-{id}").parse().unwrap(),
-                plugin: self.plugin,
-                plugin_name: self.info.name.clone(),
-                plugin_version: "1.0.0".to_owned(),
-                plugin_evaluator: self.info.evaluators[0].id.clone(),
-                config: json!({}),
-                mapping: Vec::new(),
-                grants: Grants::NONE,
-                fingerprint: Digest::of(id.as_bytes()),
-            },
+            version: self.version(&format!("ver-{id}")),
         };
         let now = self.clock.now();
         let evaluator = self
@@ -468,7 +481,7 @@ impl World {
         change(&mut rule);
         self.store
             .catalog
-            .create_rule(&self.project, &rule)
+            .create_rule(&self.project, &rule, &rule.created_at)
             .await
             .unwrap();
         rule

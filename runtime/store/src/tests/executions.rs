@@ -18,8 +18,8 @@ use perpend_ledger::{
     Reservation, Share, Unheld, Watch,
 };
 
-use crate::Store;
 use crate::testing::on_each_database;
+use crate::{Matched, Store};
 
 const KIND: QueueKind = QueueKind {
     lane: Lane::Code,
@@ -101,7 +101,15 @@ async fn make(store: &Store, n: u32, n_leased: usize) -> Vec<Option<i64>> {
     let made = store
         .commit_matches(&[], &batch, lease(1, 60_000), at(0))
         .await;
-    made.unwrap().unwrap()
+    written(made.unwrap())
+}
+
+/// The numbers of what a matcher wrote.
+fn written(matched: Matched) -> Vec<Option<i64>> {
+    match matched {
+        Matched::Made(made) => made,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn failed(execution: &Execution) -> Finished<'_> {
@@ -332,7 +340,10 @@ async fn held_executions_wait_go_on_or_are_given_up() {
             .await
             .unwrap()[0]
             .seq;
-        let until = Release::Held(at(1_000));
+        let until = Release::Held {
+            until: at(1_000),
+            message: "paused by the test",
+        };
         store
             .ledger
             .release_executions(1, &[seq], until, at(1))
@@ -394,11 +405,8 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
             ..MatchBatch::default()
         };
         let first = set(&watch, None);
-        store
-            .commit_matches(&[], &first, lease(1, 9), at(1))
-            .await
-            .unwrap()
-            .unwrap();
+        let made = store.commit_matches(&[], &first, lease(1, 9), at(1)).await;
+        written(made.unwrap());
         let due = store.ledger.due_watches(at(10), 9).await.unwrap();
         assert_eq!(due, std::slice::from_ref(&watch));
         assert_eq!(store.ledger.due_watches(at(9), 9).await.unwrap(), []);
@@ -413,16 +421,11 @@ async fn a_watch_that_another_matcher_moved_takes_the_whole_batch_back() {
                 .commit_matches(&[], &other, lease(1, 9), at(2))
                 .await
                 .unwrap(),
-            None
+            Matched::Overtaken
         );
         let mine = set(&moved, Some(at(10)));
-        assert!(
-            store
-                .commit_matches(&[], &mine, lease(1, 9), at(2))
-                .await
-                .unwrap()
-                .is_some()
-        );
+        let made = store.commit_matches(&[], &mine, lease(1, 9), at(2)).await;
+        written(made.unwrap());
         let counts = store
             .ledger
             .rule_counts(&project(), &"r".parse().unwrap(), at(0))
@@ -456,7 +459,7 @@ async fn each_queue_gives_its_own_share_and_no_more() {
             ..MatchBatch::default()
         };
         let made = store.commit_matches(&[], &batch, lease(1, 9), at(5)).await;
-        assert!(made.unwrap().is_some());
+        written(made.unwrap());
         let queues = store.ledger.execution_queues().await.unwrap();
         let mut found: Vec<_> = queues
             .iter()

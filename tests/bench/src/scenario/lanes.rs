@@ -338,7 +338,10 @@ impl World {
             created_at: now,
             updated_at: now,
         };
-        self.store.catalog.create_rule(project, &rule).await?;
+        let catalog = &self.store.catalog;
+        catalog
+            .create_rule(project, &rule, &rule.created_at)
+            .await?;
         Ok(rule)
     }
 

@@ -1,0 +1,165 @@
+//! Calls under way, which are withdrawn when their rule or evaluator no longer runs.
+//!
+//! A call that is withdrawn before it begins ends as `cancelled`: its execution goes back to the queue, and whoever claims
+//! it next holds or cancels it. One that has begun goes on.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use perpend_domain::evaluation::Execution;
+use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
+use perpend_domain::plugin::{Call, Origin};
+
+use crate::breaker::pause_of;
+use crate::catalog::Catalog;
+use crate::parts::{Error, Inner};
+
+/// The calls under way of this process, and the catalog by which they were last checked.
+#[derive(Debug, Default)]
+pub(crate) struct OpenCalls(Mutex<Open>);
+
+#[derive(Debug, Default)]
+struct Open {
+    catalog: Arc<Catalog>,
+    batches: HashMap<u64, Vec<OpenCall>>,
+    n_batches: u64,
+}
+
+#[derive(Debug)]
+struct OpenCall {
+    project: ProjectId,
+    rule: RuleId,
+    evaluator: EvaluatorId,
+    shadow: Option<u32>,
+    /// A rule that is paused is tried with it.
+    is_probe: bool,
+    origin: Arc<Origin>,
+}
+
+/// The calls of a batch are under way until it is dropped.
+#[derive(Debug)]
+pub(crate) struct OpenBatch<'c> {
+    calls: &'c OpenCalls,
+    number: u64,
+}
+
+impl Drop for OpenBatch<'_> {
+    fn drop(&mut self) {
+        self.calls.lock().batches.remove(&self.number);
+    }
+}
+
+impl OpenCall {
+    fn withdraw_unless_runs(&self, catalog: &Catalog) {
+        let runs = runs(
+            catalog,
+            (&self.project, &self.rule),
+            &self.evaluator,
+            self.shadow,
+        );
+        let is_paused = || {
+            let rule = catalog.rule(&self.project, &self.rule);
+            rule.is_some_and(|rule| pause_of(rule, &self.evaluator).is_some())
+        };
+        if !runs || (!self.is_probe && is_paused()) {
+            self.origin.withdrawal.withdraw();
+        }
+    }
+}
+
+/// Whether a rule is enabled and uses this evaluator, paused or not.
+fn runs(
+    catalog: &Catalog,
+    (project, rule): (&ProjectId, &RuleId),
+    evaluator: &EvaluatorId,
+    shadow: Option<u32>,
+) -> bool {
+    let rule = catalog.rule(project, rule);
+    rule.is_some_and(|rule| rule.assignment(evaluator, shadow).is_some())
+}
+
+impl OpenCalls {
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the calls of a batch, decided by this revision of the catalog: those are withdrawn that a newer one does not
+    /// allow.
+    pub(crate) fn begin<'a>(
+        &self,
+        calls: impl Iterator<Item = (&'a Execution, &'a Call, bool)>,
+        revision: i64,
+    ) -> OpenBatch<'_> {
+        let calls = calls.filter_map(|(execution, call, is_probe)| {
+            Some(OpenCall {
+                project: execution.project.clone(),
+                rule: execution.made.rule_id.clone(),
+                evaluator: execution.made.evaluator_id.clone(),
+                shadow: execution.made.shadow,
+                is_probe,
+                origin: call.origin.clone()?,
+            })
+        });
+        let calls: Vec<OpenCall> = calls.collect();
+        let mut open = self.lock();
+        if revision < open.catalog.revision() {
+            for call in &calls {
+                call.withdraw_unless_runs(&open.catalog);
+            }
+        }
+        open.n_batches += 1;
+        let number = open.n_batches;
+        open.batches.insert(number, calls);
+        OpenBatch {
+            calls: self,
+            number,
+        }
+    }
+
+    /// Withdraws the calls that a newer catalog does not allow. Gives the catalog before, if there is a newer one.
+    fn check(&self, catalog: &Arc<Catalog>) -> Option<Arc<Catalog>> {
+        let mut open = self.lock();
+        if catalog.revision() <= open.catalog.revision() {
+            return None;
+        }
+        for call in open.batches.values().flatten() {
+            call.withdraw_unless_runs(catalog);
+        }
+        Some(std::mem::replace(&mut open.catalog, Arc::clone(catalog)))
+    }
+}
+
+impl Inner {
+    /// Stops what waits on behalf of rules and evaluators that no longer run by this catalog: calls that have not begun, and
+    /// executions that wait for their next attempt.
+    pub(crate) async fn stop_waiting(&self, catalog: &Arc<Catalog>) -> Result<(), Error> {
+        let Some(before) = self.open_calls.check(catalog) else {
+            return Ok(());
+        };
+        self.deps.evaluate.answer_withdrawn();
+        let now = self.deps.clock.now();
+        let mut stopped = before.running();
+        for running in catalog.running() {
+            stopped.remove(&running);
+        }
+        for (project, rule, evaluator) in stopped {
+            let which = (project, rule, evaluator);
+            self.deps.store.ledger.end_delay(which, now).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Catalog {
+    /// Evaluators by rule, as far as neither is paused.
+    fn running(&self) -> BTreeSet<(&ProjectId, &RuleId, &EvaluatorId)> {
+        let rules = self.enabled();
+        let running = rules.flat_map(|(project, rule)| {
+            let assignments = rule.assignments.iter();
+            let evaluators = assignments.map(|each| each.evaluator.id());
+            let evaluators = evaluators.filter(|evaluator| pause_of(rule, evaluator).is_none());
+            evaluators.map(move |evaluator| (project, &rule.rule.id, evaluator))
+        });
+        running.collect()
+    }
+}

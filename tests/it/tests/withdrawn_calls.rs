@@ -1,0 +1,269 @@
+//! Calls that wait for a place of a connection while their rule, evaluator or connection goes: none of them leaves.
+//!
+//! The provider holds each request until the test lets it answer, so that the order of events decides, not the time.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the routes of a test provider need no guard"
+)]
+
+use std::sync::{Arc, Mutex};
+
+use axum::http::{HeaderMap, Method};
+use axum::routing::post;
+use axum::{Json, Router};
+use perpend_it::{PROCESSES, TestApp, Trace};
+use perpend_sql::DatabaseUrl;
+use perpend_store::testing::TempDatabase;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::judge_kills::PRIVATE;
+use crate::judges::{call, generations, judge};
+
+const CONNECTIONS: &str = "/api/public/llm-connections";
+const EVALUATORS: &str = "/api/public/v2/evaluators";
+const RULES: &str = "/api/public/v2/evaluation-rules";
+const N_PLACES: usize = 2;
+const N_TARGETS: usize = 12;
+const N_ANSWERS: usize = 1_000;
+const FIRST_KEY: &str = "sk-the-first-key";
+const SECOND_KEY: &str = "sk-the-second-key";
+
+/// A provider that notes the key of each request when it comes, and answers when it is let.
+#[derive(Debug)]
+struct Provider {
+    keys: Mutex<Vec<String>>,
+    arrived: Semaphore,
+    answers: Semaphore,
+}
+
+impl Provider {
+    async fn start() -> (String, Arc<Self>) {
+        let provider = Arc::new(Self {
+            keys: Mutex::default(),
+            arrived: Semaphore::new(0),
+            // Judges are tried when they are saved, and when their rule is enabled.
+            answers: Semaphore::new(N_ANSWERS),
+        });
+        let answering = Arc::clone(&provider);
+        let answer = async move |headers: HeaderMap| {
+            let key = headers["authorization"].to_str().unwrap();
+            let key = key.trim_start_matches("Bearer ").to_owned();
+            answering.keys.lock().unwrap().push(key);
+            answering.arrived.add_permits(1);
+            answering.answers.acquire().await.unwrap().forget();
+            let content = r#"{"reasoning":"It thanks.","score":0.5}"#;
+            let message = json!({ "role": "assistant", "content": content });
+            Json(json!({
+                "model": "gpt-4o-mini",
+                "choices": [{ "message": message, "finish_reason": "stop" }],
+                "usage": { "prompt_tokens": 10, "completion_tokens": 5 },
+            }))
+        };
+        let router = Router::new().route("/v1/chat/completions", post(answer));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        (url, provider)
+    }
+
+    /// Ends when so many more requests have come.
+    async fn arrived(&self, n: usize) {
+        let n = u32::try_from(n).unwrap();
+        self.arrived.acquire_many(n).await.unwrap().forget();
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.keys.lock().unwrap().clone()
+    }
+}
+
+/// What goes while calls wait.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    DisableRule,
+    DeleteRule,
+    DeleteEvaluator,
+    DeleteConnection,
+    ReplaceKey,
+    RemakeConnection,
+}
+
+impl Change {
+    const ALL: [Self; 6] = [
+        Self::DisableRule,
+        Self::DeleteRule,
+        Self::DeleteEvaluator,
+        Self::DeleteConnection,
+        Self::ReplaceKey,
+        Self::RemakeConnection,
+    ];
+
+    /// What becomes of executions whose call has not begun; none where they go on with the new key.
+    const fn end(self) -> Option<&'static str> {
+        match self {
+            Self::DisableRule | Self::DeleteConnection => Some("held"),
+            Self::DeleteRule | Self::DeleteEvaluator => Some("cancelled"),
+            Self::ReplaceKey | Self::RemakeConnection => None,
+        }
+    }
+}
+
+struct Judging<'a> {
+    app: &'a TestApp,
+    url: &'a str,
+    connection: String,
+    evaluator: String,
+    rule: String,
+}
+
+async fn connect(app: &TestApp, url: &str, key: &str) -> String {
+    let body = json!({ "provider": "main", "adapter": "openai", "secretKey": key, "baseURL": url });
+    let (status, made) = call(app, Method::PUT, CONNECTIONS, body).await;
+    assert!(status == 200 || status == 201, "{made}");
+    let id = made["id"].as_str().unwrap().to_owned();
+    let options = format!("/api/v1/llm-connections/{id}");
+    let (status, said) = call(
+        app,
+        Method::PATCH,
+        &options,
+        json!({ "maxInFlight": N_PLACES }),
+    )
+    .await;
+    assert_eq!(status, 200, "{said}");
+    id
+}
+
+impl<'a> Judging<'a> {
+    async fn start(app: &'a TestApp, url: &'a str) -> Self {
+        let connection = connect(app, url, FIRST_KEY).await;
+        let judge = judge(Some("gpt-4o-mini"));
+        let (status, made) = call(app, Method::POST, EVALUATORS, judge).await;
+        assert_eq!(status, 200, "{made}");
+        let evaluator = made["id"].as_str().unwrap().to_owned();
+        let rule = app.rule(&evaluator, generations()).await.unwrap();
+        Self {
+            app,
+            url,
+            connection,
+            evaluator,
+            rule,
+        }
+    }
+
+    async fn apply(&self, change: Change) {
+        let delete = async |path: String| {
+            let (status, said) = call(self.app, Method::DELETE, &path, Value::Null).await;
+            assert!(status == 200 || status == 204, "{said}");
+        };
+        match change {
+            Change::DisableRule => {
+                let path = format!("{RULES}/{}", self.rule);
+                let body = json!({ "enabled": false });
+                let (status, said) = call(self.app, Method::PATCH, &path, body).await;
+                assert_eq!(status, 200, "{said}");
+            }
+            Change::DeleteRule => delete(format!("{RULES}/{}", self.rule)).await,
+            Change::DeleteEvaluator => delete(format!("{EVALUATORS}/{}", self.evaluator)).await,
+            Change::DeleteConnection => {
+                delete(format!("{CONNECTIONS}/{}", self.connection)).await;
+            }
+            Change::ReplaceKey => {
+                connect(self.app, self.url, SECOND_KEY).await;
+            }
+            Change::RemakeConnection => {
+                delete(format!("{CONNECTIONS}/{}", self.connection)).await;
+                connect(self.app, self.url, SECOND_KEY).await;
+            }
+        }
+    }
+
+    /// Waits until so many executions are in this state; all executions.
+    async fn executions(&self, state: &str, n: usize) -> Vec<Value> {
+        let path = "/api/v1/executions?limit=100";
+        let in_state = |answer: &Value| {
+            let all = answer["data"].as_array().unwrap().iter();
+            all.filter(|each| each["state"] == state).count()
+        };
+        let answer = self
+            .app
+            .wait_for(path, |answer| in_state(answer) == n)
+            .await;
+        answer.unwrap()["data"].as_array().unwrap().clone()
+    }
+}
+
+async fn story(change: Change, settings: &[(&'static str, &str)]) {
+    let (url, provider) = Provider::start().await;
+    let settings = [&[PRIVATE], settings].concat();
+    let app = TestApp::with(&settings).await.unwrap();
+    let judging = Judging::start(&app, &url).await;
+    let n_tried = provider.keys().len();
+    provider.arrived(n_tried).await;
+    provider.answers.forget_permits(N_ANSWERS);
+    for n in 0..N_TARGETS {
+        let text = format!("Thank you, number {n}.");
+        let trace = Trace::new(n as u64 + 1, "ticket").generation("answer", &text);
+        app.ingest(&trace).await.unwrap();
+    }
+    provider.arrived(N_PLACES).await;
+    judging.executions("running", N_TARGETS).await;
+
+    judging.apply(change).await;
+    let n_waiting = N_TARGETS - N_PLACES;
+    if let Some(end) = change.end() {
+        // While both places are taken.
+        for execution in judging.executions(end, n_waiting).await {
+            let is_told = execution["errorMessage"]
+                .as_str()
+                .is_some_and(|why| !why.is_empty());
+            assert!(
+                is_told || execution["state"] == "running",
+                "{change:?}: {execution}"
+            );
+        }
+    }
+    provider.answers.add_permits(N_ANSWERS);
+    let n_scored = match change.end() {
+        Some(_) => N_PLACES,
+        None => N_TARGETS,
+    };
+    judging.executions("completed", n_scored).await;
+    app.stop().await.unwrap();
+    let keys = provider.keys().split_off(n_tried);
+    let with = |key: &str| keys.iter().filter(|used| *used == key).count();
+    assert_eq!(
+        with(FIRST_KEY),
+        N_PLACES,
+        "{change:?}: only what was in flight"
+    );
+    assert_eq!(with(SECOND_KEY), n_scored - N_PLACES, "{change:?}");
+}
+
+#[tokio::test]
+async fn no_waiting_call_leaves_after_its_rule_evaluator_or_connection_is_gone() {
+    for change in Change::ALL {
+        story(change, &[]).await;
+    }
+}
+
+#[tokio::test]
+async fn in_worker_processes_no_waiting_call_leaves_after_its_rule_is_gone() {
+    story(Change::DisableRule, &[PROCESSES]).await;
+    story(Change::RemakeConnection, &[PROCESSES]).await;
+}
+
+#[tokio::test]
+async fn on_postgresql_no_waiting_call_leaves_after_its_rule_evaluator_or_connection_is_gone() {
+    for change in Change::ALL {
+        let Some(database) = TempDatabase::postgres().await else {
+            return;
+        };
+        let DatabaseUrl::Postgres(url) = database.url() else {
+            unreachable!("PostgreSQL was asked for");
+        };
+        story(change, &[("database.url", url.as_str())]).await;
+    }
+}
