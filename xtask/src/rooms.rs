@@ -7,18 +7,21 @@ use crate::shell;
 /// Each room with the rooms it may name. An arrow that is not here is forbidden.
 const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-template", &[]),
-    ("perpend-domain", &["perpend-template"]),
+    ("perpend-domain", &["perpend-shapes", "perpend-template"]),
     ("perpend-cron", &["perpend-domain"]),
     ("perpend-stats", &[]),
     ("perpend-choices", &[]),
     ("perpend-schema", &[]),
     ("perpend-memory", &[]),
     ("perpend-protocol", &["perpend-domain"]),
-    ("perpend-otlp", &["perpend-domain"]),
+    ("perpend-otlp", &["perpend-domain", "perpend-shapes"]),
     ("perpend-found", &["perpend-domain"]),
     ("perpend-contract", &["perpend-domain", "perpend-found"]),
     ("perpend-sql", &["perpend-domain"]),
-    ("perpend-rows", &["perpend-domain", "perpend-sql"]),
+    (
+        "perpend-rows",
+        &["perpend-domain", "perpend-shapes", "perpend-sql"],
+    ),
     (
         "perpend-telemetry",
         &[
@@ -55,7 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-words", &["perpend-domain"]),
     ("perpend-markup", &[]),
     ("perpend-outline", &["perpend-domain"]),
-    ("perpend-shapes", &["perpend-domain"]),
+    ("perpend-shapes", &[]),
     (
         "perpend-addresses",
         &["perpend-domain", "perpend-markup", "perpend-query"],

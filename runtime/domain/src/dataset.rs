@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+pub use perpend_shapes::spans::media_id;
+use perpend_shapes::spans::{REFERENCE, REFERENCE_END};
 use serde_json::Value;
 
 use crate::ids::{InvalidId, MAX_ID_CHARS, ProjectId};
@@ -275,20 +277,6 @@ pub fn run_item_id(
     id
 }
 
-/// How a text refers to a medium: `@@@langfuseMedia:type=T|id=ID|source=S@@@`, as the peer's clients write it.
-const MEDIA_OPEN: &str = "@@@langfuseMedia:";
-const MEDIA_CLOSE: &str = "@@@";
-
-/// The id in a text that is a reference to a medium as a whole.
-#[must_use]
-pub fn media_id(text: &str) -> Option<&str> {
-    let inner = text.strip_prefix(MEDIA_OPEN)?.strip_suffix(MEDIA_CLOSE)?;
-    inner
-        .split('|')
-        .find_map(|part| part.strip_prefix("id="))
-        .filter(|id| !id.is_empty())
-}
-
 /// The ids of all media that the texts of a value refer to, anywhere in them.
 #[must_use]
 pub fn media_ids(value: &Value) -> BTreeSet<&str> {
@@ -297,10 +285,10 @@ pub fn media_ids(value: &Value) -> BTreeSet<&str> {
     while let Some(value) = open.pop() {
         match value {
             Value::String(text) => {
-                for (at, _) in text.match_indices(MEDIA_OPEN) {
-                    let after = at + MEDIA_OPEN.len();
-                    let end = text[after..].find(MEDIA_CLOSE);
-                    let token = end.map(|end| &text[at..after + end + MEDIA_CLOSE.len()]);
+                for (at, _) in text.match_indices(REFERENCE) {
+                    let after = at + REFERENCE.len();
+                    let end = text[after..].find(REFERENCE_END);
+                    let token = end.map(|end| &text[at..after + end + REFERENCE_END.len()]);
                     found.extend(token.and_then(media_id));
                 }
             }

@@ -3,12 +3,13 @@
 
 use std::borrow::Borrow;
 
+pub use perpend_shapes::bodies::{has_messages, is_present};
+use perpend_shapes::is_of_system;
 use serde_json::{Map, Value, json};
 
 use crate::batch::SpanLog;
-use crate::observation::Observation;
+use crate::observation::{Observation, ToolCall};
 use crate::payload::Payload;
-use crate::tool_calls::tool_calls;
 
 /// The event that carries whole message lists.
 pub const OPERATION_DETAILS: &str = "gen_ai.client.inference.operation.details";
@@ -128,16 +129,11 @@ pub fn join_logs(observation: &mut Observation, logs: &[SpanLog]) {
         );
     }
     if content.output != had_output {
-        content.tool_calls = tool_calls(content.output.as_ref(), parsed_text);
+        content.tool_calls = ToolCall::all_in(content.output.as_ref());
         let names = content.tool_calls.iter().map(|call| call.name.clone());
         observation.called_tools = names.collect();
     }
     observation.has_content = content.input.is_some() || content.output.is_some();
-}
-
-/// Any JSON held as text, else the text.
-fn parsed_text(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
 /// Sets `slot` unless it came from an earlier row. The same row is set again: more records may have come.
@@ -159,77 +155,6 @@ fn parsed(value: &Value) -> Value {
     }
 }
 
-/// Whether a value says anything: not null, not empty.
-#[must_use]
-pub fn is_present(value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        Value::Object(members) => !members.is_empty(),
-        Value::Bool(_) | Value::Number(_) => true,
-    }
-}
-
-/// Whether a message list says anything. A list in which no message has content, parts or calls does
-/// not; what is not a list of objects is content of its own kind.
-#[must_use]
-pub fn has_messages(value: &Value) -> bool {
-    let Value::Array(messages) = value else {
-        return is_present(value);
-    };
-    messages.iter().any(|message| match message {
-        Value::Object(members) if members.contains_key("role") || members.len() > 1 => {
-            says_something(members)
-        }
-        other => is_present(other),
-    })
-}
-
-/// Where chat messages have what they say. Only these count in a message that has one of them.
-const BODY_KEYS: [&str; 19] = [
-    "content",
-    "contents",
-    "parts",
-    "tool_calls",
-    "toolCalls",
-    "function_call",
-    "message",
-    "refusal",
-    "reasoning",
-    "reasoning_content",
-    "reasoning_details",
-    "thinking",
-    "thinking_blocks",
-    "tool_call",
-    "toolInvocations",
-    "additional_kwargs",
-    "audio",
-    "images",
-    "data",
-];
-
-fn says_something(message: &Map<String, Value>) -> bool {
-    let is_chat = message.contains_key("role");
-    let has_body_key = BODY_KEYS.iter().any(|key| message.contains_key(*key));
-    message.iter().any(|(key, value)| {
-        let is_body = match is_chat {
-            true if has_body_key => BODY_KEYS.contains(&key.as_str()),
-            true => !is_about_message(key) && !matches!(key.as_str(), "type" | "status"),
-            false => !is_about_message(key),
-        };
-        is_body && is_present(value)
-    })
-}
-
-/// Keys that tell of a message, not what it says.
-fn is_about_message(key: &str) -> bool {
-    matches!(
-        key,
-        "role" | "name" | "finish_reason" | "index" | "id" | "tool_call_id"
-    )
-}
-
 /// The list with a first system message made of the instructions, unless it has a system message.
 #[must_use]
 pub fn with_system(messages: Value, instructions: Option<&Value>) -> Value {
@@ -240,7 +165,7 @@ pub fn with_system(messages: Value, instructions: Option<&Value>) -> Value {
         return messages;
     };
     let is_list = list.iter().all(Value::is_object);
-    let has_system = list.iter().any(|message| message["role"] == "system");
+    let has_system = list.iter().any(is_of_system);
     if !is_list || has_system {
         return Value::Array(list);
     }
@@ -261,41 +186,5 @@ pub fn text_parts(instructions: Value) -> Value {
     match instructions {
         Value::Array(parts) => Value::Array(parts.into_iter().map(part).collect()),
         other => Value::Array(vec![part(other)]),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_list_says_something_by_content_parts_or_calls_only() {
-        let empty = [
-            json!([]),
-            json!([{ "role": "assistant" }]),
-            json!([{ "role": "assistant", "type": "message", "status": "completed" }]),
-            json!([{ "role": "assistant", "type": "message", "content": "" }]),
-            json!([{ "role": "assistant", "parts": [], "usage": { "input": 1 }, "model": "m" }]),
-            json!([{ "role": "user", "content": null, "tool_calls": [] }, { "role": "user", "content": [] }]),
-        ];
-        for list in empty {
-            assert!(!has_messages(&list), "{list}");
-        }
-        let full = [
-            json!([{ "role": "user", "content": "" }, { "role": "user", "content": "hi" }]),
-            json!([{ "role": "assistant", "content": "", "tool_calls": [{ "id": "1" }] }]),
-            json!([{ "role": "assistant", "parts": [{ "type": "text" }] }]),
-            json!([{ "role": "assistant", "message": { "content": "hi" } }]),
-            json!([{ "role": "assistant", "content": "", "thinking": "hm" }]),
-            json!([{ "role": "assistant", "content": "", "toolInvocations": [{ "toolName": "f" }] }]),
-            json!([{ "role": "user", "gen_ai.event.content": "hi" }]),
-            json!([{ "type": "reasoning", "id": "r" }]),
-            json!([{ "text": "a document" }]),
-            json!(["a", "list"]),
-            json!("text"),
-        ];
-        for list in full {
-            assert!(has_messages(&list), "{list}");
-        }
     }
 }

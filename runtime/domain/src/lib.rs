@@ -49,7 +49,6 @@ pub mod slots;
 pub mod telemetry;
 pub mod text;
 pub mod time;
-pub mod tool_calls;
 pub mod trace;
 pub mod trace_list;
 pub mod usage;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use perpend_shapes::calls::calls_in;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -122,6 +123,23 @@ pub struct ToolCall {
     pub name: String,
     /// Parsed when it was JSON text.
     pub arguments: Value,
+}
+
+impl ToolCall {
+    /// The calls in an output, in order.
+    #[must_use]
+    pub fn all_in(output: Option<&Payload>) -> Vec<Self> {
+        let Some(Payload::Json(json)) = output else {
+            return Vec::new();
+        };
+        let calls = calls_in(json).into_iter();
+        let calls = calls.map(|call| Self {
+            id: call.id,
+            name: call.name,
+            arguments: call.arguments,
+        });
+        calls.collect()
+    }
 }
 
 /// What a span says about its trace as a whole: only explicit, native attributes (otlp.md 3.3),

@@ -111,6 +111,9 @@ pub struct Patch {
     pub input: Option<Payload>,
     /// Output.
     pub output: Option<Payload>,
+    /// Definitions of the tools that the input offers, a JSON array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_definitions: Option<Value>,
     /// Tool calls of the output.
     pub tool_calls: Vec<ToolCall>,
     /// Merged deeply with that of the others.
@@ -152,6 +155,7 @@ impl Patch {
             cost: Cost::new(),
             input: None,
             output: None,
+            tool_definitions: None,
             tool_calls: Vec::new(),
             metadata: Map::new(),
         }
@@ -196,6 +200,7 @@ impl Patch {
             cost: cost.cloned().unwrap_or_default(),
             input: content.input,
             output: content.output,
+            tool_definitions: content.tool_definitions,
             tool_calls: content.tool_calls,
             metadata: content.metadata,
         })
@@ -212,10 +217,12 @@ impl Patch {
         let Content {
             input,
             output,
+            tool_definitions,
             tool_calls,
             metadata,
             ..
         } = base.content.clone();
+        patch.tool_definitions = tool_definitions;
         patch.trace_id = Some(base.trace_id.clone());
         patch.parent_id.clone_from(&base.parent_id);
         patch.kind = base.kind;
@@ -451,8 +458,9 @@ pub fn merge_onto<'p>(
         merged.content.output_row = base.content.output_row;
         merged.called_tools.clone_from(&base.called_tools);
     }
+    let definitions = merged.content.tool_definitions.take();
     let content = Content {
-        tool_definitions: base.content.tool_definitions.clone(),
+        tool_definitions: definitions.or_else(|| base.content.tool_definitions.clone()),
         system_instructions: base.content.system_instructions.clone(),
         ..merged.content
     };
@@ -513,9 +521,11 @@ impl Parts<'_> {
     }
 
     fn content(&self) -> Content {
+        let input = self.0.iter().rev().find(|patch| patch.input.is_some());
         let output = self.0.iter().rev().find(|patch| patch.output.is_some());
         Content {
-            input: self.last(|patch| patch.input.as_ref()).cloned(),
+            input: input.and_then(|patch| patch.input.clone()),
+            tool_definitions: input.and_then(|patch| patch.tool_definitions.clone()),
             output: output.and_then(|patch| patch.output.clone()),
             tool_calls: output.map_or_else(Vec::new, |patch| patch.tool_calls.clone()),
             metadata: self.metadata(),

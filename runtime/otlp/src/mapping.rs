@@ -172,6 +172,8 @@ fn add_span(
     extractor.payload(&mut content.input, "input");
     extractor.payload(&mut content.output, "output");
     extractor.metadata(&mut content.metadata);
+    // Of the whole values, and without the media in them.
+    tools::index(content, observation.kind);
     let limits = &context.limits;
     if let Some(trace) = &mut observation.trace {
         extractor.payload(&mut trace.input, "input");
@@ -180,6 +182,8 @@ fn add_span(
         limit_payload(&mut trace.output, "trace.output", limits, &mut notes);
         metadata::limit(&mut trace.metadata, "trace.metadata.", limits, &mut notes);
     }
+    let calls = content.tool_calls.iter();
+    observation.called_tools = calls.map(|call| call.name.clone()).collect();
     metadata::limit(&mut content.metadata, "", limits, &mut notes);
     limit_payload(&mut content.input, "input", limits, &mut notes);
     limit_payload(&mut content.output, "output", limits, &mut notes);
@@ -318,11 +322,7 @@ fn observation(source: &Source<'_>, ids: Ids, notes: &mut Notes) -> Observation 
             .native("internal.is_app_root")
             .is_some_and(is_true),
         as_root: attributes.native("internal.as_root").is_some_and(is_true),
-        called_tools: content
-            .tool_calls
-            .iter()
-            .map(|call| call.name.clone())
-            .collect(),
+        called_tools: Vec::new(),
         trace: trace_facts(source, notes),
         is_complete_marker: attributes.native("trace.complete").is_some_and(is_true),
         is_in_parts: false,
@@ -354,7 +354,7 @@ fn content_of(source: &Source<'_>, kind: Kind) -> Content {
     Content {
         input: input.map(|(_, payload)| payload),
         tool_definitions: tools::definitions(source.attributes),
-        tool_calls: tools::calls(output.as_ref()),
+        tool_calls: Vec::new(),
         output,
         metadata: Map::new(),
         // Log records may bring messages of a better row; what is better still needs none.

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use perpend_domain::observation::ToolCall;
+use perpend_domain::observation::{Content, ObservationKind, ToolCall};
 use perpend_domain::payload::Payload;
-use perpend_domain::tool_calls::tool_calls;
+use perpend_shapes::tool_name;
 use serde_json::Value as Json;
 
 use crate::attributes::{Attributes, any_json, default_json};
@@ -15,16 +15,7 @@ use crate::model::Value;
 /// Tool definitions of every source; of two with one name the first stays.
 pub(crate) fn definitions(attributes: &Attributes<'_>) -> Option<Json> {
     let mut found: Vec<Json> = Vec::new();
-    // A list of definitions may hold each of them as JSON text.
-    let unpacked = |item: Json| match item {
-        Json::String(text) => json::value(&text),
-        other => other,
-    };
-    let mut add = |value: Json| match value {
-        Json::Array(items) => found.extend(items.into_iter().map(unpacked)),
-        Json::Null => {}
-        other => found.push(other),
-    };
+    let mut add = |value: Json| found.extend(perpend_shapes::definitions(value));
     if let Some(value) = attributes.get("gen_ai.tool.definitions") {
         add(default_json(value));
     }
@@ -38,7 +29,7 @@ pub(crate) fn definitions(attributes: &Attributes<'_>) -> Option<Json> {
         let schemas = tools
             .iter()
             .filter_map(|tool| tool.get("tool")?.get("json_schema"));
-        schemas.cloned().map(unpacked).for_each(&mut add);
+        schemas.cloned().for_each(&mut add);
     }
     let functions = unflatten(
         attributes.with_prefix("llm.request.functions."),
@@ -58,15 +49,36 @@ pub(crate) fn definitions(attributes: &Attributes<'_>) -> Option<Json> {
     if let Some(value) = attributes.get("mlflow.chat.tools") {
         add(any_json(value));
     }
-    if found.is_empty() {
-        return None;
+    distinct(found)
+}
+
+/// Finds the calls in the output of an observation, and the definitions in its input where no attribute has them.
+pub(crate) fn index(content: &mut Content, kind: ObservationKind) {
+    content.tool_calls = ToolCall::all_in(content.output.as_ref());
+    if content.tool_definitions.is_none() {
+        content.tool_definitions = definitions_in(content.input.as_ref(), kind);
     }
+}
+
+/// The tools that the request of a generation offers.
+pub(crate) fn definitions_in(input: Option<&Payload>, kind: ObservationKind) -> Option<Json> {
+    let is_request = matches!(kind, ObservationKind::Generation | ObservationKind::Agent);
+    match input {
+        Some(Payload::Json(request)) if is_request => {
+            distinct(perpend_shapes::definitions_in(request))
+        }
+        _ => None,
+    }
+}
+
+/// The definitions, of several with one name the first; none where there are none.
+fn distinct(mut found: Vec<Json>) -> Option<Json> {
     let mut names: HashSet<String> = HashSet::new();
     found.retain(|definition| match tool_name(definition) {
         Some(name) => names.insert(name.to_owned()),
         None => true,
     });
-    Some(Json::Array(found))
+    (!found.is_empty()).then_some(Json::Array(found))
 }
 
 /// Parameters of a flattened function are JSON held as text.
@@ -77,19 +89,6 @@ fn with_parameters(mut function: Json) -> Json {
         *parameters = json::value(text);
     }
     function
-}
-
-fn tool_name(definition: &Json) -> Option<&str> {
-    let inner = definition.get("function").unwrap_or(definition);
-    inner
-        .get("name")
-        .or_else(|| definition.get("name"))?
-        .as_str()
-}
-
-/// Tool calls found in an output, in order.
-pub(crate) fn calls(output: Option<&Payload>) -> Vec<ToolCall> {
-    tool_calls(output, json::value_any)
 }
 
 #[cfg(test)]
@@ -109,7 +108,7 @@ mod tests {
             json!({ "choices": [{ "message": { "tool_calls": [{ "id": "1", "function": { "name": "f", "arguments": "{\"a\":1}" } }] } }] }),
         ];
         for shape in shapes {
-            let found = calls(Some(&Payload::from_value(shape.clone())));
+            let found = ToolCall::all_in(Some(&Payload::from_value(shape.clone())));
             let wanted = ToolCall {
                 id: Some("1".to_owned()),
                 name: "f".to_owned(),
@@ -125,11 +124,11 @@ mod tests {
             ],
             "content": [{ "type": "tool_use", "tool_call": { "id": "1", "function": { "name": "f" } } }],
         }]);
-        let found = calls(Some(&Payload::from_value(told_twice)));
+        let found = ToolCall::all_in(Some(&Payload::from_value(told_twice)));
         let names: Vec<&str> = found.iter().map(|call| call.name.as_str()).collect();
         assert_eq!(names, ["f", "g", "g"]);
         let result =
             json!([{ "type": "tool-result", "toolCallId": "1", "toolName": "f", "output": 1 }]);
-        assert_eq!(calls(Some(&Payload::from_value(result))), []);
+        assert_eq!(ToolCall::all_in(Some(&Payload::from_value(result))), []);
     }
 }

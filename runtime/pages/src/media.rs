@@ -15,7 +15,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use perpend_domain::payload::Payload;
-use perpend_ui::{InlineMedium, inline_type, of_segment};
+use perpend_ui::{inline_medium, inline_type, of_segment};
 use perpend_web::problem::Problem;
 
 use crate::query::Query;
@@ -84,7 +84,7 @@ fn inside(
 ) -> Result<Response, Problem> {
     let value = of.node(value.ok_or_else(unknown)?)?;
     let n = number.parse().map_err(|_| unknown())?;
-    let medium = InlineMedium::of(&value, n).ok_or_else(unknown)?;
+    let medium = inline_medium(&value, n).ok_or_else(unknown)?;
     let name = format!("{part}-{n}");
     Ok(answer((&medium.content_type, &name), medium.bytes, headers))
 }

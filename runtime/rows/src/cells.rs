@@ -6,6 +6,7 @@ use perpend_domain::filter::{Cell, CellText, Row, SCORE_COLUMNS, SCORE_NAMES};
 use perpend_domain::observation::Usage;
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{Score, ScoreValue, Subject};
+use perpend_shapes::tool_name;
 use serde_json::{Map, Value};
 
 use perpend_domain::telemetry::{StoredObservation, StoredTrace};
@@ -179,11 +180,8 @@ impl ObservationCells<'_> {
                     .tool_definitions
                     .as_ref()
                     .and_then(Value::as_array);
-                let names = tools.into_iter().flatten().filter_map(|tool| {
-                    let named = tool.get("function").unwrap_or(tool);
-                    named.get("name")?.as_str().map(str::to_owned)
-                });
-                Cell::List(Cow::Owned(names.collect()))
+                let names = tools.into_iter().flatten().filter_map(tool_name);
+                Cell::List(Cow::Owned(names.map(str::to_owned).collect()))
             }
             "experimentId" => Cell::text(experiment.and_then(|e| e.id.as_deref())),
             "experimentName" => Cell::text(experiment.and_then(|e| e.name.as_deref())),

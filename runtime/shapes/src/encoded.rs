@@ -78,15 +78,58 @@ fn unescaped(data: &str) -> Cow<'_, str> {
 /// Bytes that `data` decodes to.
 #[must_use]
 pub fn decoded_length(data: &str) -> u64 {
+    if python_literal(data).is_some() {
+        return decoded(data).len() as u64;
+    }
     let data = unescaped(data);
     let is_data = |byte: &u8| *byte != b'=' && !byte.is_ascii_whitespace();
     let n_chars = data.bytes().filter(is_data).count() as u64;
     n_chars * 3 / 4
 }
 
+/// What is inside a literal of bytes in Python.
+#[must_use]
+pub fn python_literal(data: &str) -> Option<&str> {
+    let quoted = data.strip_prefix('b')?;
+    ['\'', '"'].into_iter().find_map(|quote| {
+        let inner = quoted.strip_prefix(quote)?.strip_suffix(quote)?;
+        (!inner.is_empty()).then_some(inner)
+    })
+}
+
+/// The bytes of a literal in Python: escaped, or as base64; none when it is neither.
+#[must_use]
+pub fn python_bytes(literal: &str) -> Option<Vec<u8>> {
+    if !literal.contains('\\') {
+        return is_base64(literal).then(|| decoded(literal));
+    }
+    let mut bytes = Vec::with_capacity(literal.len());
+    let mut rest = literal.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        bytes.push(match rest.next()? {
+            b'x' => {
+                let mut digit = || u8::try_from(char::from(rest.next()?).to_digit(16)?).ok();
+                digit()? << 4 | digit()?
+            }
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            other => other,
+        });
+    }
+    Some(bytes)
+}
+
 /// The bytes of base64; as far as it goes, when it was cut off.
 #[must_use]
 pub fn decoded(data: &str) -> Vec<u8> {
+    if let Some(literal) = python_literal(data) {
+        return python_bytes(literal).unwrap_or_default();
+    }
     let whole: String = unescaped(data).split_ascii_whitespace().collect();
     let data = whole.trim_end_matches('=');
     // One character alone is less than a byte.

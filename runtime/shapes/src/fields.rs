@@ -20,6 +20,12 @@ impl<'v> Fields<'v> {
         }
     }
 
+    /// The object.
+    #[must_use]
+    pub fn all(&self) -> &'v Map<String, Value> {
+        self.object
+    }
+
     /// The first of these members with a value that `read` takes.
     pub fn take<T>(&mut self, keys: &[&str], read: impl Fn(&'v Value) -> Option<T>) -> Option<T> {
         let found = keys.iter().find_map(|key| {

@@ -14,37 +14,56 @@ pub const TEXT: [&str; 5] = [
 ];
 /// Types of a part that is what a model thought.
 pub const REASONING: [&str; 4] = ["reasoning", "thinking", "redacted_thinking", "thought"];
-const CALLS: [&str; 6] = [
+const CALLS: [&str; 7] = [
     "tool-call",
-    "tool_use",
-    "server_tool_use",
-    "mcp_tool_use",
     "tool-invocation",
     "toolCall",
+    // LangChain's agents before tool calls.
+    "AgentAction",
+    "AgentActionMessageLog",
+    // Mistral's conversations.
+    "function.call",
+    "tool.execution",
+];
+/// Chunks of the AI SDK that begin, end or answer a call of which another chunk has the arguments.
+const UI_CHUNKS: [&str; 8] = [
+    "tool-input-start",
+    "tool-input-delta",
+    "tool-input-end",
+    "tool-output-available",
+    "tool-output-error",
+    "tool-output-denied",
+    "tool-approval-request",
+    "tool-approval-response",
 ];
 /// Types of a part that is what a tool answered.
-pub const RESULTS: [&str; 5] = [
+pub const RESULTS: [&str; 7] = [
     "tool-result",
     "tool_call_response",
     "tool-error",
     "toolResult",
     "function_response",
+    "function_result",
+    "function.result",
 ];
 /// Members that hold a call of a tool.
-pub const CALL_MEMBERS: [&str; 6] = [
+pub const CALL_MEMBERS: [&str; 7] = [
     "functionCall",
     "function_call",
     "toolUse",
     "tool_call",
+    "toolCall",
     "executableCode",
     "executable_code",
 ];
 /// Members that hold what a tool answered.
-pub const RESULT_MEMBERS: [&str; 6] = [
+pub const RESULT_MEMBERS: [&str; 8] = [
     "functionResponse",
     "function_response",
     "toolResult",
     "tool_call_result",
+    "toolResponse",
+    "tool_response",
     "codeExecutionResult",
     "code_execution_result",
 ];
@@ -130,9 +149,11 @@ impl Kind {
             "refusal" => Self::Refusal,
             _ if RESULTS.contains(&kind) => Self::Result,
             _ if kind.ends_with("tool_result") || kind.ends_with("_call_output") => Self::Result,
-            _ if CALLS.contains(&kind) || kind.ends_with("_call") => Self::Call,
+            _ if UI_CHUNKS.contains(&kind) => Self::Unknown,
+            _ if CALLS.contains(&kind) => Self::Call,
+            _ if kind.ends_with("_call") || kind.ends_with("tool_use") => Self::Call,
             _ if is_ui_call(kind) && object.contains_key("toolCallId") => Self::Call,
-            "function" | "custom" if is_object(kind) && !is_definition(object) => Self::Call,
+            "function" | "custom" if is_call_in(object, kind) => Self::Call,
             _ if MEDIUM_TYPES.contains(&kind) => Self::Medium,
             _ if CALL_MEMBERS.iter().any(|key| is_object(key)) => Self::Call,
             _ if RESULT_MEMBERS.iter().any(|key| is_object(key)) => Self::Result,
@@ -153,12 +174,21 @@ fn is_ui_call(kind: &str) -> bool {
 /// The name of a tool that the type of its call says: of Vercel's UI, or of a provider's own tool.
 pub fn name_in_type(kind: &str) -> Option<String> {
     if let Some(name) = kind.strip_prefix("tool-") {
-        let is_own = CALLS.contains(&kind) || name.is_empty();
+        let is_chunk = UI_CHUNKS.contains(&kind) || name.starts_with("input-");
+        let is_own = CALLS.contains(&kind) || is_chunk || name.is_empty();
         return (!is_own).then(|| name.to_owned());
     }
     let name = kind.strip_suffix("_call")?;
-    let is_own = ["tool", "function", "custom_tool"].contains(&name);
-    (!is_own && !name.is_empty()).then(|| name.replace('_', " "))
+    let is_own = [
+        "tool",
+        "function",
+        "custom_tool",
+        "invalid_tool",
+        "server_tool",
+        "mcp",
+    ]
+    .contains(&name);
+    (!is_own && !name.is_empty()).then(|| name.to_owned())
 }
 
 /// Whether it is a part of a message of Vercel's UI that says nothing: a step begins.
@@ -166,12 +196,14 @@ pub fn is_step(value: &Value) -> bool {
     value.get("type").and_then(Value::as_str) == Some("step-start")
 }
 
-/// Whether an object says what a tool can do, rather than to do it.
-fn is_definition(object: &Map<String, Value>) -> bool {
-    let mut inner = object.values().filter_map(Value::as_object);
-    inner.any(|inner| {
-        let says = ["parameters", "description", "strict"];
-        says.iter().any(|key| inner.contains_key(*key)) && !inner.contains_key("arguments")
+/// Whether the object in this member is called, rather than defined: definitions have neither ids nor arguments.
+fn is_call_in(object: &Map<String, Value>, member: &str) -> bool {
+    let inner = object.get(member).and_then(Value::as_object);
+    inner.is_some_and(|inner| {
+        let has = |keys: &[&str]| keys.iter().any(|key| inner.contains_key(*key));
+        let has_id = CALL_IDS.iter().any(|key| object.contains_key(*key));
+        has(&["arguments", "input", "args"])
+            || has_id && !has(&["parameters", "description", "strict"])
     })
 }
 
@@ -183,7 +215,7 @@ mod tests {
     fn the_name_of_a_tool_is_read_from_the_type_of_its_call() {
         for (kind, name) in [
             ("tool-weather", Some("weather")),
-            ("web_search_call", Some("web search")),
+            ("web_search_call", Some("web_search")),
             ("tool-call", None),
             ("tool-invocation", None),
             ("tool_call", None),

@@ -1,6 +1,12 @@
-//! The shapes in which libraries record messages and media. Messages are given one shape; media are found in text and
-//! decoded. What of them is shown is the business of who asks.
+//! The shapes in which libraries record messages, calls of tools, definitions of tools and media. This crate is the only one
+//! that knows them: the index of called tools, evaluator sources, the extraction of media and the pages read values through it.
 
+pub mod bodies;
+pub mod calls;
+mod conversation;
+#[cfg(test)]
+mod corpus_tests;
+mod definitions;
 pub mod encoded;
 mod exceptions;
 pub mod fields;
@@ -10,6 +16,7 @@ pub mod kinds;
 #[cfg(test)]
 mod library_tests;
 pub mod locate;
+pub mod media;
 #[cfg(test)]
 mod media_tests;
 mod members;
@@ -22,6 +29,8 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use conversation::{conversation, is_of_system};
+pub use definitions::{definitions, definitions_in, tool_name};
 pub use exceptions::{Exception, exceptions};
 pub use members::{beginning, is_empty, merge, parsed};
 pub use messages::{HOLDERS, TOOLS, unify};

@@ -9,11 +9,17 @@ use crate::speech::{is_message, is_reply, is_said};
 
 /// Objects and lists around the messages.
 const MAX_DEPTH: usize = 6;
-const INSTRUCTIONS: [&str; 5] = [
+const INSTRUCTIONS: [&str; 11] = [
     "system",
     "instructions",
     "system_instruction",
     "systemInstruction",
+    "system_instructions",
+    "systemInstructions",
+    "system_prompt",
+    "systemPrompt",
+    "system_message",
+    "systemMessage",
     "preamble",
 ];
 const QUESTIONS: [&str; 3] = ["prompt", "input", "contents"];

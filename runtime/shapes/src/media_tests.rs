@@ -1,6 +1,5 @@
 //! Media of any length, and `data:` addresses that contain unencoded markup.
 
-use perpend_domain::payload::Payload;
 use serde_json::{Value, json};
 
 use crate::inline::{InlineMedium, take};
@@ -28,7 +27,7 @@ fn a_small_medium_is_found_where_a_shape_has_one() {
             json!({"type": "image", "data": data, "mimeType": "image/png"}),
         ] {
             assert_eq!(types(value.clone()), ["image/png"], "{value}");
-            let found = InlineMedium::of(&Payload::from_value(value), 0).unwrap();
+            let found = InlineMedium::of(value, 0).unwrap();
             assert!(found.bytes.starts_with(b"\x89PNG"));
         }
     }
@@ -91,7 +90,7 @@ fn markup_in_an_address_is_a_medium_as_it_is() {
         let found = spans(&text);
         assert_eq!(found.len(), 1, "{address}");
         assert_eq!(&text[found[0].whole.clone()], address);
-        let medium = InlineMedium::of(&Payload::Text(text), 0).unwrap();
+        let medium = InlineMedium::of(Value::String(text), 0).unwrap();
         assert_eq!(String::from_utf8(medium.bytes).unwrap(), data);
     }
     for text in [

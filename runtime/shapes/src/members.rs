@@ -71,3 +71,9 @@ pub fn beginning(raw: &str, max: usize) -> &str {
     }
     &raw[..end]
 }
+
+/// The number of values in a JSON text, at most.
+pub(crate) fn n_values(json: &str) -> usize {
+    let begins = |byte: &u8| matches!(byte, b',' | b'[' | b'{');
+    json.bytes().filter(begins).count() + 1
+}

@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::members::{is_empty, merge, parsed, rename, text};
+use crate::members::{is_empty, merge, n_values, parsed, rename, text};
 use crate::parts::of_part;
 use crate::{holders, stream};
 
 /// Members that hold messages, those that are likelier first.
-pub const HOLDERS: [&str; 20] = [
+pub const HOLDERS: [&str; 21] = [
     "messages",
     "contents",
     "input_messages",
     "output_messages",
+    "replies",
     "input",
     "inputs",
     "choices",
@@ -36,6 +37,8 @@ pub const HOLDERS: [&str; 20] = [
 pub const TOOLS: [&str; 2] = ["tools", "functions"];
 /// Objects and lists around the messages.
 const MAX_DEPTH: usize = 8;
+/// Values of messages held as text that are parsed. Each takes up to 100 bytes.
+const MAX_PARSED: usize = 300_000;
 /// Who speaks in a pair of a role and what is said.
 const PAIRED: [&str; 7] = [
     "system",
@@ -63,19 +66,25 @@ const BLOCKS: [(&str, &str); 2] = [("blocks", "block_type"), ("items", "content_
 
 /// Gives the messages in a value one shape, and reads lists of them that are held as text.
 pub fn unify(value: &mut Value) {
-    expand(value);
+    expand(value, &mut MAX_PARSED.to_owned());
     walk(value, 0);
 }
 
-/// Names with dots, such as `message.role`, become objects; lists of messages held as text become lists.
-fn expand(value: &mut Value) {
+/// Names with dots, such as `message.role`, become objects; lists of messages held as text become lists, as long as they
+/// have no more than `n_left` values together.
+fn expand(value: &mut Value, n_left: &mut usize) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(expand),
+        Value::Array(items) => items.iter_mut().for_each(|item| expand(item, n_left)),
         Value::Object(members) => {
             for key in HOLDERS.iter().chain(&TOOLS) {
-                if let Some(Value::String(text)) = members.get(*key)
+                let Some(Value::String(text)) = members.get(*key) else {
+                    continue;
+                };
+                let n_values = n_values(text);
+                if n_values <= *n_left
                     && let Some(list) = parsed(text).filter(Value::is_array)
                 {
+                    *n_left -= n_values;
                     members.insert((*key).to_owned(), list);
                 }
             }
@@ -88,7 +97,9 @@ fn expand(value: &mut Value) {
                     }
                 }
             }
-            members.values_mut().for_each(expand);
+            members
+                .values_mut()
+                .for_each(|member| expand(member, n_left));
         }
         _ => {}
     }
@@ -139,7 +150,7 @@ fn walk(value: &mut Value, depth: usize) {
 
 fn walk_object(members: &mut Map<String, Value>, depth: usize) {
     if is_turn(members) {
-        let turns = turns(std::mem::take(members));
+        let turns = turns(std::mem::take(members), &mut String::new());
         members.insert("messages".to_owned(), Value::Array(turns));
     }
     holders::of_object(members);
@@ -206,22 +217,33 @@ fn of_turns(items: &mut Vec<Value>) {
         return;
     }
     let all = std::mem::take(items).into_iter();
+    let mut instructed = String::new();
     let all = all.flat_map(|item| match item {
-        Value::Object(members) if is_turn(&members) => turns(members),
+        Value::Object(members) if is_turn(&members) => turns(members, &mut instructed),
         other => vec![other],
     });
     *items = all.collect();
 }
 
-/// A message for each role that speaks in a turn; what the turn says besides stands at the last one.
-fn turns(mut members: Map<String, Value>) -> Vec<Value> {
+/// A message for each role that speaks in a turn; the other members of the turn are in the last one. Each turn repeats the
+/// instructions: they are a message where they differ from those before.
+fn turns(mut members: Map<String, Value>, instructed: &mut String) -> Vec<Value> {
     let is_answer = text(&members, "kind") == "response";
     members.remove("kind");
+    let instructions = match members.get("instructions") {
+        Some(Value::String(text)) if !text.is_empty() => {
+            let is_new = text != instructed;
+            instructed.clone_from(text);
+            members.remove("instructions").filter(|_| is_new)
+        }
+        _ => None,
+    };
     let parts = members.remove("parts").unwrap_or_default();
     let Value::Array(parts) = parts else {
         return vec![Value::Object(members)];
     };
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    turns.extend(instructions.map(|text| ("system", vec![text])));
     // What parts say beside their texts. Merged one by one, names that all of them have would grow with each.
     let mut rest: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for part in parts {
@@ -232,7 +254,7 @@ fn turns(mut members: Map<String, Value>) -> Vec<Value> {
         let is_of_tool = kind.ends_with("tool-return") || part.contains_key("tool_call_id");
         let (role, name) = match kind.as_str() {
             "tool-call" | "builtin-tool-call" => ("assistant", "tool-call"),
-            "system-prompt" => ("system", "text"),
+            "system-prompt" | "instruction" => ("system", "text"),
             _ if is_of_tool => ("tool", "tool-result"),
             "user-prompt" | "retry-prompt" => ("user", "text"),
             _ if is_answer => ("assistant", kind.as_str()),
@@ -395,6 +417,7 @@ fn of_message(members: &mut Map<String, Value>) {
     for key in ["content", "parts", "contents"] {
         let is_held = key != "contents" || has_role;
         if let Some(Value::Array(parts)) = members.get_mut(key).filter(|_| is_held) {
+            parts.iter_mut().for_each(of_untyped);
             parts.iter_mut().for_each(of_reasoning);
             parts.iter_mut().for_each(of_part);
         }
@@ -438,7 +461,13 @@ fn of_class(members: &mut Map<String, Value>) {
         "AssistantMessage" => "assistant",
         "FunctionExecutionResultMessage" | "ToolCallExecutionEvent" => "tool",
         "UserMessage" => "user",
-        "TextMessage" | "MultiModalMessage" | "ToolCallRequestEvent" | "ToolCallSummaryMessage"
+        "TextMessage"
+        | "MultiModalMessage"
+        | "StopMessage"
+        | "HandoffMessage"
+        | "ThoughtEvent"
+        | "ToolCallRequestEvent"
+        | "ToolCallSummaryMessage"
             if !source.is_empty() =>
         {
             if source == "user" {
@@ -460,18 +489,20 @@ fn of_class(members: &mut Map<String, Value>) {
     }
     rename(members, &[("source", "name")]);
     members.insert("role".to_owned(), role.into());
-    let parts = members.get_mut("content").and_then(Value::as_array_mut);
-    let parts = parts.into_iter().flatten();
-    for part in parts.filter_map(Value::as_object_mut) {
-        let has = |name: &str| part.contains_key(name);
-        let kind = match () {
-            () if has("type") => continue,
-            () if has("name") && has("arguments") => "tool_call",
-            () if has("call_id") && has("content") => "tool_result",
-            () => continue,
-        };
-        part.insert("type".to_owned(), kind.into());
-    }
+}
+
+/// A call or a result without a type, as AutoGen and the Claude Agent SDK have them.
+fn of_untyped(part: &mut Value) {
+    let Value::Object(members) = part else { return };
+    let is_text = |name: &str| members.get(name).is_some_and(Value::is_string);
+    let has = |names: &[&str]| names.iter().any(|name| members.contains_key(*name));
+    let kind = match () {
+        () if has(&["type", "role", "parts"]) => return,
+        () if is_text("id") && is_text("name") && has(&["arguments", "input"]) => "tool_call",
+        () if has(&["call_id", "tool_use_id"]) && has(&["content"]) => "tool_result",
+        () => return,
+    };
+    members.insert("type".to_owned(), kind.into());
 }
 
 /// Parts that say their type in a member of another name, in a list of another name.

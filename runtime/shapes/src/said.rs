@@ -3,22 +3,10 @@
 use serde_json::Value;
 
 use crate::messages::{HOLDERS, unify};
+use crate::speech::{Speaker, speaker};
 
 /// Objects and lists around the messages.
 const MAX_DEPTH: usize = 8;
-/// Who asks, in any case of letters.
-const ASKERS: [&str; 2] = ["user", "human"];
-/// Who else speaks.
-const OTHERS: [&str; 8] = [
-    "assistant",
-    "ai",
-    "model",
-    "system",
-    "developer",
-    "tool",
-    "function",
-    "chatbot",
-];
 
 /// The last text that a user says in the conversation that a JSON document is or holds, or where none speaks in it, the
 /// last text of all; none of what is no conversation.
@@ -49,16 +37,12 @@ fn collect(value: &Value, depth: usize, all: &mut Vec<(bool, String)>) {
             }
         }
         Value::Object(members) => {
-            let role = members.get("role").and_then(Value::as_str);
-            let is = |names: &[&str]| {
-                role.is_some_and(|role| names.iter().any(|name| role.eq_ignore_ascii_case(name)))
-            };
-            if is(&ASKERS) || is(&OTHERS) {
+            if let Some(speaker) = speaker(members) {
                 let said = ["content", "parts", "contents"].iter().find_map(|key| {
                     let text = text(members.get(*key)?);
                     (!text.trim().is_empty()).then_some(text)
                 });
-                all.extend(said.map(|text| (is(&ASKERS), text)));
+                all.extend(said.map(|text| (speaker == Speaker::User, text)));
                 return;
             }
             // Answers of some providers hold the message here.

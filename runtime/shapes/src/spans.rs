@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use perpend_domain::dataset::media_id;
-
 use crate::encoded::{length_in_address, run_length, sniffed};
 use crate::members::beginning;
 
@@ -13,8 +11,10 @@ const LONGEST_RUN: usize = 256;
 const SHORTEST_MEDIUM: usize = 40;
 /// Longest head of a `data:` URI, up to its comma.
 const MAX_HEAD: usize = 256;
-const REFERENCE: &str = "@@@langfuseMedia:";
-const REFERENCE_END: &str = "@@@";
+/// What a reference to a stored medium begins with.
+pub const REFERENCE: &str = "@@@langfuseMedia:";
+/// What it ends with.
+pub const REFERENCE_END: &str = "@@@";
 
 /// Shortest base64 that may stand behind a space.
 const SHORTEST_APART: usize = 40;
@@ -80,6 +80,16 @@ pub fn spans(text: &str) -> Vec<Span> {
         }
     }
     spans
+}
+
+/// The id in a reference to a stored medium.
+#[must_use]
+pub fn media_id(reference: &str) -> Option<&str> {
+    let inner = reference
+        .strip_prefix(REFERENCE)?
+        .strip_suffix(REFERENCE_END)?;
+    let id = inner.split('|').find_map(|part| part.strip_prefix("id="));
+    id.filter(|id| !id.is_empty())
 }
 
 fn reference(text: &str, at: usize) -> Option<Span> {

@@ -50,6 +50,56 @@ const BODIES: [&str; 14] = [
     "text",
 ];
 
+/// Who speaks, whatever the library calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaker {
+    /// `system` and `developer`.
+    System,
+    /// `user` and `human`.
+    User,
+    /// `assistant`, `ai` and `model`.
+    Assistant,
+    /// `tool` and `function`.
+    Tool,
+}
+
+impl Speaker {
+    /// By a role or by the class of a message, in any case of letters.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        let word = word.to_ascii_lowercase();
+        let word = word.strip_suffix("chunk").unwrap_or(&word);
+        match word.strip_suffix("message").unwrap_or(word) {
+            "system" | "developer" => Some(Self::System),
+            "user" | "human" => Some(Self::User),
+            "assistant" | "model" | "ai" | "bot" | "chatbot" | "gpt" | "chatgpt" | "tool-call"
+            | "function_call" => Some(Self::Assistant),
+            "tool" | "function" | "tool-response" | "observation" | "ipython" => Some(Self::Tool),
+            _ => None,
+        }
+    }
+
+    /// The role, as most APIs name it.
+    #[must_use]
+    pub const fn role(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+        }
+    }
+}
+
+/// Who speaks in a message, as its role or its type says it.
+#[must_use]
+pub fn speaker(message: &Map<String, Value>) -> Option<Speaker> {
+    match text_at(message, "role") {
+        "" => langchain_role(text_at(message, "type")).and_then(Speaker::of),
+        role => Speaker::of(role),
+    }
+}
+
 /// The text of a member; empty where there is none.
 pub fn text_at<'v>(object: &'v Map<String, Value>, key: &str) -> &'v str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()

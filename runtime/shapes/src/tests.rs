@@ -112,8 +112,8 @@ fn the_turns_of_pydantic_ai_are_a_message_for_each_role() {
         {"kind": "request", "parts": [{"part_kind": "tool-return", "tool_name": "f", "content": "r", "tool_call_id": "c"}]},
     ]);
     let made = json!([
-        {"role": "system", "parts": [{"content": "s", "type": "text"}]},
-        {"role": "user", "parts": ["look", {"type": "image-url", "url": "https://a.example/b"}], "instructions": "be brief", "timestamp": "t"},
+        {"role": "system", "parts": ["be brief", {"content": "s", "type": "text"}]},
+        {"role": "user", "parts": ["look", {"type": "image-url", "url": "https://a.example/b"}], "timestamp": "t"},
         {"role": "assistant", "parts": [
             {"content": "hm", "type": "thinking"},
             {"tool_name": "f", "args": "{}", "tool_call_id": "c", "type": "tool-call"},

@@ -8,7 +8,7 @@ use perpend_markup::{encode, segment};
 use serde_json::{Map, Value};
 
 use crate::Text;
-use crate::content::{Addresses, InlineMedium, Media, beside_media, without_media};
+use crate::content::{Addresses, Media, beside_media, inline_medium, without_media};
 use perpend_shapes::exceptions;
 use perpend_words::{count, duration, many};
 
@@ -232,7 +232,7 @@ fn rest(metadata: &Map<String, Value>, told: &[List]) -> Option<Map<String, Valu
     let begins = |byte: &u8| matches!(byte, b',' | b'[' | b'{');
     let n_nodes = json.as_str().bytes().filter(begins).count();
     let is_small = json.as_str().len() <= SMALL_BYTES && n_nodes <= SMALL_NODES;
-    (is_small && InlineMedium::of(&json, 0).is_none()).then_some(others)
+    (is_small && inline_medium(&json, 0).is_none()).then_some(others)
 }
 
 #[cfg(test)]
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(addresses, [format!("{raw}{path}")]);
         // The route reads the attribute alone, and counts in it.
         let of_nested = Payload::Text(nested);
-        assert!(InlineMedium::of(&of_nested, 1).is_some());
+        assert!(inline_medium(&of_nested, 1).is_some());
         let numbers: Vec<String> = in_json.media.iter().map(address).collect();
         assert!(numbers[1].contains("/media/1?path="), "{numbers:?}");
         let n_of = |item: &Item| -> usize {

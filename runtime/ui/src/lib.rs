@@ -86,7 +86,8 @@ pub use compare::{
     Scored, StepPrints,
 };
 pub use content::{
-    Addresses, Asked, Block, Form, Forms, InlineMedium, MAX_PATH, Picked, inline_type, node,
+    Addresses, Asked, Block, Form, Forms, InlineMedium, MAX_PATH, Picked, inline_medium,
+    inline_type, node,
 };
 pub use datasets::DatasetPage;
 pub use diff::{Diff, DiffChoice, value_print};

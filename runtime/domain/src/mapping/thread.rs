@@ -1,9 +1,12 @@
 //! Conversations: the messages of a generation, and those of a whole session.
 
-use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use serde_json::{Value, json};
+use perpend_shapes::calls::calls;
+use perpend_shapes::kinds::Kind;
+use perpend_shapes::speech::Speaker;
+use perpend_shapes::{conversation, is_of_system};
+use serde_json::Value;
 
 use super::{Budget, Exceeded, open};
 use crate::memory::of_value;
@@ -22,10 +25,14 @@ pub(super) fn messages(
 ) -> Result<Vec<Value>, Exceeded> {
     let mut messages = Vec::new();
     let content = &generation.content;
-    for (payload, role) in [(&content.input, "user"), (&content.output, "assistant")] {
+    let said = [
+        (&content.input, Speaker::User),
+        (&content.output, Speaker::Assistant),
+    ];
+    for (payload, role) in said {
         if let Some(payload) = payload {
             let value = open(budget.payload(payload)?, budget)?;
-            messages_of(value, role, &mut messages);
+            messages.extend(conversation(value, role));
         }
     }
     Ok(messages)
@@ -39,18 +46,16 @@ pub(super) fn value_of(mut messages: Vec<Value>, without_system: bool) -> Option
     (!messages.is_empty()).then_some(Value::Array(messages))
 }
 
-fn is_of_system(message: &Value) -> bool {
-    message["role"] == "system"
-}
-
 /// The text of a part that is one.
 fn text_of(part: &Value) -> Option<&str> {
-    let is_text = part.get("type").is_none_or(|kind| kind == "text");
+    let Value::Object(members) = part else {
+        return part.as_str();
+    };
     let text = part["text"].as_str().or(part["content"].as_str());
-    text.filter(|_| is_text)
+    text.filter(|_| Kind::of(members) == Kind::Text || !members.contains_key("type"))
 }
 
-/// What a message says, whatever the form: a text, or a list of parts with texts.
+/// What a message says, whatever the form: a text, or a list of parts with texts; and which tools it calls.
 fn key(message: &Value) -> u64 {
     let mut hash = DefaultHasher::new();
     message["role"].as_str().hash(&mut hash);
@@ -60,35 +65,16 @@ fn key(message: &Value) -> u64 {
     match (content.as_str(), texts) {
         (Some(text), _) => text.hash(&mut hash),
         (None, Some(texts)) => texts.concat().hash(&mut hash),
+        (None, None) if content.is_null() => "".hash(&mut hash),
         (None, None) => content.to_string().hash(&mut hash),
     }
-    hash.finish()
-}
-
-/// Messages in the forms that instrumentations send: a list, an object with `messages`, one message,
-/// or bare content that `role` said.
-fn messages_of(value: Value, role: &str, messages: &mut Vec<Value>) {
-    match value {
-        Value::Null => {}
-        Value::Array(list) => {
-            for element in list {
-                messages_of(element, role, messages);
-            }
+    if message.as_object().is_some_and(|members| 2 < members.len()) {
+        for call in calls(message) {
+            call.name.hash(&mut hash);
+            call.arguments.to_string().hash(&mut hash);
         }
-        Value::Object(mut members) => match members.remove("messages") {
-            Some(list @ Value::Array(_)) => messages_of(list, role, messages),
-            _ => {
-                let said_by = match members.get("role").and_then(Value::as_str) {
-                    Some(role) => Cow::Owned(role.to_owned()),
-                    None => Cow::Borrowed(role),
-                };
-                let content = members.remove("content");
-                let content = content.unwrap_or_else(|| Value::Object(members));
-                messages.push(json!({ "role": said_by, "content": content }));
-            }
-        },
-        content => messages.push(json!({ "role": role, "content": content })),
     }
+    hash.finish()
 }
 
 /// The conversation is longer than what is put together.
@@ -160,6 +146,8 @@ impl Conversation {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::ids::{ObservationId, TraceId};
     use crate::observation::ObservationKind;

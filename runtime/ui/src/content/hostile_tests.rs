@@ -163,7 +163,7 @@ fn media_become_pictures_with_addresses_and_never_text() {
         assert!(page.contains(shown), "{shown}: {page}");
     }
     assert!(!page.contains("<img src=\"/traces/t/raw/input/media/2\""));
-    let medium = |number| InlineMedium::of(&payload, number);
+    let medium = |number| inline_medium(&payload, number);
     let picture = medium(1).unwrap();
     assert!(picture.content_type == "image/png" && picture.bytes.starts_with(b"\x89PNG"));
     assert_eq!(medium(2).unwrap().bytes, b"<svg onload='alert(1)'>");
@@ -188,7 +188,7 @@ fn a_number_on_the_page_names_the_same_bytes_for_the_request() {
             "{address}"
         );
     }
-    let bytes = [0, 1, 2].map(|number| InlineMedium::of(&payload, number).map(|found| found.bytes));
+    let bytes = [0, 1, 2].map(|number| inline_medium(&payload, number).map(|found| found.bytes));
     assert_eq!(bytes, [Some(vec![1]), None, Some(vec![2])]);
 }
 
@@ -402,7 +402,7 @@ proptest! {
         let page = html(&shown(&payload, None));
         for number in 0..4 {
             let is_linked = page.contains(&format!("/media/{number}\""));
-            let found = InlineMedium::of(&payload, number);
+            let found = inline_medium(&payload, number);
             prop_assert!(!is_linked || found.is_some(), "{page}");
         }
     }

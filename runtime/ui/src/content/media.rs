@@ -2,8 +2,9 @@
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use perpend_domain::mapping::Step;
+use perpend_domain::payload::Payload;
 use perpend_markup::{Text, encode, segment};
-use perpend_shapes::inline::{Found, inline_type};
+use perpend_shapes::inline::{self, Found, InlineMedium, inline_type};
 use serde_json::Value;
 
 use perpend_words::size;
@@ -132,6 +133,18 @@ impl Addresses {
         let sign = if query.is_empty() { "" } else { "?" };
         format!("{}{below}{sign}{}", self.raw, query.join("&"))
     }
+}
+
+/// The value of a payload. Text that holds an object or a list as JSON is read as that.
+pub(crate) fn read(payload: &Payload) -> Value {
+    let is_json = matches!(payload, Payload::Json(_));
+    inline::read(payload.as_str(), is_json)
+}
+
+/// The medium with this number in a recorded value, as the addresses on a page count them.
+#[must_use]
+pub fn inline_medium(payload: &Payload, number: usize) -> Option<InlineMedium> {
+    InlineMedium::of(read(payload), number)
 }
 
 /// A picture, sound, film or file.

@@ -5,7 +5,7 @@ use perpend_markup::Text;
 use perpend_shapes::fields::Fields;
 use perpend_shapes::kinds::Kind;
 use perpend_shapes::speech::{
-    LANGCHAIN, MAX_LAYERS, ROLES, class_of, is_message, is_spoken, langchain_role, layer,
+    LANGCHAIN, MAX_LAYERS, ROLES, Speaker, class_of, is_message, is_spoken, langchain_role, layer,
     role_of_class, text_at,
 };
 use perpend_shapes::{is_empty, merge};
@@ -50,15 +50,7 @@ pub(crate) struct Message {
 }
 
 fn role_class(role: &str) -> &'static str {
-    match role.to_ascii_lowercase().as_str() {
-        "system" | "developer" => "system",
-        "user" | "human" | "humanmessagechunk" => "user",
-        "assistant" | "model" | "ai" | "bot" | "chatbot" | "gpt" | "chatgpt" | "aimessagechunk" => {
-            "assistant"
-        }
-        "tool" | "function" | "toolmessagechunk" => "tool",
-        _ => "other",
-    }
+    Speaker::of(role).map_or("other", Speaker::role)
 }
 
 impl Message {

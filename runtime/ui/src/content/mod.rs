@@ -44,6 +44,7 @@ use perpend_shapes::{inline, merge, unify};
 use serde_json::{Map, Value};
 
 use self::fold::{Fold, Further, SHOWN_BYTES, Style, Window};
+use self::media::read;
 pub(crate) use self::media::{Media, Place};
 use self::messages::Message;
 use self::node::Node;
@@ -63,7 +64,7 @@ pub(crate) use perpend_diff::repeats::Repeated;
 
 pub use self::form::{Form, Forms};
 pub(crate) use self::found::Places;
-pub use self::media::{Addresses, MAX_PATH};
+pub use self::media::{Addresses, MAX_PATH, inline_medium};
 pub(crate) use self::source::{beside_media, json_without_media, without_media, worded};
 pub use perpend_shapes::inline::{InlineMedium, inline_type};
 
@@ -231,7 +232,7 @@ impl Shown {
             return other;
         }
         // As the request for a medium in it reads it.
-        let mut value = inline::read(&payload);
+        let mut value = read(&payload);
         let source = Source::new(inline::take(&mut value), at);
         let called = called.iter().map(String::as_str).collect();
         match Tools::of(&source, &value, &called) {
@@ -256,7 +257,7 @@ impl Shown {
         let is_read = payload.as_str().len() <= READ_BYTES;
         let mut value = match &payload {
             Payload::Text(text) if !is_json => Value::String(text.clone()),
-            payload if is_read => inline::read(payload),
+            payload if is_read => read(payload),
             _ => Value::Null,
         };
         let n = if asked.is_brief {
@@ -358,7 +359,7 @@ pub fn node(payload: &Payload, path: &NodePath) -> Option<Payload> {
 
 /// A recorded value as a text to be compared with another: a medium in it is its type, its size and a print of its bytes.
 pub(crate) fn comparable(payload: &Payload) -> Cow<'_, str> {
-    let mut value = inline::read(payload);
+    let mut value = read(payload);
     let taken = inline::take(&mut value);
     if taken.found.is_empty() {
         return Cow::Borrowed(payload.as_str());

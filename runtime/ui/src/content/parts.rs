@@ -6,6 +6,7 @@ use std::hash::Hasher;
 
 use askama::Template;
 use perpend_markup::Text;
+use perpend_shapes::calls::{CallFields, ResultFields};
 use perpend_shapes::{is_empty, merge, parsed};
 use serde_json::{Map, Value};
 
@@ -13,10 +14,7 @@ use super::fold::{Fold, Further};
 use super::media::Place;
 use super::source::Source;
 use perpend_shapes::fields::{Fields, short};
-use perpend_shapes::kinds::{
-    CALL_IDS, CALL_MEMBERS, Kind, REASONING, RESULT_MEMBERS, RESULTS, TEXT,
-};
-use perpend_shapes::kinds::{RUN_BY_GEMINI, is_step, name_in_type};
+use perpend_shapes::kinds::{Kind, REASONING, TEXT, is_step};
 
 /// Contents inside contents; deeper ones are shown as JSON.
 const MAX_DEPTH: usize = 3;
@@ -386,66 +384,27 @@ impl Part {
 
     /// A call of a tool, with its result where the same object has it.
     pub(super) fn call(source: &Source<'_>, object: &Map<String, Value>, depth: usize) -> Self {
-        let mut outer = Fields::of(object);
-        outer.is_one_of("type", &["function", "custom"]);
-        let mut members = CALL_MEMBERS.to_vec();
-        members.extend(["function", "custom", "toolInvocation"]);
-        let inner = outer.object(&members);
-        let nested = inner
-            .filter(|_| depth < MAX_DEPTH)
-            .filter(|inner| inner.get("function").is_some_and(Value::is_object));
-        if let Some(nested) = nested {
-            return Self::call(source, nested, depth + 1).with_rest(source, outer);
-        }
-        let mut fields = Fields::of(inner.unwrap_or(object));
-        let words = [
-            "function_call",
-            "tool_call",
-            "tool-call",
-            "tool_use",
-            "function",
-            "dynamic-tool",
-        ];
-        fields.is_one_of("type", &words);
-        let id = outer.text(&CALL_IDS).or_else(|| fields.text(&CALL_IDS));
-        let name = tool_name(&mut fields, object);
-        let arguments = arguments(&mut fields);
-        let result = fields.any(&["result", "output", "outputs"]);
-        let error = fields.text(&["errorText"]);
-        let mut found: Vec<(&str, String)> = Vec::new();
-        found.extend(id.map(|id| ("id", id.to_owned())));
-        found.extend(fields.facts(&["id", "status", "state", "language"]));
-        let mut rest = fields.rest();
-        if inner.is_some() {
-            found.extend(outer.facts(&["id", "status", "index"]));
-            merge(&mut rest, outer.rest());
-        } else if let Some(id) = id {
-            // `outer` took it from the same object.
-            rest.retain(|key, value| {
-                !(CALL_IDS.contains(&key.as_str()) && value.as_str() == Some(id))
-            });
-        }
-        found.dedup();
-        let body = arguments.map(|value| match value {
+        let call = CallFields::of(object);
+        let body = call.arguments.map(|value| match value {
             Value::String(text) if parsed(text).is_some() => source.json_text(text),
             other => source.json(other),
         });
         let plain = source.plainly();
-        let results = result.map(|value| Self {
+        let results = call.result.map(|value| Self {
             inner: Self::contents(&plain, value, depth + 1),
             ..Self::labelled("tool result", None)
         });
-        let errors = error.map(|text| Self {
+        let errors = call.error.map(|text| Self {
             inner: vec![Self::said(source.text(text))],
             is_error: true,
             ..Self::labelled("tool result", None)
         });
-        let key = id.map(ToOwned::to_owned).or_else(|| name.clone());
+        let key = call.id.map(ToOwned::to_owned).or_else(|| call.name.clone());
         Self {
-            name: name.map(|name| source.line(&name)),
-            facts: source.facts(found),
+            name: call.name.as_deref().map(|name| source.line(name)),
+            facts: source.facts(call.facts.clone()),
             inner: results.into_iter().chain(errors).collect(),
-            further: source.further(rest),
+            further: source.further(call.rest()),
             role: Role::Call(key),
             ..Self::labelled("tool call", body)
         }
@@ -454,43 +413,19 @@ impl Part {
     /// What a tool answered.
     pub(super) fn result(source: &Source<'_>, object: &Map<String, Value>, depth: usize) -> Self {
         let source = &source.plainly();
-        let mut outer = Fields::of(object);
-        let inner = outer.object(&RESULT_MEMBERS);
-        let mut fields = Fields::of(inner.unwrap_or(object));
-        fields.is_one_of("type", &RESULTS);
-        fields.is_one_of("type", &["tool_result", "function_call_output"]);
-        let id = fields.text(&CALL_IDS);
-        let name = tool_name(&mut fields, object);
-        let answer = fields.any(&["content", "result", "response", "output", "outputs"]);
-        let mut found: Vec<(&str, String)> = Vec::new();
-        found.extend(id.map(|id| ("id", id.to_owned())));
-        found.extend(fields.facts(&["id", "status", "outcome"]));
-        let is_flagged = fields.take(&["is_error", "isError"], Value::as_bool) == Some(true);
-        let failed = ["error", "failed", "failure", "incomplete"];
-        let has_failed = found.iter().any(|(name, value)| match *name {
-            "status" => failed.contains(&value.as_str()),
-            "outcome" => FAILED_OUTCOMES.contains(&value.as_str()),
-            _ => false,
-        });
-        let error = fields.take(&["error", "errorText"], |value| {
-            (!is_empty(value) && value.as_bool() != Some(false)).then_some(value)
-        });
-        let (answer, is_error_type) = answer.map_or((None, false), unwrapped);
+        let result = ResultFields::of(object);
         let mut contents = Vec::new();
-        for value in answer.into_iter().chain(error) {
+        for value in result.answer.into_iter().chain(result.error) {
             contents.extend(Self::contents(source, value, depth + 1));
         }
-        let mut rest = fields.rest();
-        if inner.is_some() {
-            merge(&mut rest, outer.rest());
-        }
+        let key = result.id.map(ToOwned::to_owned);
         Self {
-            name: name.as_deref().map(|name| source.line(name)),
-            facts: source.facts(found),
+            name: result.name.as_deref().map(|name| source.line(name)),
+            facts: source.facts(result.facts.clone()),
             inner: contents,
-            further: source.further(rest),
-            is_error: is_flagged || has_failed || error.is_some() || is_error_type,
-            role: Role::Result(id.map(ToOwned::to_owned).or(name)),
+            is_error: result.is_error,
+            role: Role::Result(key.or_else(|| result.name.clone())),
+            further: source.further(result.rest()),
             ..Self::labelled("tool result", None)
         }
     }
@@ -507,44 +442,8 @@ impl Part {
     }
 }
 
-/// How the code that Gemini ran ended, where it did not end well.
-const FAILED_OUTCOMES: [&str; 2] = ["OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED"];
-
 /// Whether a part of a message shows nothing.
 fn is_nothing(value: &Value) -> bool {
     let is_blank = value.as_str().is_some_and(|text| text.trim().is_empty());
     is_blank || is_empty(value) || is_step(value)
-}
-
-/// The name of the tool in a call or a result; `object` is what holds it.
-fn tool_name(fields: &mut Fields<'_>, object: &Map<String, Value>) -> Option<String> {
-    if let Some(name) = fields.text(&["name", "toolName", "tool_name"]) {
-        return Some(name.to_owned());
-    }
-    if RUN_BY_GEMINI.iter().any(|key| object.contains_key(*key)) {
-        return Some("code execution".to_owned());
-    }
-    fields.take(&["type"], |value| name_in_type(value.as_str()?))
-}
-
-/// What a tool is called with.
-fn arguments<'v>(fields: &mut Fields<'v>) -> Option<&'v Value> {
-    let named = ["arguments", "input", "args", "parameters", "tool_kwargs"];
-    let found = fields.any(&named);
-    // Those of tools that providers run themselves, and of calls that could not be read.
-    found.or_else(|| fields.any(&["code", "action", "queries", "rawInput"]))
-}
-
-/// The value of a result that says of what type it is, as Vercel's do, and whether that is an error.
-fn unwrapped(answer: &Value) -> (Option<&Value>, bool) {
-    const TYPES: [&str; 5] = ["text", "json", "content", "error-text", "error-json"];
-    let typed = answer.as_object().filter(|object| object.len() == 2);
-    let value = typed.and_then(|object| {
-        let kind = object.get("type")?.as_str()?;
-        let kind = TYPES.iter().find(|known| **known == kind)?;
-        Some((object.get("value")?, kind.starts_with("error")))
-    });
-    value.map_or((Some(answer), false), |(value, is_error)| {
-        (Some(value), is_error)
-    })
 }

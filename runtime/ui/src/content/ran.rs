@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Addresses;
 use super::fold::{Fold, Window};
+use super::media::read;
 use super::messages::Message;
 use super::parts::{Part, Ran, Role, StepLink};
 use super::source::Source;
@@ -38,7 +39,7 @@ pub(super) struct EarlierCall {
 }
 
 fn body((payload, at): (Option<&Payload>, &Addresses)) -> Option<Fold> {
-    let mut value = inline::read(payload?);
+    let mut value = read(payload?);
     let source = Source::new(inline::take(&mut value), at).window(Window {
         from: 0,
         n: LONG_PART,

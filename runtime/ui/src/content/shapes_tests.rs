@@ -234,7 +234,7 @@ fn calls_of_tools_that_providers_run_have_names_and_what_they_ran() {
     ]}]});
     assert_eq!(
         outline(gemini.clone()),
-        ["model: tool call code execution(print(1) tool result! code execution(1))"]
+        ["model: tool call code_execution(print(1) tool result! code_execution(1))"]
     );
     assert!(html(&block(gemini)).contains("PYTHON"));
 }
@@ -344,7 +344,7 @@ fn media(value: &Value) -> Vec<String> {
         "{page}"
     );
     let found = (0..).map_while(|number| {
-        let found = InlineMedium::of(&payload, number)?;
+        let found = inline_medium(&payload, number)?;
         assert!(
             page.contains(&format!("/raw/input/media/{number}\"")),
             "{page}"
@@ -404,7 +404,7 @@ fn media_are_found_however_they_are_written() {
     }
     for data in [escaped, format!(" {PNG}")] {
         let uri = format!("data:image/png;base64,{data}");
-        let medium = InlineMedium::of(&Payload::Text(uri), 0).unwrap();
+        let medium = inline_medium(&Payload::Text(uri), 0).unwrap();
         assert_eq!(medium.bytes, bytes);
     }
 }
@@ -427,6 +427,6 @@ fn words_and_numbers_that_are_no_media_stay() {
         let value = said(part);
         let page = html(&block(value.clone())).replace("&quot;", "\"");
         assert!(page.contains(shown), "{shown}: {page}");
-        assert_eq!(InlineMedium::of(&Payload::from_value(value), 0), None);
+        assert_eq!(inline_medium(&Payload::from_value(value), 0), None);
     }
 }

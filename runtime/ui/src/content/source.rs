@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::fold::{Fold, Further, Style, Window};
 use super::form::Form;
-use super::media::{Addresses, Media, family, is_address};
+use super::media::{Addresses, Media, family, is_address, read};
 use perpend_shapes::fields::short;
 use perpend_shapes::kinds::MEDIUM_TYPES;
 use perpend_words::size;
@@ -337,7 +337,7 @@ pub(crate) fn beside_media(
     n_shown: usize,
 ) -> (String, Vec<Media>, usize) {
     let payload = Payload::from_value(value.clone());
-    let mut value = inline::read(&payload);
+    let mut value = read(&payload);
     let taken = inline::take(&mut value);
     if taken.found.is_empty() {
         return (payload.into_text(), Vec::new(), 0);

@@ -9,6 +9,7 @@ use perpend_markup::Text;
 use perpend_shapes::{inline, unify};
 
 use super::fold::Window;
+use super::media::read;
 use super::messages::Message;
 use super::parts::{Part, StepLink};
 use super::ran::{self, EarlierCall, LONG_PART, ToolStep};
@@ -132,7 +133,7 @@ fn messages(
     let Some(payload) = payload else {
         return Vec::new();
     };
-    let mut value = inline::read(payload);
+    let mut value = read(payload);
     let source = Source::new(inline::take(&mut value), at).window(Window {
         from: 0,
         n: n_bytes,

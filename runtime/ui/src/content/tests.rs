@@ -182,7 +182,7 @@ fn openai_responses() {
             "user: hi, file()",
             "assistant: reasoning(hm +)",
             "assistant: tool call look({} tool result(found))",
-            "assistant: tool call web search({\"query\":\"q\"})",
+            "assistant: tool call web_search({\"query\":\"q\"})",
             "assistant: done",
         ]
     );
@@ -365,7 +365,7 @@ fn tools_that_were_offered_are_listed_and_the_called_ones_marked() {
         json!({"output": [{"type": "web_search_call", "id": "w", "action": {"query": "q"}}]});
     let [history, answer] = [history, answer].map(Payload::from_value);
     let called = called_tools(&["x".to_owned()], [Some(&history), Some(&answer)]);
-    assert_eq!(called, ["x", "y", "web search"]);
+    assert_eq!(called, ["x", "y", "web_search"]);
     let offered = json!({"x": {"description": "d"}});
     let called = ["x".to_owned()];
     let tools = super::Shown::of_tools(Some(&offered), &called, None, &addresses());

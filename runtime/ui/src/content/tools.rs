@@ -4,15 +4,14 @@ use std::collections::HashSet;
 
 use perpend_domain::payload::Payload;
 use perpend_markup::Text;
-use perpend_shapes::{inline, is_empty, parsed, unify};
-use serde_json::{Map, Value};
+use perpend_shapes::calls::calls;
+use perpend_shapes::{definitions, tool_name, unify};
+use serde_json::Value;
 
 use super::READ_BYTES;
-use super::fold::{Fold, Window};
-use super::media::Addresses;
-use super::messages::Message;
+use super::fold::Fold;
+use super::media::read;
 use super::source::Source;
-use perpend_shapes::locate::{Item, locate};
 use perpend_words::count;
 
 /// Tools in the order in which they were offered.
@@ -61,7 +60,6 @@ pub(crate) struct Tool {
 impl Tools {
     /// The tools in a list or an object of one of the common APIs; none when it is neither.
     pub(super) fn of(source: &Source<'_>, value: &Value, called: &HashSet<&str>) -> Option<Self> {
-        let held = value.as_str().and_then(parsed);
         let mut reading = Reading {
             source,
             called,
@@ -69,14 +67,8 @@ impl Tools {
             n_left: MAX_BYTES,
             n_more: 0,
         };
-        match held.as_ref().unwrap_or(value) {
-            Value::Array(items) => items.iter().for_each(|item| add(item, &mut reading)),
-            Value::Object(members) => {
-                for (name, tool) in members {
-                    reading.push(name, tool);
-                }
-            }
-            _ => return None,
+        for tool in definitions(value.clone()) {
+            reading.push(tool_name(&tool).unwrap_or("tool"), &tool);
         }
         let Reading { list, n_more, .. } = reading;
         let n_called = list.iter().filter(|tool| tool.is_called).count();
@@ -101,66 +93,20 @@ impl Tools {
 /// The names of the tools that are called in what a step was asked and what it answered, behind those that are known.
 pub(crate) fn called_tools(known: &[String], values: [Option<&Payload>; 2]) -> Vec<String> {
     let mut called = known.to_vec();
-    let nowhere = Addresses::default();
     let is_read = |payload: &&Payload| payload.as_str().len() <= READ_BYTES;
     for payload in values.into_iter().flatten().filter(is_read) {
-        let mut value = inline::read(payload);
-        let source = Source::new(inline::take(&mut value), &nowhere);
-        // Only names are read.
-        let source = source.window(Window { from: 0, n: 0 });
+        let mut value = read(payload);
         unify(&mut value);
-        let items = locate(&value).map(|located| located.items);
-        for item in items.iter().flatten() {
-            let message = match item {
-                Item::Message(message) => Message::of(&source, message),
-                Item::Said(role, said) => Message::said(&source, role, said),
-            };
-            let calls = message.parts.iter().filter(|part| part.is_call());
-            let names = calls.filter_map(|part| part.name.as_ref());
-            called.extend(names.map(|name| name.raw().to_owned()));
-        }
+        called.extend(calls(&value).into_iter().map(|call| call.name));
     }
     called
-}
-
-/// Adds a member of a list of tools: a tool, or Google's object with a list of them.
-fn add(item: &Value, reading: &mut Reading<'_, '_>) {
-    let held = item.as_str().and_then(parsed);
-    let item = held.as_ref().unwrap_or(item);
-    let declared = ["functionDeclarations", "function_declarations"];
-    let said =
-        |members: &&Map<String, Value>| members.values().filter(|said| !is_empty(said)).count();
-    let members = item.as_object().filter(|members| said(members) == 1);
-    let declared = members.and_then(|members| {
-        let declared = declared.iter().find_map(|key| members.get(*key));
-        declared?.as_array()
-    });
-    if let Some(declared) = declared {
-        declared
-            .iter()
-            .for_each(|tool| reading.push(name_of(tool), tool));
-        return;
-    }
-    reading.push(name_of(item), item);
-}
-
-fn name_of(tool: &Value) -> &str {
-    let inner = ["function", "toolSpec", "custom"]
-        .iter()
-        .find_map(|key| tool.get(*key));
-    let inner = inner.filter(|inner| inner.is_object()).unwrap_or(tool);
-    let name = ["name", "type"]
-        .iter()
-        .find_map(|key| inner.get(*key)?.as_str());
-    name.or_else(|| tool.as_str()).unwrap_or("tool")
 }
 
 impl Tool {
     fn new(source: &Source<'_>, name: &str, tool: &Value, called: &HashSet<&str>) -> Self {
         Self {
             name: source.line(name),
-            // The calls of tools that providers run have the words of their type.
-            is_called: called.contains(name) || called.contains(name.replace('_', " ").as_str()),
+            is_called: called.contains(name),
             body: source.json(tool),
         }
     }

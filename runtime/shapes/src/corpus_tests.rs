@@ -1,0 +1,174 @@
+//! Payloads of libraries, and the properties of what is read from them.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::calls::calls_in;
+use crate::conversation;
+use crate::encoded::decoded;
+use crate::inline::{InlineMedium, take};
+use crate::is_of_system;
+use crate::speech::Speaker;
+
+fn cases(json: &str) -> Vec<Value> {
+    serde_json::from_str(json).unwrap()
+}
+
+fn named(case: &Value) -> String {
+    format!("{}: {}", case["source"], case["what"])
+}
+
+fn calls_of(output: &Value) -> Value {
+    let calls = calls_in(&output.to_string()).into_iter();
+    calls
+        .map(|call| json!({ "id": call.id, "name": call.name, "arguments": call.arguments }))
+        .collect()
+}
+
+#[test]
+fn the_calls_of_every_library_are_found() {
+    let cases = cases(include_str!("../../../tests/corpus/shapes/calls.json"));
+    let wrong: Vec<String> = cases
+        .iter()
+        .filter(|case| calls_of(&case["output"]) != case["calls"])
+        .map(|case| format!("{}: {}", named(case), calls_of(&case["output"])))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn each_message_of_every_library_has_its_role() {
+    let cases = cases(include_str!("../../../tests/corpus/shapes/threads.json"));
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let mut messages = conversation(case["input"].clone(), Speaker::User);
+        messages.extend(conversation(case["output"].clone(), Speaker::Assistant));
+        let texts: Vec<&Value> = case["roles"].as_array().unwrap().iter().collect();
+        let said = messages.iter().map(|message| {
+            let content = message["content"].to_string();
+            let is_said = |one: &&&Value| content.contains(&one[1].to_string());
+            let role = match message["role"].as_str().unwrap() {
+                "developer" => "system",
+                role => role,
+            };
+            json!([role, texts.iter().find(is_said).map(|one| &one[1])])
+        });
+        let said: Value = said.collect();
+        let n_of_system = messages.iter().filter(|one| is_of_system(one)).count();
+        if said != case["roles"] || n_of_system != 1 {
+            wrong.push(format!("{}: {}", named(case), json!(messages)));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_media_of_every_library_are_found() {
+    let cases = cases(include_str!("../../../tests/corpus/shapes/media.json"));
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let value = match &case["value"] {
+            Value::String(text) => serde_json::from_str(text).unwrap(),
+            other => other.clone(),
+        };
+        let found = take(&mut value.clone()).found;
+        let types: Value = found
+            .iter()
+            .map(|found| json!(found.content_type))
+            .collect();
+        let medium = InlineMedium::of(value, 0).map(|medium| medium.bytes);
+        if types != case["media"] || medium != Some(decoded(case["data"].as_str().unwrap())) {
+            wrong.push(format!("{}: {types}", named(case)));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// An output with this call, in one of the shapes.
+fn with_call(shape: usize, name: &str, arguments: &Value) -> Value {
+    let text = arguments.to_string();
+    let function = json!({ "name": name, "arguments": text });
+    let part = |part: Value| json!([{ "role": "assistant", "content": [{ "type": "text", "text": "hm" }, part] }]);
+    match shape {
+        0 => json!({ "role": "assistant", "tool_calls": [{ "id": "c", "function": function }] }),
+        1 => part(json!({ "type": "tool_use", "id": "c", "name": name, "input": arguments })),
+        2 => part(json!({ "toolUse": { "toolUseId": "c", "name": name, "input": arguments } })),
+        3 => json!({ "candidates": [{ "content": { "parts": [
+            { "functionCall": { "id": "c", "name": name, "args": arguments } },
+        ] } }] }),
+        4 => json!([{ "type": "mcp_call", "id": "c", "name": name, "arguments": text }]),
+        5 => json!({ "type": "ai", "content": "", "tool_calls": [
+            { "type": "tool_call", "id": "c", "name": name, "args": arguments },
+        ], "additional_kwargs": { "tool_calls": [{ "id": "c", "function": function }] } }),
+        6 => part(
+            json!({ "type": "tool-call", "toolCallId": "c", "toolName": name, "input": arguments }),
+        ),
+        _ => json!([{ "kind": "response", "parts": [
+            { "part_kind": "tool-call", "tool_name": name, "args": arguments, "tool_call_id": "c" },
+        ] }]),
+    }
+}
+
+/// A message that says this text, in one of the shapes.
+fn with_text(shape: usize, text: &str) -> Value {
+    let part = json!({ "type": "text", "text": text });
+    match shape {
+        0 => json!({ "role": "user", "content": text }),
+        1 => json!({ "role": "developer", "content": [part] }),
+        2 => json!({ "type": "human", "content": [part] }),
+        3 => json!({ "role": "model", "parts": [{ "text": text }] }),
+        4 => {
+            json!({ "role": "assistant", "content": null, "reasoning_content": text, "tool_calls": [] })
+        }
+        5 => json!({ "role": "assistant", "content": null, "tool_calls": [
+            { "id": "c", "function": { "name": text, "arguments": "{}" } },
+        ] }),
+        6 => json!({ "role": "assistant", "content": "", "refusal": text }),
+        7 => json!({ "role": "tool", "tool_call_id": "c", "content": text }),
+        8 => json!({ "type": "function_call", "call_id": "c", "name": "f", "arguments": text }),
+        9 => json!({ "type": "function_call_output", "call_id": "c", "output": text }),
+        10 => {
+            json!({ "type": "message", "role": "user", "content": [{ "type": "input_text", "text": text }] })
+        }
+        11 => json!({ "role": "user", "content": [{ "type": "tool_result", "content": [part] }] }),
+        12 => {
+            json!({ "lc": 1, "type": "constructor", "id": ["langchain", "HumanMessage"], "kwargs": { "content": text } })
+        }
+        13 => json!({ "role": "assistant", "content": "hi", "annotations": [{ "title": text }] }),
+        _ => json!({ "kind": "request", "instructions": text, "parts": [
+            { "part_kind": "user-prompt", "content": text },
+        ] }),
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_call_is_found_once_with_its_name_and_its_arguments(
+        shape in 0..8_usize,
+        name in "[a-z_]{1,12}",
+        texts in prop::collection::vec("[ -~]{0,20}", 0..4),
+    ) {
+        let arguments = json!({ "texts": texts, "order": 4711 });
+        let calls = calls_in(&with_call(shape, &name, &arguments).to_string());
+        prop_assert_eq!(calls.len(), 1);
+        prop_assert_eq!(&calls[0].name, &name);
+        prop_assert_eq!(calls[0].id.as_deref(), Some("c"));
+        prop_assert_eq!(&calls[0].arguments, &arguments);
+    }
+
+    #[test]
+    fn each_text_of_a_conversation_is_in_its_messages(
+        said in prop::collection::vec((0..15_usize, "text[0-9]{6}"), 1..8),
+        system in prop::option::of("text[0-9]{6}"),
+    ) {
+        let messages: Vec<Value> = said.iter().map(|(shape, text)| with_text(*shape, text)).collect();
+        let mut request = json!({ "messages": messages });
+        if let Some(system) = &system {
+            request["system"] = json!(system);
+        }
+        let all = json!(conversation(request, Speaker::User)).to_string();
+        for text in said.iter().map(|(_, text)| text).chain(&system) {
+            prop_assert!(all.contains(text.as_str()), "{} is not in {}", text, all);
+        }
+    }
+}
