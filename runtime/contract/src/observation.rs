@@ -1,7 +1,7 @@
 //! An observation: the older shape, in which every member is there, and the v2 shape in groups of members.
 
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
-use perpend_domain::observation::{Cost, Level, Observation, ObservationKind, Usage};
+use perpend_domain::observation::{Content, Cost, Level, Observation, ObservationKind, Usage};
 use perpend_domain::payload::Payload;
 use perpend_domain::pricing::AppliedPrices;
 use perpend_domain::quantity::Quantity;
@@ -114,6 +114,74 @@ pub struct Whole {
     time_to_first_token: Option<f64>,
     created_at: Timestamp,
     updated_at: Timestamp,
+    /// The definitions of the tools that were offered, as they were sent; absent where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    tool_definitions: Vec<Value>,
+    /// The calls in the output, in order; absent where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    tool_calls: Vec<Call>,
+    /// The names of the called tools, in the same order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    tool_call_names: Vec<String>,
+}
+
+/// The groups `tools` and `io`: the tools that a model was offered and those it called. Empty lists are absent.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ObservationTools)]
+struct Tools {
+    /// The definitions of the tools, as they were sent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    tool_definitions: Vec<Value>,
+    /// The calls in the output, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    tool_calls: Vec<Call>,
+    /// The names of the called tools, in the same order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    tool_call_names: Vec<String>,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = ToolCall)]
+struct Call {
+    /// The id that the provider gave.
+    id: Option<String>,
+    name: String,
+    /// Parsed where it was JSON text.
+    arguments: Value,
+    /// `function`.
+    r#type: &'static str,
+    /// From 0.
+    index: usize,
+}
+
+impl Tools {
+    fn new(content: &mut Content, called: Vec<String>) -> Self {
+        let calls = std::mem::take(&mut content.tool_calls).into_iter();
+        let calls = calls.enumerate().map(|(index, call)| Call {
+            id: call.id,
+            name: call.name,
+            arguments: call.arguments,
+            r#type: "function",
+            index,
+        });
+        Self {
+            tool_definitions: match content.tool_definitions.take() {
+                Some(Value::Array(definitions)) => definitions,
+                Some(one) => vec![one],
+                None => Vec::new(),
+            },
+            tool_calls: calls.collect(),
+            tool_call_names: called,
+        }
+    }
 }
 
 fn sum_of(usage: &Usage, side: Side) -> u64 {
@@ -135,7 +203,8 @@ impl Whole {
     /// As stored, with what it names.
     #[must_use]
     pub fn new(stored: StoredObservation, named: Named<'_>) -> Self {
-        let own = stored.observation;
+        let mut own = stored.observation;
+        let tools = Tools::new(&mut own.content, std::mem::take(&mut own.called_tools));
         let (input, output) = (
             sum_of(&own.usage, Side::Input),
             sum_of(&own.usage, Side::Output),
@@ -192,6 +261,9 @@ impl Whole {
             time_to_first_token: seconds(own.start, own.completion_start),
             created_at: stored.created_at,
             updated_at: stored.updated_at,
+            tool_definitions: tools.tool_definitions,
+            tool_calls: tools.tool_calls,
+            tool_call_names: tools.tool_call_names,
         }
     }
 }
@@ -216,6 +288,7 @@ impl Groups {
         "usage",
         "prompt",
         "metrics",
+        "tools",
         "trace_context",
     ];
 
@@ -238,7 +311,7 @@ impl Groups {
     /// Whether the bulky part is needed.
     #[must_use]
     pub fn reads_content(&self) -> bool {
-        self.has("io") || self.has("metadata")
+        self.has("io") || self.has("metadata") || self.has("tools")
     }
 }
 
@@ -278,6 +351,9 @@ pub struct Grouped {
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Metrics)]
     metrics: Option<Metrics>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Tools)]
+    tools: Option<Tools>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = TraceContext)]
     trace_context: Option<TraceContext>,
@@ -417,7 +493,9 @@ impl Grouped {
             has("basic").then(|| Basic::new(&stored)),
             has("usage").then(|| UsageAndCost::new(&stored.observation, named.prices)),
         );
-        let (own, of_trace) = (stored.observation, stored.of_trace);
+        let (mut own, of_trace) = (stored.observation, stored.of_trace);
+        let called = std::mem::take(&mut own.called_tools);
+        let tools = (has("tools") || has("io")).then(|| Tools::new(&mut own.content, called));
         let (prompt_name, prompt_version) = own
             .prompt
             .map(|prompt| (prompt.name, prompt.version))
@@ -461,6 +539,7 @@ impl Grouped {
                 latency: seconds(own.start, own.end),
                 time_to_first_token: seconds(own.start, own.completion_start),
             }),
+            tools,
             trace_context: has("trace_context").then(|| TraceContext {
                 tags: of_trace.tags.clone(),
                 release: own.release.or_else(|| of_trace.release.clone()),

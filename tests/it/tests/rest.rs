@@ -317,6 +317,48 @@ async fn lists_refuse_what_they_do_not_understand() {
 }
 
 #[tokio::test]
+async fn the_tools_of_a_generation_are_in_its_answers_and_filters() {
+    let app = TestApp::new().await.unwrap();
+    let tool = json!({ "type": "function", "function": { "name": "look_up", "parameters": {} } });
+    let input = json!({ "tools": [tool], "messages": [{ "role": "user", "content": "Where?" }] });
+    let output = json!({ "candidates": [{ "content": { "role": "model", "parts": [
+        { "functionCall": { "id": "c1", "name": "look_up", "args": { "order": 4711 } } },
+    ] } }] });
+    let trace = Trace::new(1, "call")
+        .attribute("perpend.observation.type", "generation")
+        .attribute("perpend.observation.input", &input.to_string())
+        .attribute("perpend.observation.output", &output.to_string());
+    app.ingest(&trace).await.unwrap();
+    app.ingest(&Trace::new(2, "other")).await.unwrap();
+    let call = json!({ "id": "c1", "name": "look_up", "arguments": { "order": 4711 }, "type": "function", "index": 0 });
+    let whole = format!("/api/public/observations/{}", Trace::span_id(1));
+    let grouped = format!(
+        "/api/public/v2/observations?traceId={}&fields=core,tools",
+        trace.id
+    );
+    let whole = app.client.get(&whole).await.unwrap().json();
+    let grouped = app.client.get(&grouped).await.unwrap().json();
+    for answer in [&whole, &grouped["data"][0]] {
+        assert_eq!(answer["toolCalls"], json!([call]), "{answer}");
+        assert_eq!(answer["toolCallNames"], json!(["look_up"]), "{answer}");
+        assert_eq!(answer["toolDefinitions"], json!([tool]), "{answer}");
+    }
+    for column in ["calledToolNames", "toolNames"] {
+        let filter = json!([{ "type": "arrayOptions", "column": column, "operator": "any of", "value": ["look_up"] }]);
+        let path = format!(
+            "/api/public/v2/observations?filter={}",
+            filter.to_string().replace('"', "%22").replace(' ', "%20")
+        );
+        let found = app.client.get(&path).await.unwrap().json();
+        assert_eq!(
+            found["data"].as_array().unwrap().len(),
+            1,
+            "{column}: {found}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn observations_are_paged_by_cursor_without_repeats_or_holes() {
     let app = TestApp::new().await.unwrap();
     let mut trace = Trace::new(1, "root");

@@ -30,7 +30,7 @@ const V2: &[Param] = &[
     param(
         "fields",
         "string",
-        "Comma list of core, basic, time, io, metadata, model, usage, prompt, metrics, trace_context.",
+        "Comma list of core, basic, time, io, metadata, model, usage, prompt, metrics, tools, trace_context.",
     ),
     param(
         "expandMetadata",
