@@ -193,9 +193,11 @@ async fn get_execution(
         superseded_by: by,
     });
     let calls = app.store.ledger.model_calls(&caller.project, id).await?;
+    let log = app.store.ledger.execution_log(&row).await?;
     Ok(Answer(ExecutionWithAttempts {
         cost_usd: model_calls::cost(calls.iter().map(|(_, call)| call)),
         model_calls: calls.into_iter().map(model_calls::view).collect(),
+        log: log.into_iter().map(Into::into).collect(),
         execution: (&row).into(),
         failed_attempts: attempts.into_iter().map(Into::into).collect(),
         superseded_scores: aside.collect(),

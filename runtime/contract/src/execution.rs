@@ -7,6 +7,7 @@ use perpend_domain::ids::{
     AssignmentId, EvaluatorId, EvaluatorVersionId, ExecutionId, ObservationId, RuleId, SessionId,
     TraceId,
 };
+use perpend_domain::plugin::LogLine;
 use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -154,6 +155,30 @@ impl From<evaluation::Attempt> for FailedAttempt {
     }
 }
 
+/// A line that an evaluator logged.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LogEntry {
+    /// `debug`, `info`, `warn` or `error`.
+    pub level: String,
+    /// The text.
+    pub message: String,
+    /// A JSON object as text; it may be cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub fields: Option<String>,
+}
+
+impl From<LogLine> for LogEntry {
+    fn from(line: LogLine) -> Self {
+        Self {
+            level: line.level,
+            message: line.message,
+            fields: line.fields,
+        }
+    }
+}
+
 /// An execution with what came before its end.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -166,6 +191,10 @@ pub struct ExecutionWithAttempts {
     /// Scores that a later execution took the place of, or that a version in the shadow gave: then `supersededBy` is the
     /// execution itself.
     pub superseded_scores: Vec<SupersededScore>,
+    /// The last lines that the evaluator logged in the last attempt that logged any: up to 50, each cut at 1,000
+    /// characters, kept for 7 days. Absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<LogEntry>,
     /// Exchanges with model providers, of all attempts, the first 1,000; absent where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub model_calls: Vec<ModelCall>,

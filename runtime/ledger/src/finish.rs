@@ -7,6 +7,7 @@ use perpend_domain::ids::{EvaluatorVersionId, ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
 
 use super::counts::{self, RuleCount};
+use super::logs;
 use super::matches::wake_waiting;
 use super::model_calls::forget_answers;
 use super::outcome::{Finished, Outcome};
@@ -248,6 +249,7 @@ pub async fn end(
             mine.insert(each.execution.seq);
         }
     }
+    logs::put(tx, finished, &mine, ending.now).await?;
     forget_answers(tx, finished, &mine).await?;
     let targets = finished
         .iter()

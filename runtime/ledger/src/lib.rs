@@ -14,6 +14,7 @@ mod costs;
 mod counts;
 mod finish;
 mod latest;
+mod logs;
 mod matches;
 mod model_calls;
 mod outcome;

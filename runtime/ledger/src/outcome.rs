@@ -3,6 +3,7 @@
 use perpend_domain::budget::Spent;
 use perpend_domain::evaluation::{Execution, ExecutionState, NoScores};
 use perpend_domain::ids::EvaluatorVersionId;
+use perpend_domain::plugin::LogLine;
 use perpend_domain::score::NewScore;
 use perpend_domain::time::Timestamp;
 
@@ -21,6 +22,8 @@ pub struct Finished<'e> {
     pub outcome: Outcome,
     /// The budget that left no room for a call of it.
     pub spent: Option<Spent>,
+    /// What the evaluator logged.
+    pub log: Vec<LogLine>,
 }
 
 impl Finished<'_> {

@@ -24,6 +24,7 @@ const TABLES: &[Owned] = &[
     ),
     Owned::of_project("model_reservations", "id"),
     Owned::of_project("model_turns", "project_id"),
+    Owned::of_project("execution_logs", "execution_seq"),
     Owned::of_project("executions", "seq"),
     Owned::of_project("execution_queues", "id"),
     Owned::of_project("rule_counts", "project_id, rule_id, hour, reason"),

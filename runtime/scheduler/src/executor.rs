@@ -735,6 +735,7 @@ impl Inner {
         Ok(Finished {
             asks_models: evaluator.maker.grants.model,
             spent,
+            log: result.log,
             ..ended(prepared.execution, version, result.cpu_us, outcome)
         })
     }
@@ -806,6 +807,7 @@ fn ended<'e>(
     Finished {
         asks_models: false,
         spent: None,
+        log: Vec::new(),
         execution,
         version: version.cloned(),
         cpu_us,

@@ -49,7 +49,7 @@ pub async fn round(app: &App) {
 /// Deletes what is due. `true` when there is nothing that has to be looked at again soon.
 async fn sweep(app: &App) -> bool {
     forget_replies(app).await;
-    delete_expired_sessions(app).await;
+    delete_expired(app).await;
     match app.store.sweep(app.web.clock.now()).await {
         Ok(swept) => {
             if 0 < swept.n_expired + swept.n_gone {
@@ -85,14 +85,16 @@ async fn forget_replies(app: &App) {
     }
 }
 
-async fn delete_expired_sessions(app: &App) {
-    let deleted = app
-        .store
-        .catalog
-        .delete_expired_sessions(app.web.clock.now());
+/// Deletes sessions and lines of evaluators whose time is over.
+async fn delete_expired(app: &App) {
+    let now = app.web.clock.now();
+    let deleted = async {
+        app.store.catalog.delete_expired_sessions(now).await?;
+        app.store.ledger.forget_old_logs(now).await
+    };
     if let Err(error) = deleted.await {
         let error: &dyn std::error::Error = &error;
-        tracing::warn!(error, "expired sessions are not deleted yet");
+        tracing::warn!(error, "cleanup of sessions and logs failed; will retry");
     }
 }
 

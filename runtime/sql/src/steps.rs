@@ -62,6 +62,7 @@ pub const STEPS: &[Step] = &[
     step!("reservations of leases", "0046_reservations_of_leases.sql"),
     step!("browser sessions", "0047_browser_sessions.sql"),
     step!("models by start date", "0048_models_by_start_date.sql"),
+    step!("execution logs", "0049_execution_logs.sql"),
 ];
 
 /// The version of a database that has all steps.

@@ -345,6 +345,14 @@ async fn mark_trace(
     )))
 }
 
+/// Deletes traces, and first what evaluators logged about them.
+async fn delete(app: &App, caller: &Act, ids: &[TraceId]) -> Result<(), Problem> {
+    let store = &app.store;
+    store.ledger.forget_logs(&caller.project, ids).await?;
+    store.telemetry.delete_traces(&caller.project, ids).await?;
+    Ok(())
+}
+
 async fn delete_traces(
     State(app): State<App>,
     caller: Act,
@@ -362,10 +370,7 @@ async fn delete_traces(
         .iter()
         .filter_map(|id| TraceId::new(id).ok())
         .collect();
-    app.store
-        .telemetry
-        .delete_traces(&caller.project, &ids)
-        .await?;
+    delete(&app, &caller, &ids).await?;
     Ok(Answer(Done::new("Traces deleted")))
 }
 
@@ -375,10 +380,7 @@ async fn delete_trace(
     Path(id): Path<String>,
 ) -> Result<Answer<Done>, Problem> {
     if let Ok(id) = TraceId::new(&id) {
-        app.store
-            .telemetry
-            .delete_traces(&caller.project, &[id])
-            .await?;
+        delete(&app, &caller, &[id]).await?;
     }
     Ok(Answer(Done::new("Trace deleted")))
 }

@@ -10,7 +10,7 @@ use perpend_domain::evaluation::{
 };
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId, TraceId};
-use perpend_domain::plugin::FailureClass;
+use perpend_domain::plugin::{FailureClass, LogLine};
 use perpend_domain::time::Timestamp;
 
 use perpend_ledger::{
@@ -115,6 +115,7 @@ fn written(matched: Matched) -> Vec<Option<i64>> {
 fn failed(execution: &Execution) -> Finished<'_> {
     Finished {
         spent: None,
+        log: Vec::new(),
         asks_models: false,
         execution,
         version: None,
@@ -208,6 +209,52 @@ async fn what_one_holds_nobody_else_gets_until_the_lease_ends() {
         assert!(late.iter().all(|each| each.attempts == 1));
         let class = late[0].error_class;
         assert_eq!(class, Some(FailureClass::WorkerLost.into()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_an_evaluator_logged_is_kept_with_its_execution_for_a_week_or_until_the_trace_goes() {
+    on_each_database(|store| async move {
+        make(&store, 3, 0).await;
+        let mine = claim(&store, 3, lease(31, 60_000), at(1)).await;
+        let line = |message: &str| LogLine {
+            level: "info".to_owned(),
+            message: message.to_owned(),
+            fields: None,
+        };
+        let finished: Vec<Finished<'_>> = mine
+            .iter()
+            .map(|execution| Finished {
+                log: vec![line("first\0"), line("second")],
+                ..failed(execution)
+            })
+            .collect();
+        let end = async |fence| {
+            let ending = ending(fence, at(1), at(2));
+            store.finish_executions(ending, &finished).await.unwrap()
+        };
+        let log =
+            async |execution: &Execution| store.ledger.execution_log(execution).await.unwrap();
+        assert!(end(32).await.mine.is_empty());
+        assert_eq!(log(&mine[0]).await, [], "of another lease");
+        end(31).await;
+        for execution in &mine {
+            assert_eq!(log(execution).await, [line("first\0"), line("second")]);
+        }
+        let trace = mine[0].made.target.trace().unwrap().clone();
+        let traces = [trace];
+        let stranger: ProjectId = "p2".parse().unwrap();
+        let ledger = &store.ledger;
+        ledger.forget_logs(&stranger, &traces).await.unwrap();
+        assert_eq!(log(&mine[0]).await.len(), 2);
+        ledger.forget_logs(&project(), &traces).await.unwrap();
+        assert_eq!(log(&mine[0]).await, []);
+        let week = 7 * 24 * 3_600 * 1_000;
+        ledger.forget_old_logs(at(2 + week)).await.unwrap();
+        assert_eq!(log(&mine[1]).await.len(), 2);
+        ledger.forget_old_logs(at(3 + week)).await.unwrap();
+        assert_eq!(log(&mine[1]).await, []);
     })
     .await;
 }
