@@ -10,6 +10,7 @@ use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 use serde_json::{Map, Value};
 
+use crate::accumulated::{MAX_BUCKETS, limit_metadata};
 use crate::cost::{CostSum, cost_total};
 use crate::ids::ObservationId;
 use crate::observation::{Content, Level, Observation, TraceFacts, Usage};
@@ -251,6 +252,7 @@ impl<'a> Set<'a> {
         for (_, facts) in ordered {
             merge_deep(&mut merged, &facts.metadata);
         }
+        limit_metadata(&mut merged);
         merged
     }
 
@@ -286,6 +288,7 @@ impl<'a> Set<'a> {
             sum.n_priced += u64::from(is_priced);
             sum.n_unpriced += u64::from(!is_priced && should_have_cost);
         }
+        limit_buckets(&mut usage);
         // Amounts that differ by more than 28 digits are rounded while adding, so the order is fixed.
         costs.sort_unstable();
         let total = costs
@@ -428,6 +431,18 @@ fn add_usage(sum: &mut Usage, part: &Usage) {
                 sum.insert(bucket.clone(), *tokens);
             }
         }
+    }
+}
+
+/// Keeps the first buckets by name, and those that every usage has.
+fn limit_buckets(usage: &mut Usage) {
+    let mut n_left = MAX_BUCKETS;
+    if n_left < usage.len() {
+        usage.retain(|bucket, _| {
+            let is_kept = 0 < n_left || matches!(bucket.as_str(), "input" | "output" | "total");
+            n_left = n_left.saturating_sub(1);
+            is_kept
+        });
     }
 }
 

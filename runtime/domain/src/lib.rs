@@ -9,6 +9,7 @@
 //! - **Order does not matter.** What is derived from a set of observations depends on the set alone.
 
 pub mod access;
+pub mod accumulated;
 pub mod batch;
 pub mod budget;
 pub mod bundle;

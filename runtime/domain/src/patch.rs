@@ -19,7 +19,8 @@ use std::collections::{BTreeSet, HashSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::fold::merge_deep;
+use crate::accumulated::{limit_metadata, note};
+use crate::fold::{MAX_TAGS, merge_deep};
 use crate::ids::{ObservationId, TraceId};
 use crate::marks::TraceMarks;
 use crate::observation::{
@@ -165,10 +166,13 @@ impl Patch {
     /// of them stood, so that parts which come later still find their place around it.
     fn of_all(parts: &Parts<'_>) -> Option<Self> {
         let first = *parts.0.first()?;
-        let content = parts.content();
+        let mut content = parts.content();
         let usage = parts.last(|patch| Some(&patch.usage).filter(|usage| !usage.is_empty()));
         let cost = parts.last(|patch| Some(&patch.cost).filter(|cost| !cost.is_empty()));
-        let (tags, removed_tags) = parts.tags();
+        let (tags, removed_tags, n_tags) = parts.tags();
+        if tags.len() < n_tags {
+            note(&mut content.metadata, "tags", n_tags);
+        }
         Some(Self {
             event_id: String::new(),
             at: first.at,
@@ -307,8 +311,9 @@ impl<'p> Parts<'p> {
         decides.map_or(ObservationKind::Span, |patch| patch.kind)
     }
 
-    /// The tags there are, and those that were removed: of each tag the last word holds.
-    fn tags(&self) -> (Vec<String>, Vec<String>) {
+    /// The tags there are, at most [`MAX_TAGS`], and those that were removed, likewise: of each tag the last word holds. And
+    /// how many tags there were.
+    fn tags(&self) -> (Vec<String>, Vec<String>, usize) {
         let (mut there, mut gone) = (BTreeSet::new(), BTreeSet::new());
         for patch in &self.0 {
             for tag in &patch.tags {
@@ -320,8 +325,9 @@ impl<'p> Parts<'p> {
                 gone.insert(tag);
             }
         }
-        let list = |tags: BTreeSet<&String>| tags.into_iter().cloned().collect();
-        (list(there), list(gone))
+        let n_tags = there.len();
+        let list = |tags: BTreeSet<&String>| tags.into_iter().take(MAX_TAGS).cloned().collect();
+        (list(there), list(gone), n_tags)
     }
 
     fn metadata(&self) -> Map<String, Value> {
@@ -329,6 +335,7 @@ impl<'p> Parts<'p> {
         for patch in &self.0 {
             merge_deep(&mut merged, &patch.metadata);
         }
+        limit_metadata(&mut merged);
         merged
     }
 }
@@ -351,7 +358,10 @@ pub fn merge<'p>(patches: impl IntoIterator<Item = &'p Patch>) -> Option<Observa
     let (start, end) = parts.start_and_end(is_record)?;
     let name = parts.text(|patch| patch.name.as_ref());
     let mut content = parts.content();
-    let (tags, removed_tags) = parts.tags();
+    let (tags, removed_tags, n_tags) = parts.tags();
+    if tags.len() < n_tags {
+        note(&mut content.metadata, "tags", n_tags);
+    }
     let facts = is_record.then(|| {
         Box::new(TraceFacts {
             name: name.clone(),
@@ -639,6 +649,37 @@ mod tests {
         assert_eq!(facts.bookmarked, Some(false));
         let stored = serde_json::to_value(&sent).unwrap();
         assert!(stored.get("bookmarked").is_none() && stored.get("removed_tags").is_none());
+    }
+
+    #[test]
+    fn what_many_parts_add_is_bounded_and_the_metadata_say_so() {
+        let parts = (0..50).map(|n| {
+            let mut part = patch(&n.to_string(), n, true);
+            part.tags = (0..100).map(|tag| format!("{n:02}-{tag}")).collect();
+            part.metadata = object(json!({ format!("k{n}"): "x".repeat(100_000) }));
+            part
+        });
+        let mut parts: Vec<Patch> = parts.collect();
+        let check = |parts: &[Patch]| {
+            let merged = merge(parts).unwrap();
+            assert_eq!(merged.tags.len(), MAX_TAGS);
+            assert_eq!(merged.tags[0], "00-0");
+            let metadata = merged.content.metadata;
+            assert!(metadata["truncated"]["tags"].is_number());
+            assert!(metadata["truncated"]["metadata"].is_number());
+            let n_bytes = serde_json::to_string(&metadata).unwrap().len();
+            assert!(n_bytes <= crate::accumulated::MAX_METADATA_BYTES + 100);
+        };
+        check(&parts);
+        assert_eq!(
+            merge(&parts).unwrap().content.metadata["truncated"]["tags"],
+            5_000
+        );
+        condense(&mut parts, 2);
+        assert_eq!(parts.len(), 1);
+        let n_bytes = serde_json::to_string(&parts).unwrap().len();
+        assert!(n_bytes < 2 << 20, "{n_bytes}");
+        check(&parts);
     }
 
     #[test]
