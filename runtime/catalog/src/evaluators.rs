@@ -326,6 +326,9 @@ async fn insert_version(
     Ok(())
 }
 
+/// Bytes of a page of evaluators, which ends early where they are large.
+const PAGE_BYTES: usize = 4 << 20;
+
 impl Catalog {
     /// The evaluator with its newest version.
     ///
@@ -398,26 +401,19 @@ impl Catalog {
     ) -> Result<Page<Evaluator>, Error> {
         let n_wanted = i64::from(limit) + 1;
         let (at, id) = bounds(after);
-        let rows: Vec<EvaluatorRow> = {
-            if after.is_some() {
-                query(LIST_AFTER)
-                    .bind(project.as_str())
-                    .bind(n_wanted)
-                    .bind(at)
-                    .bind(id)
-                    .fetch_all(&self.pool)
-                    .await?
-            } else {
-                query(LIST_FIRST)
-                    .bind(project.as_str())
-                    .bind(n_wanted)
-                    .fetch_all(&self.pool)
-                    .await?
-            }
+        let list = match after {
+            Some(_) => query(LIST_AFTER)
+                .bind(project.as_str())
+                .bind(n_wanted)
+                .bind(at)
+                .bind(id),
+            None => query(LIST_FIRST).bind(project.as_str()).bind(n_wanted),
         };
+        let (rows, is_cut): (Vec<EvaluatorRow>, bool) =
+            list.fetch_up_to(&self.pool, PAGE_BYTES).await?;
         let items: Result<Vec<Evaluator>, Error> =
             rows.into_iter().map(TryInto::try_into).collect();
-        Ok(Page::cut(items?, limit, |evaluator| Cursor {
+        Ok(Page::part(items?, is_cut, limit, |evaluator| Cursor {
             at: evaluator.created_at,
             id: evaluator.id.to_string(),
         }))

@@ -53,6 +53,8 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Limits of request bodies and spans.
     pub ingest: Ingest,
+    /// Limits of answers.
+    pub answers: Answers,
     /// Largest body of the other requests, bytes.
     pub api_max_body_bytes: usize,
     /// JSON values in the body of such a request.
@@ -125,6 +127,21 @@ pub struct Ingest {
     pub body_deadline: Duration,
     /// Limits of one span (otlp.md 6.3).
     pub span: perpend_otlp::Limits,
+}
+
+/// Limits of answers to requests that read.
+#[derive(Clone, Copy, Debug)]
+pub struct Answers {
+    /// All answers in memory together, and the rows that they are made of, bytes.
+    pub max_in_flight_bytes: usize,
+    /// How long an answer, or a part of one that is sent in parts, may take to be made.
+    pub timeout: Duration,
+    /// How long a client may take nothing of an answer.
+    pub pause: Duration,
+    /// The rate that a client keeps up, apart from pauses.
+    pub min_bytes_per_second: u32,
+    /// How long a client may take for a whole answer.
+    pub deadline: Duration,
 }
 
 /// Requests that one key may make per minute, by group of endpoints; 0: any number.

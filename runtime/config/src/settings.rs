@@ -5,7 +5,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use crate::{
-    Admin, Config, Confinement, Evaluation, Exports, Ingest, Init, Isolation, LogFormat,
+    Admin, Answers, Config, Confinement, Evaluation, Exports, Ingest, Init, Isolation, LogFormat,
     RateLimits, Secrets,
 };
 
@@ -62,6 +62,13 @@ pub(super) fn blank() -> Config {
             min_body_bytes_per_second: 0,
             body_deadline: Duration::ZERO,
             span: perpend_otlp::Limits::default(),
+        },
+        answers: Answers {
+            max_in_flight_bytes: 0,
+            timeout: Duration::ZERO,
+            pause: Duration::ZERO,
+            min_bytes_per_second: 0,
+            deadline: Duration::ZERO,
         },
         api_max_body_bytes: 0,
         api_max_body_values: 0,
@@ -459,6 +466,66 @@ pub(super) const SETTINGS: &[Setting] = &[
         1 << 20,
         "Decoded size of one media item in a payload."
     ),
+    Setting {
+        key: "answers.max_in_flight_mib",
+        short: None,
+        default: "128",
+        since: "0.1",
+        text: "Memory for all answers together: rows that are read for them, and bytes that clients have not taken yet. \
+               Half of it is for one project, an eighth for answers of at most 256 KiB. Beyond it the answer is 503 with \
+               `Retry-After`, or 422 where one answer alone would need more.",
+        set: |config, text| {
+            config.answers.max_in_flight_bytes = (number(text, 8, 65_536)? as usize) << 20;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "answers.timeout_seconds",
+        short: None,
+        default: "20",
+        since: "0.1",
+        text: "How long a request may read. Afterwards the answer is 422, which names what would need less time. Lists \
+               with a cursor end their page in time instead.",
+        set: |config, text| {
+            config.answers.timeout = Duration::from_secs(number(text, 1, 3_600)?);
+            Ok(())
+        },
+    },
+    Setting {
+        key: "answers.pause_seconds",
+        short: None,
+        default: "60",
+        since: "0.1",
+        text: "How long a client may take nothing of an answer before its connection is closed.",
+        set: |config, text| {
+            config.answers.pause = Duration::from_secs(number(text, 1, 600)?);
+            Ok(())
+        },
+    },
+    Setting {
+        key: "answers.min_kib_per_second",
+        short: None,
+        default: "4",
+        since: "0.1",
+        text: "The rate at which a client takes an answer. A connection that falls behind it by more than \
+               `answers.pause_seconds` is closed.",
+        set: |config, text| {
+            config.answers.min_bytes_per_second = (number(text, 1, 1 << 20)? as u32) << 10;
+            Ok(())
+        },
+    },
+    Setting {
+        key: "answers.deadline_seconds",
+        short: None,
+        default: "3600",
+        since: "0.1",
+        text: "How long a client may take for a whole answer before its connection is closed. Time in which the server \
+               makes the answer does not count.",
+        set: |config, text| {
+            config.answers.deadline = Duration::from_secs(number(text, 1, 86_400)?);
+            Ok(())
+        },
+    },
     Setting {
         key: "api.max_body_kib",
         short: None,

@@ -67,6 +67,17 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
+    /// From up to `limit + 1` rows, or from fewer where the rest `is_cut` off because these are large.
+    pub fn part(items: Vec<T>, is_cut: bool, limit: u32, at: impl Fn(&T) -> Cursor) -> Self {
+        match is_cut {
+            true => Self {
+                next: items.last().map(at),
+                items,
+            },
+            false => Self::cut(items, limit, at),
+        }
+    }
+
     /// From up to `limit + 1` rows; the surplus one only says that there are more.
     pub fn cut(mut items: Vec<T>, limit: u32, at: impl Fn(&T) -> Cursor) -> Self {
         let more = items.len() > limit as usize;

@@ -51,6 +51,16 @@ impl Payload {
         }
     }
 
+    /// Cuts it to its beginning of at most `max_bytes`, with `…` behind it, where it is longer. JSON becomes text then.
+    pub fn cut(&mut self, max_bytes: usize) {
+        if self.as_str().len() <= max_bytes {
+            return;
+        }
+        let text = self.as_str();
+        let beginning = text.get(..text.floor_char_boundary(max_bytes));
+        *self = Self::Text(format!("{}…", beginning.unwrap_or_default()));
+    }
+
     /// One JSON document, strings quoted.
     #[must_use]
     pub fn to_json(&self) -> String {

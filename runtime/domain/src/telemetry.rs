@@ -107,6 +107,8 @@ pub struct ObservationQuery {
     pub with_total: bool,
     /// Of the rows that only memory can test against the filter, look at so many at most.
     pub max_tested: u64,
+    /// Contents of a page together, as JSON. The page ends before the observation that exceeds it, and has at least one.
+    pub max_bytes: usize,
 }
 
 impl Default for ObservationQuery {
@@ -120,6 +122,7 @@ impl Default for ObservationQuery {
             without_records: false,
             with_total: false,
             max_tested: u64::MAX,
+            max_bytes: usize::MAX,
         }
     }
 }

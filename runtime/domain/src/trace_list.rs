@@ -18,6 +18,8 @@ pub struct TraceQuery {
     pub limit: u32,
     /// Load input, output and the metadata of the root.
     pub with_content: bool,
+    /// Cut input and output to so many bytes each.
+    pub max_content: usize,
     /// Load the ids of the observations.
     pub with_observation_ids: bool,
 }
@@ -42,6 +44,7 @@ impl Default for TraceQuery {
             page: 1,
             limit: 50,
             with_content: false,
+            max_content: usize::MAX,
             with_observation_ids: false,
         }
     }

@@ -19,7 +19,7 @@ use crate::answer::{laid_out, page};
 use crate::state::App;
 use crate::trace::{self, OfTrace};
 use crate::viewer::Viewer;
-use crate::{prints, read, within};
+use crate::{lines, prints, read, within};
 
 /// The part of the address where other pages of traces have an id.
 const NAME: &str = "compare";
@@ -225,7 +225,9 @@ async fn add_scores(
     let ids = sides.iter().flatten().map(|side| side.trace.id.clone());
     let ids: Vec<TraceId> = ids.collect();
     let telemetry = &app.store.telemetry;
-    let all = telemetry.scores_of_traces(&viewer.project, &ids).await?;
+    let all = telemetry
+        .newest_scores_of_traces(&viewer.project, &ids, lines::MAX_SCORES)
+        .await?;
     for side in sides.iter_mut().flatten() {
         let mut by_subject: HashMap<Option<String>, Vec<&Score>> = HashMap::new();
         for score in &all {

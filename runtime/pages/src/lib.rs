@@ -89,6 +89,7 @@ use perpend_ui::{OF_SESSIONS, OF_TRACES, OF_USERS, Section};
 use perpend_web::Web;
 use perpend_web::auth::{Needs, Way, use_session};
 use perpend_web::problem::{Code, Problem};
+use perpend_web::reading;
 use perpend_web::routes::{Described, Page, Routes};
 
 use crate::frame::Frame;
@@ -357,6 +358,7 @@ impl Way<App> for BySession {
                 ) {
                     let _ = frame.cookie.set(cookie);
                 }
+                reading::belongs_to(&viewer.project);
                 parts.extensions.insert(viewer);
                 Ok(())
             }

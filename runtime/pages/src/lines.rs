@@ -23,6 +23,12 @@ pub(super) async fn of(
     with(app, project, traces, Wanted::default()).await
 }
 
+/// Bytes of an input or an output that a line is made from: it shows the beginning.
+pub(super) const MAX_CONTENT: usize = 256 << 10;
+
+/// Scores of one trace that are read for its line or for one page about it, the newest.
+pub(super) const MAX_SCORES: u32 = 200;
+
 /// What lines show beside what all of them do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wanted<'a> {
@@ -40,7 +46,10 @@ pub(super) async fn with(
     wanted: Wanted<'_>,
 ) -> Result<Vec<TraceLine>, Problem> {
     let ids: Vec<TraceId> = traces.iter().map(|trace| trace.id.clone()).collect();
-    let scores = app.store.telemetry.scores_of_traces(project, &ids).await?;
+    let telemetry = &app.store.telemetry;
+    let scores = telemetry
+        .newest_scores_of_traces(project, &ids, MAX_SCORES)
+        .await?;
     let mut by_trace: HashMap<&TraceId, Vec<&Score>> = HashMap::new();
     for score in &scores {
         if let Some(id) = trace_of(score) {

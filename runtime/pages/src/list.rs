@@ -276,6 +276,7 @@ async fn fill(
         page: number,
         limit: view.query.n,
         with_content: true,
+        max_content: lines::MAX_CONTENT,
         ..TraceQuery::default()
     };
     let telemetry = &app.store.telemetry;

@@ -5,7 +5,6 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::ids::TraceId;
-use perpend_domain::score::Subject;
 use perpend_ui::{CellPage, Peek, PeekInput, PeekPage, ScoreView, Tried};
 use perpend_web::problem::Problem;
 use serde::Deserialize;
@@ -35,13 +34,14 @@ pub(super) async fn of(
         return Ok(Peek::unknown(base, close));
     };
     let telemetry = &app.store.telemetry;
-    let ids = std::slice::from_ref(&trace.id);
-    let all = telemetry.scores_of_traces(&viewer.project, ids).await?;
-    let (own, of_steps): (Vec<_>, Vec<_>) = all
-        .iter()
-        .map(|score| &score.written)
-        .partition(|written| matches!(written.subject, Subject::Trace(_)));
-    let scores = own.into_iter().map(|written| {
+    let own = telemetry
+        .scores_about(&viewer.project, &trace.id, None)
+        .await?;
+    let n_of_steps = telemetry
+        .count_step_scores(&viewer.project, &trace.id)
+        .await?;
+    let own = own.iter().map(|score| &score.written);
+    let scores = own.map(|written| {
         let (value, source) = (&written.value, written.source);
         ScoreView::new(&written.name, value, source, written.timestamp)
             .comment(written.comment.as_deref())
@@ -53,7 +53,7 @@ pub(super) async fn of(
         line: lines::bare(&trace),
         trace: &trace,
         scores: scores.collect(),
-        n_of_steps: of_steps.len() as u64,
+        n_of_steps,
         may_mark: viewer.may(TraceMark),
         forms: viewer.kit().clone(),
         tried,

@@ -153,6 +153,7 @@ async fn found(
         ascending: true,
         limit: FOUND,
         with_content: true,
+        max_content: lines::MAX_CONTENT,
         ..TraceQuery::default()
     };
     let bounds = Bounds {

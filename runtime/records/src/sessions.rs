@@ -6,13 +6,16 @@ use perpend_contract::session::{Session, SessionWithTraces};
 use perpend_contract::trace::{Shown, Trace};
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
+use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Paging;
 use perpend_domain::telemetry::SessionQuery;
 use perpend_domain::trace_list::TraceQuery;
-use perpend_web::answer::Answer;
+use perpend_telemetry::TracesReader;
+use perpend_web::answer::{Answer, Streamed};
 use perpend_web::auth::Act;
 use perpend_web::extract::{Param, Params, param};
 use perpend_web::page;
+use perpend_web::parts::{self, Members, Parts};
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 
@@ -73,7 +76,7 @@ async fn get_session(
     State(app): State<App>,
     caller: Act,
     Path(id): Path<String>,
-) -> Result<Answer<SessionWithTraces>, Problem> {
+) -> Result<Streamed<SessionWithTraces>, Problem> {
     let query = SessionQuery {
         id: Some(id.clone()),
         ..SessionQuery::default()
@@ -97,10 +100,44 @@ async fn get_session(
         with_content: true,
         ..TraceQuery::default()
     };
-    let found = app.store.telemetry.traces(&caller.project, &query).await?;
-    let view = |stored| Trace::new(&caller.project, stored, Shown::ALL);
-    Ok(Answer(SessionWithTraces {
-        session: Session::new(&caller.project, session),
-        traces: found.items.into_iter().map(view).collect(),
-    }))
+    let (traces, _) = app
+        .store
+        .telemetry
+        .find_page(&caller.project, &query)
+        .await?;
+    let mut first = Vec::new();
+    parts::json(&mut first, &Session::new(&caller.project, session))?;
+    // The object goes on.
+    first.pop();
+    first.extend_from_slice(b",\"traces\":[");
+    let traces = Traces {
+        app,
+        project: caller.project,
+        traces,
+        members: Members::default(),
+    };
+    parts::answer(first, traces).await.map(Streamed::new)
+}
+
+/// What is left of the traces of a session.
+struct Traces {
+    app: App,
+    project: ProjectId,
+    traces: TracesReader,
+    members: Members,
+}
+
+impl Parts for Traces {
+    async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
+        let telemetry = &self.app.store.telemetry;
+        for stored in telemetry.next_traces(&mut self.traces).await? {
+            let trace = Trace::new(&self.project, stored, Shown::ALL);
+            self.members.push(out, &trace)?;
+        }
+        let is_done = self.traces.is_done();
+        if is_done {
+            out.extend_from_slice(b"]}");
+        }
+        Ok(is_done)
+    }
 }

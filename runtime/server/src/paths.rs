@@ -14,7 +14,7 @@ use perpend_pages as pages;
 use perpend_web::edge;
 use perpend_web::problem::{self, Code, Problem};
 use perpend_web::routes::{Described, Routes, Served};
-use perpend_web::{Web, admission, compression, limits};
+use perpend_web::{Web, admission, compression, limits, reading};
 use serde_json::Value;
 
 use crate::app::App;
@@ -78,7 +78,8 @@ pub fn router(app: &App) -> Router {
             let pages = app.pages.clone();
             move |request: Request| not_found(pages.clone(), request)
         })
-        .layer(from_fn_with_state(web.clone(), admission::open_account));
+        .layer(from_fn_with_state(web.clone(), admission::open_account))
+        .layer(from_fn_with_state(web.clone(), reading::limit));
     if limits::are_on(&web.config.limits) {
         paths = paths.layer(from_fn_with_state(web.clone(), limits::keep));
     }

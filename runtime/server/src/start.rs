@@ -144,6 +144,7 @@ async fn open_store(
     let options = perpend_sql::Options {
         n_readers: config.database_readers,
         wait: config.database_wait,
+        read_timeout: config.answers.timeout,
         breakpoints,
     };
     let store = Store::open(url, &options).await;

@@ -18,6 +18,15 @@ pub enum Error {
     /// The store cannot take more now; the caller may try again later.
     #[error("the store cannot take the write now: {0}")]
     Unavailable(String),
+    /// The answer needs more memory than one request may hold.
+    #[error("the answer needs more memory than one request may hold")]
+    AnswerTooLarge,
+    /// Other requests hold the memory for answers.
+    #[error("other requests hold the memory for answers")]
+    OutOfMemory,
+    /// The request reached its deadline.
+    #[error("the request reached its deadline")]
+    TooSlow,
     /// A name or an id is longer than an index can hold.
     #[error("a name or an id is too long")]
     TooLong,

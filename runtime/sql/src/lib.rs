@@ -22,6 +22,7 @@ mod outage;
 mod pool;
 mod query;
 mod readiness;
+mod reading;
 mod row;
 mod sized;
 mod spell;
@@ -30,6 +31,7 @@ mod stored;
 mod sweep;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod turns;
 mod tx;
 
 pub use arg::Arg;
@@ -39,8 +41,11 @@ pub use error::Error;
 pub use list::{Listed, bounds};
 pub use migrate::{CURRENT, Older, Step, migrate};
 pub use numbers::{Numbers, Table};
-pub use pool::{DatabaseUrl, Engine, InvalidDatabaseUrl, Options, Pool};
+pub use pool::{DatabaseUrl, Engine, InvalidDatabaseUrl, Options, Pool, ScanTurn};
 pub use query::{Put, Query, Scalars, Source, query, query_scalar};
+pub use reading::{
+    Memory, OutOfMemory, Reading, Scratch, charge, check_deadline, is_half_over, unlimited,
+};
 pub use row::{As, At, Cell, Column, Record, Row};
 pub use sized::{Sized, value_list, value_rows};
 pub use steps::{KNOWN, STEPS};

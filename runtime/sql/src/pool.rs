@@ -13,6 +13,8 @@ use sqlx_sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, Sq
 
 use crate::outage::Outage;
 use crate::readiness::Writes;
+use crate::reading::Reading;
+use crate::turns::{Turn, Turns};
 use crate::{Breakpoints, Error};
 
 /// `sqlite:PATH` or `postgres://...`. Its `Display` hides the password.
@@ -80,6 +82,8 @@ pub struct Options {
     pub n_readers: u32,
     /// How long a statement waits for a lock or a connection before it fails as unavailable.
     pub wait: Duration,
+    /// How long a request may read; PostgreSQL ends its statements then.
+    pub read_timeout: Duration,
     /// Only in tests.
     pub breakpoints: Breakpoints,
 }
@@ -89,6 +93,7 @@ impl Default for Options {
         Self {
             n_readers: 4,
             wait: Duration::from_secs(5),
+            read_timeout: Duration::from_secs(20),
             breakpoints: Breakpoints::default(),
         }
     }
@@ -97,15 +102,31 @@ impl Default for Options {
 /// Statements that a connection keeps prepared: more than there are.
 const STATEMENTS: usize = 512;
 
+/// Owner of the statements that belong to no request.
+const BACKGROUND: &str = "background";
+/// Lists that are tested in memory at a time, of which an owner has one.
+const N_SCANS: usize = 2;
+/// Rows that a connection of SQLite reads ahead. They may be large, and nothing counts them before they are received.
+const ROWS_AHEAD: usize = 8;
+
 /// Connections to a database, cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Pool {
     engine: Engine,
+    /// Connections to PostgreSQL for the statements of requests that read: they have a time limit.
+    limited: Option<sqlx_postgres::PgPool>,
+    turns: Turns,
+    scans: Turns,
+    wait: Duration,
     pub(crate) breakpoints: Breakpoints,
     pub(crate) writes: Writes,
     /// Of PostgreSQL.
     outage: Option<Arc<Outage>>,
 }
+
+/// The right to test rows in memory, for as long as it is held.
+#[derive(Debug)]
+pub struct ScanTurn(#[expect(dead_code, reason = "held until it is dropped")] Turn);
 
 /// The connections: SQLite has one writer and several readers, PostgreSQL one pool for both.
 #[derive(Clone, Debug)]
@@ -141,8 +162,16 @@ impl Pool {
             DatabaseUrl::Sqlite(_) => None,
             DatabaseUrl::Postgres(raw) => Some(Outage::new(PgConnectOptions::from_str(raw)?)),
         };
+        let limited = match url {
+            DatabaseUrl::Sqlite(_) => None,
+            DatabaseUrl::Postgres(raw) => Some(limited(raw, options)?),
+        };
         Ok(Self {
             engine: Engine::open(url, options).await?,
+            limited,
+            turns: Turns::new(options.n_readers as usize),
+            scans: Turns::new(N_SCANS),
+            wait: options.wait,
             breakpoints: options.breakpoints.clone(),
             writes: Writes::default(),
             outage,
@@ -155,6 +184,35 @@ impl Pool {
             Some(outage) => outage.guard(work).await,
             None => work.await,
         }
+    }
+
+    /// The connections to PostgreSQL for statements of requests that read.
+    pub(crate) const fn limited(&self) -> Option<&sqlx_postgres::PgPool> {
+        self.limited.as_ref()
+    }
+
+    /// Waits for the right to use a connection for reading.
+    pub(crate) async fn turn(&self, reading: Option<&Reading>) -> Result<Turn, Error> {
+        let (owner, wait) = match reading {
+            Some(reading) => (reading.owner(), self.wait.min(reading.remaining()?)),
+            None => (BACKGROUND, self.wait),
+        };
+        let turn = tokio::time::timeout(wait, self.turns.take(owner)).await;
+        turn.map_err(|_| Error::Unavailable("all connections for reading are in use".to_owned()))
+    }
+
+    /// Waits for the right to test rows in memory. To be held for one block of rows: owners take turns, and each has one
+    /// at a time.
+    ///
+    /// # Errors
+    /// [`Error::TooSlow`] at the deadline of the request.
+    pub async fn scan_turn(&self) -> Result<ScanTurn, Error> {
+        let Some(reading) = Reading::current() else {
+            return Ok(ScanTurn(self.scans.take(BACKGROUND).await));
+        };
+        let turn = self.scans.take(reading.owner());
+        let turn = tokio::time::timeout(reading.remaining()?, turn).await;
+        turn.map(ScanTurn).map_err(|_| Error::TooSlow)
     }
 
     /// Moves what is committed from SQLite's log into the database, as far as no reader needs it there.
@@ -184,6 +242,9 @@ impl Pool {
             }
             Engine::Postgres(pool) => pool.close().await,
         }
+        if let Some(limited) = &self.limited {
+            limited.close().await;
+        }
     }
 }
 
@@ -199,9 +260,7 @@ impl Engine {
                     .synchronous(SqliteSynchronous::Full)
                     .busy_timeout(options.wait)
                     .foreign_keys(true)
-                    // Rows come from the thread of the connection. With room for few the two threads wake
-                    // each other all the time; callers hold all rows of a statement anyway.
-                    .row_buffer_size(1_000)
+                    .row_buffer_size(ROWS_AHEAD)
                     .statement_cache_capacity(STATEMENTS);
                 let pool = |n| {
                     SqlitePoolOptions::new()
@@ -251,6 +310,18 @@ impl Engine {
             }
         }
     }
+}
+
+/// Connections whose statements end after the time that a request may read.
+fn limited(raw: &str, options: &Options) -> Result<sqlx_postgres::PgPool, Error> {
+    let timeout = options.read_timeout.as_millis().to_string();
+    let connect = PgConnectOptions::from_str(raw)?
+        .statement_cache_capacity(STATEMENTS)
+        .options([("statement_timeout", timeout)]);
+    Ok(PgPoolOptions::new()
+        .max_connections(options.n_readers)
+        .acquire_timeout(options.wait)
+        .connect_lazy_with(connect))
 }
 
 /// Why PostgreSQL cannot be reached. A pool tries again until its time is over, and then says only that.

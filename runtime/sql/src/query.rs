@@ -5,14 +5,20 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Instant;
 
 use futures_util::TryStreamExt as _;
 use futures_util::future::BoxFuture;
 use sqlx::AssertSqlSafe;
+use sqlx::pool::PoolConnection;
+use sqlx_sqlite::Sqlite;
 
 use crate::Error;
 use crate::arg::{Arg, bind_args};
 use crate::pool::{Engine, Pool};
+use crate::reading::Reading;
 use crate::row::{As, Cell, Record, Row};
 use crate::spell::for_sqlite;
 use crate::tx::{Open, Tx};
@@ -22,6 +28,14 @@ use crate::tx::{Open, Tx};
 enum Wanted {
     All,
     First,
+}
+
+/// What becomes of rows that were handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rows {
+    /// The request holds them in memory.
+    Kept,
+    Dropped,
 }
 
 /// Takes rows, one after the other.
@@ -65,6 +79,9 @@ macro_rules! hand_on {
     }};
 }
 
+/// What a row takes in memory besides its texts and blobs.
+const ROW_BYTES: usize = 128;
+
 impl<'s> Source<'s> {
     /// The same, for one of several statements.
     pub fn again(&mut self) -> Source<'_> {
@@ -79,7 +96,7 @@ impl<'s> Source<'s> {
         self,
         sql: Cow<'static, str>,
         args: &'a [Arg<'a>],
-        wanted: Wanted,
+        (wanted, rows): (Wanted, Rows),
         put: Put<'a>,
     ) -> BoxFuture<'a, Result<(), Error>>
     where
@@ -87,20 +104,10 @@ impl<'s> Source<'s> {
     {
         Box::pin(async move {
             match self {
-                Self::Pool(pool) => match pool.engine() {
-                    Engine::Sqlite { reader, .. } => {
-                        let query = bind_args!(for_sqlite(sql), args);
-                        hand_on!(query, reader, wanted, put, Row::Sqlite);
-                    }
-                    Engine::Postgres(connections) => {
-                        let read = async {
-                            let query = bind_args!(sql, args);
-                            hand_on!(query, connections, wanted, put, Row::Postgres);
-                            Ok(())
-                        };
-                        return pool.guard(Box::pin(read)).await;
-                    }
-                },
+                Self::Pool(pool) => {
+                    let read = from_pool(pool, sql, args, (wanted, rows), put);
+                    return pool.guard(Box::pin(read)).await;
+                }
                 Self::Transaction(tx) => match &mut tx.open {
                     Open::Sqlite(tx) => {
                         let query = bind_args!(for_sqlite(sql), args);
@@ -114,6 +121,118 @@ impl<'s> Source<'s> {
             }
             Ok(())
         })
+    }
+}
+
+/// Reads with a connection of the pool, within the limits of the present request.
+async fn from_pool<'a>(
+    pool: &Pool,
+    sql: Cow<'static, str>,
+    args: &'a [Arg<'a>],
+    (wanted, rows): (Wanted, Rows),
+    put: Put<'a>,
+) -> Result<(), Error> {
+    let Some(reading) = Reading::current() else {
+        let _turn = pool.turn(None).await?;
+        match pool.engine() {
+            Engine::Sqlite { reader, .. } => {
+                let query = bind_args!(for_sqlite(sql), args);
+                hand_on!(query, reader, wanted, put, Row::Sqlite);
+            }
+            Engine::Postgres(pool) => {
+                let query = bind_args!(sql, args);
+                hand_on!(query, pool, wanted, put, Row::Postgres);
+            }
+        }
+        return Ok(());
+    };
+    let _turn = pool.turn(Some(&reading)).await?;
+    let mut put = |row: Row| {
+        let n_bytes = row.n_bytes() + ROW_BYTES;
+        reading.charge(n_bytes)?;
+        let taken = put(row);
+        if rows == Rows::Dropped {
+            reading.give_back(n_bytes);
+        }
+        taken
+    };
+    let statement = async {
+        match pool.engine() {
+            Engine::Sqlite { reader, .. } => {
+                let mut statement = Interruptible::new(reader.acquire().await?);
+                statement.end_at(reading.deadline()).await?;
+                let query = bind_args!(for_sqlite(sql), args);
+                let connection = &mut *statement.connection;
+                hand_on!(query, connection, wanted, put, Row::Sqlite);
+                statement.is_done();
+            }
+            Engine::Postgres(all) => {
+                let connection = pool.limited().unwrap_or(all).acquire().await?;
+                let mut statement = Interruptible::new(connection);
+                let query = bind_args!(sql, args);
+                let connection = &mut *statement.connection;
+                hand_on!(query, connection, wanted, put, Row::Postgres);
+                statement.is_done();
+            }
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(reading.remaining()?, statement).await {
+        // Interrupted: the database gives another reason.
+        Ok(Err(_)) | Err(_) if reading.remaining().is_err() => Err(Error::TooSlow),
+        Ok(done) => done,
+        Err(_) => Err(Error::TooSlow),
+    }
+}
+
+/// Whether a statement goes on, for the thread that executes it.
+const RUNNING: u8 = 0;
+const DONE: u8 = 1;
+const DROPPED: u8 = 2;
+
+/// A statement on its way. Dropped before it is done, it is interrupted: the connection is closed, so that nothing of it
+/// is left for the next one.
+struct Interruptible<D: sqlx::Database> {
+    connection: PoolConnection<D>,
+    state: Arc<AtomicU8>,
+}
+
+impl<D: sqlx::Database> Interruptible<D> {
+    fn new(connection: PoolConnection<D>) -> Self {
+        Self {
+            connection,
+            state: Arc::new(AtomicU8::new(RUNNING)),
+        }
+    }
+
+    fn is_done(&self) {
+        self.state.store(DONE, Ordering::Relaxed);
+    }
+}
+
+impl Interruptible<Sqlite> {
+    /// Ends the statement at the deadline. The handler stays with the connection, until the next request replaces it.
+    async fn end_at(&mut self, deadline: Instant) -> Result<(), Error> {
+        /// Instructions of SQLite's virtual machine between two checks: less than a millisecond.
+        const EVERY: i32 = 10_000;
+        let state = Arc::clone(&self.state);
+        let mut handle = self.connection.lock_handle().await?;
+        handle.set_progress_handler(EVERY, move || match state.load(Ordering::Relaxed) {
+            RUNNING => Instant::now() < deadline,
+            state => state == DONE,
+        });
+        Ok(())
+    }
+}
+
+impl<D: sqlx::Database> Drop for Interruptible<D> {
+    fn drop(&mut self) {
+        let running =
+            self.state
+                .compare_exchange(RUNNING, DROPPED, Ordering::Relaxed, Ordering::Relaxed);
+        if running.is_ok() {
+            self.connection.close_on_drop();
+        }
     }
 }
 
@@ -158,10 +277,16 @@ impl<'q> Query<'q> {
         tx.run(self.sql, &self.args).await
     }
 
-    /// Hands rows on, in the order in which they are found.
+    /// Hands rows on, in the order in which they are found. Their memory is not charged to the request beyond that: `put`
+    /// charges what it keeps.
     pub async fn each(self, source: impl Into<Source<'_>>, put: Put<'_>) -> Result<(), Error> {
-        let source = source.into();
-        source.each(self.sql, &self.args, Wanted::All, put).await
+        let which = (Wanted::All, Rows::Dropped);
+        source.into().each(self.sql, &self.args, which, put).await
+    }
+
+    async fn fetch(self, source: Source<'_>, wanted: Wanted, put: Put<'_>) -> Result<(), Error> {
+        let which = (wanted, Rows::Kept);
+        source.each(self.sql, &self.args, which, put).await
     }
 
     /// All rows.
@@ -177,8 +302,35 @@ impl<'q> Query<'q> {
             found.push(R::read(&row)?);
             Ok(())
         };
-        self.each(source, put).await?;
+        self.fetch(source.into(), Wanted::All, put).await?;
         Ok(found)
+    }
+
+    /// The first rows: as many as have texts and blobs of at most `max_bytes` together, and one at least. `true` when
+    /// there are more.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn fetch_up_to<R: Record>(
+        self,
+        source: impl Into<Source<'_>>,
+        max_bytes: usize,
+    ) -> Result<(Vec<R>, bool), Error> {
+        let (mut found, mut n_bytes, mut is_cut) = (Vec::new(), 0_usize, false);
+        let put = &mut |row: Row| {
+            n_bytes = n_bytes.saturating_add(row.n_bytes());
+            is_cut = max_bytes < n_bytes && !found.is_empty();
+            if is_cut {
+                return Err(Error::AnswerTooLarge);
+            }
+            found.push(R::read(&row)?);
+            Ok(())
+        };
+        match self.fetch(source.into(), Wanted::All, put).await {
+            Err(Error::AnswerTooLarge) if is_cut => {}
+            other => other?,
+        }
+        Ok((found, is_cut))
     }
 
     /// The first row.
@@ -194,10 +346,7 @@ impl<'q> Query<'q> {
             found = Some(R::read(&row)?);
             Ok(())
         };
-        let source = source.into();
-        source
-            .each(self.sql, &self.args, Wanted::First, put)
-            .await?;
+        self.fetch(source.into(), Wanted::First, put).await?;
         Ok(found)
     }
 
@@ -280,7 +429,7 @@ impl Tx {
             Ok(())
         };
         Source::from(self)
-            .each(sql.into(), args, Wanted::All, put)
+            .each(sql.into(), args, (Wanted::All, Rows::Kept), put)
             .await?;
         Ok(found)
     }
@@ -313,5 +462,82 @@ impl Tx {
             Some(Cell::Int(value)) => Ok(*value),
             _ => Ok(0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::reading::tests::Budget;
+    use crate::{DatabaseUrl, Options};
+
+    async fn open() -> (tempfile::TempDir, Pool) {
+        let folder = tempfile::tempdir().unwrap();
+        let url = DatabaseUrl::Sqlite(folder.path().join("test.db"));
+        let options = Options {
+            n_readers: 2,
+            ..Options::default()
+        };
+        let pool = Pool::open(&url, &options).await.unwrap();
+        (folder, pool)
+    }
+
+    const ENDLESS: &str =
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n";
+    const MANY: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 50) \
+        SELECT printf('%.*c', 1000, 'x') FROM n";
+
+    #[tokio::test]
+    async fn a_statement_of_a_request_ends_at_its_deadline_and_leaves_the_connection_usable() {
+        let (_folder, pool) = open().await;
+        for _ in 0..3 {
+            let reading = Reading::new(Budget::new(1 << 20), Duration::from_millis(50));
+            let ended = reading
+                .scope(query_scalar(ENDLESS).fetch_all::<i64>(&pool))
+                .await;
+            assert!(matches!(ended, Err(Error::TooSlow)), "{ended:?}");
+        }
+        let one: i64 = query_scalar("SELECT 1").fetch_one(&pool).await.unwrap();
+        assert_eq!(one, 1);
+    }
+
+    #[tokio::test]
+    async fn a_statement_that_is_dropped_is_interrupted() {
+        let (_folder, pool) = open().await;
+        // More than there are connections: each of them would be held for ever.
+        for _ in 0..4 {
+            let reading = Reading::new(Budget::new(1 << 20), Duration::from_secs(3_600));
+            let endless = reading.scope(query_scalar(ENDLESS).fetch_all::<i64>(&pool));
+            let cut = tokio::time::timeout(Duration::from_millis(20), endless).await;
+            assert!(cut.is_err());
+        }
+        let one: i64 = query_scalar("SELECT 1").fetch_one(&pool).await.unwrap();
+        assert_eq!(one, 1);
+    }
+
+    #[tokio::test]
+    async fn rows_are_charged_to_the_request_while_it_holds_them() {
+        let (_folder, pool) = open().await;
+        let budget = Budget::new(20_000);
+        let reading = Reading::new(budget.clone(), Duration::from_secs(3_600));
+        reading
+            .scope(async {
+                let all = query_scalar(MANY).fetch_all::<String>(&pool).await;
+                assert!(matches!(all, Err(Error::AnswerTooLarge)));
+                Reading::current().unwrap().shrink_to(0);
+                let mut n_rows = 0;
+                let put = &mut |_: Row| {
+                    n_rows += 1;
+                    Ok(())
+                };
+                query(MANY).each(&pool, put).await.unwrap();
+                assert_eq!((n_rows, budget.used()), (50, 0));
+                let (some, is_cut): (Vec<(String,)>, bool) =
+                    query(MANY).fetch_up_to(&pool, 3_500).await.unwrap();
+                assert_eq!((some.len(), is_cut), (3, true));
+            })
+            .await;
     }
 }

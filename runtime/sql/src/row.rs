@@ -1,8 +1,8 @@
 //! Rows of either database, and their columns.
 
-use sqlx::{Row as _, ValueRef as _};
-use sqlx_postgres::PgRow;
-use sqlx_sqlite::SqliteRow;
+use sqlx::{Decode, Row as _, TypeInfo as _, ValueRef as _};
+use sqlx_postgres::{PgRow, PgValueRef};
+use sqlx_sqlite::{Sqlite, SqliteRow, SqliteValueRef};
 
 use crate::Error;
 
@@ -157,7 +157,35 @@ macro_rules! cells {
     }};
 }
 
+macro_rules! n_bytes {
+    ($row:expr, $is_large:expr, $length:expr) => {
+        (0..$row.len())
+            .filter_map(|at| $row.try_get_raw(at).ok())
+            .filter(|value| !value.is_null() && $is_large(value))
+            .map($length)
+            .sum()
+    };
+}
+
 impl Row {
+    /// Bytes of its texts and blobs.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        match self {
+            // The length of another type is not read: SQLite would convert the value in place.
+            Self::Sqlite(row) => n_bytes!(
+                row,
+                |value: &SqliteValueRef<'_>| matches!(value.type_info().name(), "TEXT" | "BLOB"),
+                |value| <&[u8] as Decode<Sqlite>>::decode(value).map_or(0, <[u8]>::len)
+            ),
+            Self::Postgres(row) => {
+                n_bytes!(row, |_: &PgValueRef<'_>| true, |value: PgValueRef<'_>| {
+                    value.as_bytes().map_or(0, <[u8]>::len)
+                })
+            }
+        }
+    }
+
     /// Each column read as told.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use perpend_domain::plugin::Digest;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::Error;
+use crate::{Error, Reading};
 
 fn inconsistent(what: &'static str, detail: impl Display) -> Error {
     Error::Inconsistent {
@@ -35,8 +35,14 @@ pub fn digest(what: &'static str, raw: &[u8]) -> Result<Digest, Error> {
     }
 }
 
-/// A column of JSON text.
+/// A column of JSON text. What it takes in memory once it is parsed is charged to the present request.
 pub fn from_json<T: DeserializeOwned>(what: &'static str, raw: &str) -> Result<T, Error> {
+    /// Of a value and of a key, about.
+    const VALUE_BYTES: usize = 48;
+    if let Some(reading) = Reading::current() {
+        let starts = raw.bytes().filter(|byte| b",:[{".contains(byte));
+        reading.charge(raw.len() + VALUE_BYTES * starts.count())?;
+    }
     serde_json::from_str(raw).map_err(|error| inconsistent(what, error))
 }
 

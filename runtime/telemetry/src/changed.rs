@@ -8,7 +8,10 @@ use perpend_domain::time::Timestamp;
 use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
 use crate::{Error, Telemetry};
 use perpend_domain::telemetry::{StoredObservation, StoredTrace};
-use perpend_sql::Sql;
+use perpend_sql::{Sql, query};
+
+/// Bytes of rows, and of their contents, that are read at a time.
+const PART_BYTES: usize = 4 << 20;
 
 /// Appends the conditions and the order of a page; `[time, tenant, key]` are columns. They are what the index
 /// has; the plus keeps SQLite from taking one that begins with the tenant, and sorting all it has.
@@ -42,7 +45,8 @@ fn push_page(
 }
 
 impl Telemetry {
-    /// Traces whose last change is in the window, with content, after a place; each with its own.
+    /// Traces whose last change is in the window, with content, after a place; each with its own. `true` when there are
+    /// more though these are less than `limit`, because they are large.
     ///
     /// # Errors
     /// When the database fails.
@@ -52,28 +56,33 @@ impl Telemetry {
         window: &Window,
         after: Option<&Changed>,
         limit: u32,
-    ) -> Result<Vec<(Changed, StoredTrace)>, Error> {
+    ) -> Result<(Vec<(Changed, StoredTrace)>, bool), Error> {
         let Some(tenant) = self.fresh_tenant(project).await? else {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), false));
         };
         let mut sql = Sql::default();
         sql.push(&format!("SELECT {READ_TRACE} FROM traces t"));
         let columns = ["t.last_seen", "t.tenant", "t.number"];
         push_page(&mut sql, tenant, columns, window, after, limit)?;
-        let rows = self.pool.select::<TraceRow>(&sql.text, &sql.args).await?;
+        let query = query(sql.text).bind_all(&sql.args);
+        let (rows, mut is_cut): (Vec<TraceRow>, bool) =
+            query.fetch_up_to(&self.pool, PART_BYTES).await?;
         let mut found = Vec::with_capacity(rows.len());
         for row in rows {
             found.push((row.number, row.stored()?));
         }
-        self.add_roots(&mut found).await?;
+        let n_full = self.add_roots_up_to(&mut found, PART_BYTES).await?;
+        is_cut |= n_full < found.len();
+        found.truncate(n_full);
         let with_place = |(number, stored): (i64, StoredTrace)| {
             let (at, key) = (stored.updated_at, number.to_string());
             (Changed { at, key }, stored)
         };
-        Ok(found.into_iter().map(with_place).collect())
+        Ok((found.into_iter().map(with_place).collect(), is_cut))
     }
 
-    /// Observations whose last change is in the window, after a place; each with its own.
+    /// Observations whose last change is in the window, after a place; each with its own. `true` when there are more
+    /// though these are less than `limit`, because they are large.
     ///
     /// # Errors
     /// When the database fails.
@@ -83,9 +92,9 @@ impl Telemetry {
         window: &Window,
         after: Option<&Changed>,
         (limit, with_content): (u32, bool),
-    ) -> Result<Vec<(Changed, StoredObservation)>, Error> {
+    ) -> Result<(Vec<(Changed, StoredObservation)>, bool), Error> {
         let Some(tenant) = self.fresh_tenant(project).await? else {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), false));
         };
         let mut sql = Sql::default();
         sql.push(&format!(
@@ -93,16 +102,19 @@ impl Telemetry {
         ));
         let columns = ["o.updated_at", "o.tenant", "o.seq"];
         push_page(&mut sql, tenant, columns, window, after, limit)?;
-        let rows = self
-            .pool
-            .select::<ObservationRow>(&sql.text, &sql.args)
-            .await?;
+        let query = query(sql.text).bind_all(&sql.args);
+        let (rows, is_cut): (Vec<ObservationRow>, bool) =
+            query.fetch_up_to(&self.pool, PART_BYTES).await?;
         let places = rows.iter().map(|row| Changed {
             at: Timestamp::from_micros(row.updated_at),
             key: row.seq.to_string(),
         });
         let places: Vec<Changed> = places.collect();
-        let stored = self.stored(&rows, with_content).await?;
-        Ok(places.into_iter().zip(stored).collect())
+        let stored = match with_content {
+            true => self.stored_up_to(&rows, PART_BYTES).await?,
+            false => self.stored(&rows, false).await?,
+        };
+        let is_cut = is_cut || stored.len() < rows.len();
+        Ok((places.into_iter().zip(stored).collect(), is_cut))
     }
 }

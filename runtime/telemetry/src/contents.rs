@@ -1,17 +1,20 @@
 //! The contents of stored observations, out of their blocks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use perpend_domain::accumulated::heap_bytes;
 use perpend_domain::observation::Content;
 
 use super::block;
 use super::row::OwnRow;
 use crate::{Error, Telemetry};
-use perpend_sql::{Sized, query, value_list};
+use perpend_sql::{Record as _, Row, Scratch, Sized, charge, query, value_list};
 
 /// How often a content that moved while it was looked for is followed. Each move is another version of
 /// the same observation.
 const MAX_MOVES: u32 = 8;
+/// Blocks read in one go, unpacked; a single one may be larger.
+const PART_BYTES: usize = 4 << 20;
 
 static BLOCKS: Sized = Sized::new(|n| {
     format!(
@@ -26,6 +29,25 @@ static PLACES: Sized = Sized::new(|n| {
     )
 });
 
+/// Where the content of an observation is stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoredAt {
+    /// Of its row.
+    pub(super) seq: i64,
+    pub(super) payload: Option<i64>,
+    pub(super) place: i64,
+}
+
+impl From<&OwnRow> for StoredAt {
+    fn from(row: &OwnRow) -> Self {
+        Self {
+            seq: row.seq,
+            payload: row.payload,
+            place: row.place,
+        }
+    }
+}
+
 /// Where the content of the row at `at` stands.
 #[derive(Clone, Copy)]
 struct Wanted {
@@ -34,10 +56,61 @@ struct Wanted {
     place: i64,
 }
 
+/// How many of the rows have contents of at most `max_bytes` together, and how many bytes they have. Each block counts
+/// once.
+fn within(rows: &[StoredAt], sizes: &HashMap<i64, usize>, max_bytes: usize) -> (usize, usize) {
+    let mut seen = HashSet::new();
+    let mut n_bytes = 0_usize;
+    for (n, row) in rows.iter().enumerate() {
+        let block = row.payload.filter(|block| seen.insert(*block));
+        let size = block.and_then(|block| sizes.get(&block));
+        let with_row = n_bytes.saturating_add(size.copied().unwrap_or(0));
+        if max_bytes < with_row {
+            return (n, n_bytes);
+        }
+        n_bytes = with_row;
+    }
+    (rows.len(), n_bytes)
+}
+
 impl Telemetry {
+    /// One content per row, in order; `None` for a row that has been deleted since it was read. Read part by part: the
+    /// contents that are returned are all that is in memory, beside one part.
+    pub(super) async fn contents(&self, rows: &[StoredAt]) -> Result<Vec<Option<Content>>, Error> {
+        self.contents_up_to(rows, usize::MAX).await
+    }
+
+    /// The contents of the first of the rows: of as many as have at most `max_bytes` together, and of one at least.
+    pub(super) async fn contents_up_to(
+        &self,
+        rows: &[StoredAt],
+        max_bytes: usize,
+    ) -> Result<Vec<Option<Content>>, Error> {
+        if rows.len() < 2 {
+            return self.contents_of(rows).await;
+        }
+        let blocks = rows.iter().filter_map(|row| row.payload).collect();
+        let sizes = self.block_sizes(blocks).await?;
+        let mut contents = Vec::with_capacity(rows.len());
+        let mut n_left = max_bytes;
+        while contents.len() < rows.len() {
+            let rest = &rows[contents.len()..];
+            let (mut n, mut n_bytes) = within(rest, &sizes, n_left.min(PART_BYTES));
+            if n == 0 {
+                (n, n_bytes) = within(&rest[..1], &sizes, usize::MAX);
+                if !contents.is_empty() && n_left < n_bytes {
+                    break;
+                }
+            }
+            contents.extend(self.contents_of(&rest[..n]).await?);
+            n_left = n_left.saturating_sub(n_bytes);
+        }
+        Ok(contents)
+    }
+
     /// One content per row, in order; `None` for a row that has been deleted since it was read. A content
     /// that was replaced since is read where it stands now: never is it taken for empty.
-    pub(super) async fn contents(&self, rows: &[&OwnRow]) -> Result<Vec<Option<Content>>, Error> {
+    async fn contents_of(&self, rows: &[StoredAt]) -> Result<Vec<Option<Content>>, Error> {
         let mut contents = vec![Some(Content::default()); rows.len()];
         let wanted = rows.iter().enumerate().filter_map(|(at, row)| {
             let (payload, place) = (row.payload?, row.place);
@@ -61,7 +134,7 @@ impl Telemetry {
     pub(super) async fn contents_with(
         &self,
         places: &[(Option<i64>, i64)],
-        may_pass: impl Fn(usize, &str) -> bool,
+        may_pass: impl Fn(usize, &str) -> bool + Sync,
     ) -> Result<Vec<bool>, Error> {
         let mut has = vec![false; places.len()];
         let mut by_block: HashMap<i64, Vec<(usize, i64)>> = HashMap::new();
@@ -73,18 +146,26 @@ impl Telemetry {
         }
         let mut blocks: Vec<i64> = by_block.keys().copied().collect();
         blocks.sort_unstable();
+        let _scratch = Scratch::begin();
         let mut rest = blocks.as_slice();
         while !rest.is_empty() {
             let (sql, n) = BLOCKS.for_up_to(rest.len());
             let (some, later) = rest.split_at(n.min(rest.len()));
-            for (seq, body) in self.blocks(sql, some).await? {
+            // Each is dropped before the next one is unpacked.
+            let put = &mut |row: Row| {
+                let _scratch = Scratch::begin();
+                let (seq, body) = <(i64, Vec<u8>)>::read(&row)?;
+                charge(block::size(&body))?;
                 let block = block::unpack(&body)?;
                 let texts = block.texts()?;
                 for (at, place) in by_block.remove(&seq).into_iter().flatten() {
                     let text = block::at_place(&texts, place)?;
                     has[at] = may_pass(at, text);
                 }
-            }
+                Ok(())
+            };
+            let query = some.iter().fold(query(sql), |query, seq| query.bind(*seq));
+            query.each(&self.pool, put).await?;
             rest = later;
         }
         for (at, _) in by_block.into_values().flatten() {
@@ -119,12 +200,21 @@ impl Telemetry {
         while !rest.is_empty() {
             let (sql, n) = BLOCKS.for_up_to(rest.len());
             let (some, later) = rest.split_at(n.min(rest.len()));
+            let mut scratch = Scratch::begin();
             for (seq, body) in self.blocks(sql, some).await? {
+                let mut of_block = Scratch::begin();
+                charge(block::size(&body))?;
                 let block = block::unpack(&body)?;
                 let texts = block.texts()?;
                 for each in by_block.remove(&seq).into_iter().flatten() {
                     let text = block::at_place(&texts, each.place)?;
-                    contents[each.at] = Some(block::from_json(text)?);
+                    let content: Content = block::from_json(text)?;
+                    let parsed = content.metadata.values().map(heap_bytes).sum::<usize>();
+                    charge(parsed)?;
+                    let n_bytes = text.len() + parsed;
+                    of_block.keep(n_bytes);
+                    scratch.keep(n_bytes);
+                    contents[each.at] = Some(content);
                 }
             }
             rest = later;
@@ -135,7 +225,7 @@ impl Telemetry {
     /// Where the contents went whose blocks are gone.
     async fn moved(
         &self,
-        rows: &[&OwnRow],
+        rows: &[StoredAt],
         missing: &[Wanted],
         contents: &mut [Option<Content>],
     ) -> Result<Vec<Wanted>, Error> {

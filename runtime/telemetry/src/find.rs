@@ -11,6 +11,8 @@ use perpend_domain::patch::record_id;
 use perpend_domain::telemetry::StoredObservation;
 use perpend_found::{FindCursor, FoundIn, FoundPart, Hit, HitStep, Place, Sought};
 
+use perpend_sql::Scratch;
+
 use super::row::wrong;
 use crate::{Error, Telemetry};
 
@@ -71,6 +73,7 @@ impl Telemetry {
         let mut next = query.after.clone();
         let mut n_left = reader.n_left();
         while 0 < n_left && hits.len() < query.limit {
+            let _scratch = Scratch::begin();
             let part = self.next_observations(&mut reader).await?;
             // Deleted steps count as searched.
             n_left = reader.n_left() + part.len();

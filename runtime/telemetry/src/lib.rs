@@ -75,6 +75,7 @@ use queue::Writer;
 pub use reader::TraceReader;
 pub use touched::take_touched;
 pub use trace_bars::{Began, Environments};
+pub use trace_list::TracesReader;
 
 /// A tenant and its number in this database.
 #[derive(Clone, Debug)]

@@ -24,7 +24,7 @@ use perpend_domain::telemetry::{
 };
 use perpend_rows::needle::{Needle, is_on};
 use perpend_rows::scored::needed;
-use perpend_sql::{Arg, Expr, Sql};
+use perpend_sql::{Arg, Expr, Scratch, Sql};
 
 pub(super) const OBSERVATION_ORDER: &str = " ORDER BY o.started_at DESC, t.trace_id, o.id";
 
@@ -34,6 +34,10 @@ const FEW: i64 = 5_000;
 const FAR: u64 = 200;
 /// Rows looked at in one go where a part of the filter is tested in memory: at first, and at most.
 const SCAN: [usize; 2] = [500, 4_000];
+/// Contents that are tested at a time.
+const TESTED_BYTES: usize = 4 << 20;
+/// What an observation of a page takes in memory besides its content.
+const KEPT_BYTES: usize = 1 << 10;
 
 /// The one text that the column has to be.
 fn one_value<'f>(condition: &'f Condition, id: &str) -> Option<&'f str> {
@@ -392,18 +396,22 @@ impl Telemetry {
             }
         };
         let limit = query.limit as usize;
-        let mut rows = match list.hours.take() {
+        let (mut rows, is_cut) = match list.hours.take() {
             Some(hours) if hours.is_whole || query.offset == 0 => {
                 self.rows_by_hour(&list.sql, query, &hours).await?
             }
             _ => self.rows_in_order(&list, query).await?,
         };
-        let has_more = rows.len() > limit;
+        let is_full = is_cut || rows.len() > limit;
         rows.truncate(limit);
+        let items = match query.with_content {
+            true => self.stored_up_to(&rows, query.max_bytes).await?,
+            false => self.stored(&rows, false).await?,
+        };
         Ok(ObservationPage {
-            items: self.stored(&rows, query.with_content).await?,
+            has_more: is_full || items.len() < rows.len(),
+            items,
             n_total,
-            has_more,
             given_up_at: None,
         })
     }
@@ -412,7 +420,7 @@ impl Telemetry {
         &self,
         list: &List,
         query: &ObservationQuery,
-    ) -> Result<Vec<ObservationRow>, Error> {
+    ) -> Result<(Vec<ObservationRow>, bool), Error> {
         let mut sql = list.sql.clone();
         let mut skip = query.offset;
         let narrow = without_traces(&list.sql);
@@ -422,7 +430,7 @@ impl Telemetry {
             );
             let found: Vec<(i64,)> = self.pool.select(&start, &sql.args).await?;
             let Some((start,)) = found.first().copied() else {
-                return Ok(Vec::new());
+                return Ok((Vec::new(), false));
             };
             let place = sql.bind(start.into());
             let before = format!("SELECT COUNT(*){narrow} AND o.started_at > {place}");
@@ -430,8 +438,7 @@ impl Telemetry {
             sql.push(&format!(" AND o.started_at <= {place}"));
         }
         let limit = query.limit as usize + 1;
-        self.rows_after(&sql, query.after.as_ref(), limit, skip)
-            .await
+        self.rows_after(&sql, query, limit, skip).await
     }
 
     /// Hour after hour, those without rows left out.
@@ -440,7 +447,7 @@ impl Telemetry {
         sql: &Sql,
         query: &ObservationQuery,
         hours: &Hours,
-    ) -> Result<Vec<ObservationRow>, Error> {
+    ) -> Result<(Vec<ObservationRow>, bool), Error> {
         let wanted = query.limit as usize + 1;
         let mut skip = query.offset;
         let mut left = hours.all.as_slice();
@@ -466,26 +473,29 @@ impl Telemetry {
             }
             let run = within(sql, first, last);
             let limit = wanted - rows.len();
-            rows.extend(
-                self.rows_after(&run, query.after.as_ref(), limit, skip)
-                    .await?,
-            );
+            let (some, is_cut) = self.rows_after(&run, query, limit, skip).await?;
+            rows.extend(some);
+            if is_cut {
+                return Ok((rows, true));
+            }
             skip = 0;
             // What the rollups do not know may leave out much.
             goal = goal.saturating_mul(4);
         }
-        Ok(rows)
+        Ok((rows, false))
     }
 
+    /// `true` when there are more rows though these are less than `limit`, because they are large.
     async fn rows_after(
         &self,
         from: &Sql,
-        after: Option<&ObservationCursor>,
+        query: &ObservationQuery,
         limit: usize,
         offset: u64,
-    ) -> Result<Vec<ObservationRow>, Error> {
-        let sql = in_order(READ, from, after, limit, offset);
-        self.pool.select(&sql.text, &sql.args).await
+    ) -> Result<(Vec<ObservationRow>, bool), Error> {
+        let sql = in_order(READ, from, query.after.as_ref(), limit, offset);
+        let rows = perpend_sql::query(sql.text).bind_all(&sql.args);
+        rows.fetch_up_to(&self.pool, query.max_bytes).await
     }
 
     async fn scanned_observations(
@@ -502,15 +512,15 @@ impl Telemetry {
         }
         let conditions = list.rest.conditions().iter();
         let needles: Vec<Needle> = conditions.filter_map(Needle::of).collect();
-        let mut page = ObservationPage::default();
-        let mut n_matching = 0_u64;
+        let mut filling = Filling::new(query);
         let mut after = query.after.clone();
-        let last = query.offset + u64::from(query.limit);
         let mut n_rows = SCAN[0];
         let mut n_left = query.max_tested;
         loop {
             const NARROW: &str =
                 "o.seq, o.payload, o.place, o.started_at, t.trace_id, o.id, o.name";
+            let turn = self.pool.scan_turn().await?;
+            let mut scratch = Scratch::begin();
             n_rows = n_rows.min(usize::try_from(n_left).unwrap_or(usize::MAX));
             let sql = in_order(NARROW, &from, after.as_ref(), n_rows, 0);
             let rows: Vec<NarrowRow> = self.pool.select(&sql.text, &sql.args).await?;
@@ -542,18 +552,17 @@ impl Telemetry {
                 .zip(can_pass)
                 .filter_map(|(row, can_pass)| can_pass.then_some(row.seq))
                 .collect();
-            for found in self.passing(project, &seqs, &list.rest, query).await? {
-                if query.offset <= n_matching && n_matching < last {
-                    page.items.push(found);
-                }
-                n_matching += 1;
-            }
-            let is_enough = !query.with_total && last < n_matching;
-            if is_enough || is_end {
+            let mut put = |found: Tested| filling.put(found, &mut scratch);
+            let seqs = (seqs.as_slice(), !query.with_total);
+            self.passing(project, seqs, (&list.rest, query), &mut put)
+                .await?;
+            drop((scratch, turn));
+            if filling.is_full() || is_end {
                 break;
             }
-            if n_left == 0 {
-                page.given_up_at = after.map(|after| GivenUp {
+            // What was found up to here is of use where a cursor leads on.
+            if n_left == 0 || !query.with_total && perpend_sql::is_half_over() {
+                filling.page.given_up_at = after.map(|after| GivenUp {
                     after,
                     columns: list.rest.columns(),
                 });
@@ -561,20 +570,21 @@ impl Telemetry {
             }
             n_rows = (2 * n_rows).min(SCAN[1]);
         }
-        page.has_more = last < n_matching || page.given_up_at.is_some();
-        page.n_total = if query.with_total { n_matching } else { 0 };
-        Ok(page)
+        Ok(filling.finish())
     }
 
-    /// Those of the rows that pass what is tested in memory, in their order.
+    /// Hands on those of the rows that pass what is tested in memory, in their order; no more than a page needs where
+    /// that is enough.
     async fn passing(
         &self,
         project: &ProjectId,
-        seqs: &[i64],
-        rest: &Rest,
-        query: &ObservationQuery,
-    ) -> Result<Vec<StoredObservation>, Error> {
-        let mut found = Vec::new();
+        (seqs, until_full): (&[i64], bool),
+        (rest, query): (&Rest, &ObservationQuery),
+        put: &mut (dyn FnMut(Tested) + Send),
+    ) -> Result<(), Error> {
+        let with_content = query.with_content || rest.reads_content();
+        let wanted = query.offset + u64::from(query.limit);
+        let (mut n_found, mut n_bytes) = (0_u64, 0_usize);
         for chunk in seqs.chunks(LIST) {
             let sql = format!(
                 "SELECT {READ} FROM observations o JOIN traces t ON t.number = o.trace \
@@ -589,34 +599,129 @@ impl Telemetry {
                 .map(|(at, seq)| (*seq, at))
                 .collect();
             rows.sort_by_key(|row| order.get(&row.seq).copied());
-            let with_content = query.with_content || rest.reads_content();
-            let stored = self.stored(&rows, with_content).await?;
-            let scores = if rest.reads_scores() {
-                let ids = stored.iter().map(|stored| &stored.observation.trace_id);
-                self.scores_for(project, ids.collect()).await?
-            } else {
-                HashMap::new()
-            };
-            for mut stored in stored {
-                let o = &stored.observation;
-                let all = scores.get(&o.trace_id).map_or(&[][..], Vec::as_slice);
-                let own = all
-                    .iter()
-                    .filter(|score| is_about(score, Some(o.id.as_str())));
-                let cells = ObservationCells {
-                    stored: &stored,
-                    scores: &own.cloned().collect::<Vec<_>>(),
+            let mut left = rows.as_slice();
+            while !left.is_empty() {
+                perpend_sql::check_deadline()?;
+                let mut scratch = Scratch::begin();
+                let part = match with_content {
+                    true => self.stored_up_to(left, TESTED_BYTES).await?,
+                    false => self.stored(left, false).await?,
                 };
-                if rest.holds(&cells) {
-                    if !query.with_content {
-                        stored.observation.content = Content::default();
-                    }
-                    found.push(stored);
+                left = left.get(part.len()..).unwrap_or_default();
+                for tested in self.tested(project, part, (rest, query)).await? {
+                    n_found += 1;
+                    n_bytes = n_bytes.saturating_add(tested.n_bytes);
+                    scratch.keep(tested.n_bytes);
+                    put(tested);
+                }
+                if until_full && (wanted < n_found || query.max_bytes < n_bytes) {
+                    return Ok(());
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Those that pass what is tested in memory.
+    async fn tested(
+        &self,
+        project: &ProjectId,
+        stored: Vec<StoredObservation>,
+        (rest, query): (&Rest, &ObservationQuery),
+    ) -> Result<Vec<Tested>, Error> {
+        let scores = if rest.reads_scores() {
+            let ids = stored.iter().map(|stored| &stored.observation.trace_id);
+            self.scores_for(project, ids.collect()).await?
+        } else {
+            HashMap::new()
+        };
+        let mut found = Vec::new();
+        for mut stored in stored {
+            let o = &stored.observation;
+            let all = scores.get(&o.trace_id).map_or(&[][..], Vec::as_slice);
+            let own = all
+                .iter()
+                .filter(|score| is_about(score, Some(o.id.as_str())));
+            let cells = ObservationCells {
+                stored: &stored,
+                scores: &own.cloned().collect::<Vec<_>>(),
+            };
+            if !rest.holds(&cells) {
+                continue;
+            }
+            let mut n_bytes = 0;
+            match query.with_content {
+                true => n_bytes = crate::block::to_json(&stored.observation.content)?.len(),
+                false => stored.observation.content = Content::default(),
+            }
+            found.push(Tested { stored, n_bytes });
+        }
         Ok(found)
     }
+}
+
+/// A page of observations that were tested in memory.
+struct Filling<'q> {
+    query: &'q ObservationQuery,
+    page: ObservationPage,
+    n_bytes: usize,
+    n_matching: u64,
+    /// The page ended before one whose content was too much.
+    is_cut: bool,
+}
+
+impl<'q> Filling<'q> {
+    fn new(query: &'q ObservationQuery) -> Self {
+        Self {
+            query,
+            page: ObservationPage::default(),
+            n_bytes: 0,
+            n_matching: 0,
+            is_cut: false,
+        }
+    }
+
+    fn last(&self) -> u64 {
+        self.query.offset + u64::from(self.query.limit)
+    }
+
+    /// Takes the next one, which stays in memory where it is on the page.
+    fn put(&mut self, found: Tested, scratch: &mut Scratch) {
+        let is_in_page = self.query.offset <= self.n_matching && self.n_matching < self.last();
+        self.n_matching += 1;
+        if !is_in_page || self.is_cut {
+            return;
+        }
+        self.n_bytes = self.n_bytes.saturating_add(found.n_bytes);
+        self.is_cut = self.query.max_bytes < self.n_bytes && !self.page.items.is_empty();
+        if !self.is_cut {
+            scratch.keep(found.n_bytes + KEPT_BYTES);
+            self.page.items.push(found.stored);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        !self.query.with_total && (self.is_cut || self.last() < self.n_matching)
+    }
+
+    fn finish(self) -> ObservationPage {
+        let is_full = self.is_cut || self.last() < self.n_matching;
+        ObservationPage {
+            has_more: is_full || self.page.given_up_at.is_some(),
+            n_total: if self.query.with_total {
+                self.n_matching
+            } else {
+                0
+            },
+            ..self.page
+        }
+    }
+}
+
+/// An observation that passes, and the bytes of its content where that is wanted.
+struct Tested {
+    stored: StoredObservation,
+    n_bytes: usize,
 }
 
 /// The rows that start in a time.

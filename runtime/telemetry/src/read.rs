@@ -9,6 +9,7 @@ use perpend_domain::score::Score;
 use perpend_domain::time::Timestamp;
 
 use super::cells::CONTENT_COLUMNS;
+use super::contents::StoredAt;
 use super::refresh;
 use super::rollup::Changes;
 use super::row::{ObservationRow, OwnRow, READ, READ_OWN, READ_TRACE, TraceRow};
@@ -211,15 +212,32 @@ impl Telemetry {
             before = Some(row);
         }
         if with_content {
-            let rows: Vec<&OwnRow> = rows.iter().map(|row| &row.own).collect();
-            self.add_contents(&rows, &mut stored).await?;
+            let places: Vec<StoredAt> = rows.iter().map(|row| (&row.own).into()).collect();
+            self.add_contents(&places, &mut stored).await?;
+        }
+        Ok(stored)
+    }
+
+    /// The first of these rows as stored observations, with content: as many as have contents of at most `max_bytes`
+    /// together, and one at least.
+    pub(super) async fn stored_up_to(
+        &self,
+        rows: &[ObservationRow],
+        max_bytes: usize,
+    ) -> Result<Vec<StoredObservation>, Error> {
+        let mut stored = self.stored(rows, false).await?;
+        let places: Vec<StoredAt> = rows.iter().map(|row| (&row.own).into()).collect();
+        let contents = self.contents_up_to(&places, max_bytes).await?;
+        stored.truncate(contents.len());
+        for (stored, content) in stored.iter_mut().zip(contents) {
+            stored.observation.content = content.unwrap_or_default();
         }
         Ok(stored)
     }
 
     async fn add_contents(
         &self,
-        rows: &[&OwnRow],
+        rows: &[StoredAt],
         stored: &mut [StoredObservation],
     ) -> Result<(), Error> {
         let contents = self.contents(rows).await?;
@@ -311,8 +329,8 @@ impl Telemetry {
             .map(|row| row.stored(trace.clone(), Arc::clone(&of_trace)))
             .collect::<Result<Vec<_>, _>>()?;
         if with_content {
-            let rows: Vec<&OwnRow> = rows.iter().collect();
-            self.add_contents(&rows, &mut stored).await?;
+            let places: Vec<StoredAt> = rows.iter().map(StoredAt::from).collect();
+            self.add_contents(&places, &mut stored).await?;
         }
         Ok(stored)
     }

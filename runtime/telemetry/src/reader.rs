@@ -7,6 +7,7 @@ use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_found::FindCursor;
 
 use super::block;
+use super::contents::StoredAt;
 use super::rollup::IS_STEP;
 use super::row::{OwnRow, READ_OWN, READ_TRACE, TraceRow};
 use crate::{Error, Telemetry};
@@ -164,10 +165,10 @@ impl Telemetry {
             let seqs: Vec<i64> = reader.left.drain(..n).collect();
             reader.rows = self.rows_by_seq(&seqs).await?;
         }
-        let n = self.n_of_part(&reader.rows).await?;
-        let rows: Vec<OwnRow> = reader.rows.drain(..n).collect();
-        let mut stored = Vec::with_capacity(n);
-        let contents = self.contents(&rows.iter().collect::<Vec<_>>()).await?;
+        let places: Vec<StoredAt> = reader.rows.iter().map(StoredAt::from).collect();
+        let contents = self.contents_up_to(&places, PART_BYTES).await?;
+        let rows: Vec<OwnRow> = reader.rows.drain(..contents.len()).collect();
+        let mut stored = Vec::with_capacity(rows.len());
         for (row, content) in rows.iter().zip(contents) {
             // Deleted since its row was read.
             let Some(content) = content else { continue };
@@ -210,19 +211,5 @@ impl Telemetry {
             rest = later;
         }
         Ok(sizes)
-    }
-
-    /// How many of these rows make a part: at least one.
-    async fn n_of_part(&self, rows: &VecDeque<OwnRow>) -> Result<usize, Error> {
-        let blocks = rows.iter().filter_map(|row| row.payload).collect();
-        let mut sizes = self.block_sizes(blocks).await?;
-        let mut n_bytes = 0_usize;
-        let fits = |row: &&OwnRow| {
-            // Each block is unpacked once, for the first row that needs it.
-            let size = row.payload.and_then(|seq| sizes.remove(&seq));
-            n_bytes = size.unwrap_or(0).saturating_add(n_bytes);
-            n_bytes <= PART_BYTES
-        };
-        Ok(rows.iter().take_while(fits).count().max(1))
     }
 }

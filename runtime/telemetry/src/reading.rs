@@ -17,7 +17,7 @@ use super::refresh;
 use super::rollup::IS_STEP;
 use super::row::{READ, READ_TRACE, TraceRow, wrong};
 use crate::{Error, Telemetry};
-use perpend_sql::{Arg, Sql, checked, value_list};
+use perpend_sql::{Arg, Scratch, Sql, checked, value_list};
 
 /// Users of a session that are named.
 const MAX_USERS: u32 = 100;
@@ -67,6 +67,9 @@ struct Stretch {
 
 /// The rows of a trace lie together where at least one of so many between its first and its last is its own.
 const AMONG: i64 = 4;
+/// Contents of turns that are read at a time, and what of one is kept.
+const PART_BYTES: usize = 4 << 20;
+const MAX_TURN_CONTENT: usize = 2 << 20;
 /// Such texts at a time.
 const AT_ONCE: usize = 3;
 
@@ -364,7 +367,8 @@ impl Telemetry {
         Ok(traces.into_iter().map(|(_, stored)| stored).collect())
     }
 
-    /// Traces of a session by start and id, with the content of their roots: `limit` of them behind the first `skip`.
+    /// Traces of a session by start and id, with the content of their roots: `limit` of them behind the first `skip`. Of an
+    /// input or output of more than 2 MiB they have the beginning.
     ///
     /// # Errors
     /// When the database fails.
@@ -389,7 +393,20 @@ impl Telemetry {
         let rows: Vec<TraceRow> = self.pool.select(&sql, &args).await?;
         let traces = rows.into_iter().map(|row| Ok((row.number, row.stored()?)));
         let mut traces = traces.collect::<Result<Vec<_>, Error>>()?;
-        self.add_roots(&mut traces).await?;
+        let mut left = traces.as_mut_slice();
+        while !left.is_empty() {
+            let mut scratch = Scratch::begin();
+            let n = self.add_roots_up_to(left, PART_BYTES).await?;
+            let (some, others) = left.split_at_mut(n);
+            for (_, stored) in some {
+                let contents = [&mut stored.trace.input, &mut stored.trace.output];
+                for content in contents.into_iter().flatten() {
+                    content.cut(MAX_TURN_CONTENT);
+                    scratch.keep(content.as_str().len());
+                }
+            }
+            left = others;
+        }
         Ok(traces.into_iter().map(|(_, stored)| stored).collect())
     }
 

@@ -12,8 +12,7 @@ use perpend_domain::trace::Trace;
 
 use super::row::{self, ObservationRow, READ, TRACE_COMPUTED};
 use crate::Error;
-use perpend_sql::{Arg, query};
-use perpend_sql::{Pool, despite_collisions, in_transaction};
+use perpend_sql::{Arg, Pool, despite_collisions, in_transaction, query, unlimited};
 
 /// Traces folded in one transaction.
 const CHUNK: i64 = 100;
@@ -62,7 +61,12 @@ fn update_sql() -> &'static str {
     })
 }
 
+/// Not within the limits of a request: whoever reads next needs the traces folded too.
 async fn fold_all(pool: &Pool, stale: &[Stale]) -> Result<(), Error> {
+    unlimited(fold_and_write(pool, stale)).await
+}
+
+async fn fold_and_write(pool: &Pool, stale: &[Stale]) -> Result<(), Error> {
     let mut folded: Vec<Folded> = Vec::with_capacity(stale.len());
     for trace in stale {
         let rows: Vec<ObservationRow> = query(observations_sql())

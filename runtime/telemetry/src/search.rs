@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use perpend_domain::filter::{Condition, Row, Test, TextOp};
 use perpend_domain::telemetry::StoredTrace;
 use perpend_rows::needle::{Needle, is_on};
-use perpend_sql::{Arg, value_list};
+use perpend_sql::{Arg, Scratch, value_list};
 
 use super::cells::{ObservationCells, TraceCells};
 use super::read::LIST;
@@ -18,6 +18,8 @@ use crate::{Error, Telemetry};
 
 /// Observations whose contents are looked through in one go.
 const SCAN: usize = 500;
+/// Bytes of contents that are tested in one go.
+const PART_BYTES: usize = 4 << 20;
 
 /// A condition on the `text` of a trace, which one of its parts decides.
 #[derive(Debug)]
@@ -145,6 +147,7 @@ impl Telemetry {
         let args: Vec<Arg<'static>> = traces.iter().map(|number| (*number).into()).collect();
         let parts: Vec<PartRow> = self.pool.select(&sql, &args).await?;
         for parts in parts.chunks(SCAN) {
+            perpend_sql::check_deadline()?;
             let open = parts.iter().filter(|part| found.is_open(part.trace));
             let open: Vec<&PartRow> = open.collect();
             let places: Vec<(Option<i64>, i64)> =
@@ -182,13 +185,18 @@ impl Telemetry {
             value_list(args.len(), 1)
         );
         let rows = self.pool.select::<ObservationRow>(&sql, &args).await?;
-        let all = self.stored(&rows, true).await?;
-        for (row, stored) in rows.iter().zip(&all) {
-            let cells = ObservationCells {
-                stored,
-                scores: &[],
-            };
-            found.look(row.trace, &cells);
+        let mut left = rows.as_slice();
+        while !left.is_empty() {
+            let _scratch = Scratch::begin();
+            let part = self.stored_up_to(left, PART_BYTES).await?;
+            for (row, stored) in left.iter().zip(&part) {
+                let cells = ObservationCells {
+                    stored,
+                    scores: &[],
+                };
+                found.look(row.trace, &cells);
+            }
+            left = &left[part.len()..];
         }
         Ok(())
     }

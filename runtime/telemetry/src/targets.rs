@@ -8,7 +8,8 @@ use perpend_domain::observation::Observation;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 
-use super::row::{ObservationRow, OwnRow, READ, READ_TRACE, TraceRow};
+use super::contents::StoredAt;
+use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
 use super::{block, refresh};
 use crate::{Error, Telemetry};
 use perpend_sql::{Arg, Sized, checked, query, query_scalar, value_list, value_rows};
@@ -143,8 +144,8 @@ impl Telemetry {
         let read = found.iter().map(ObservationRow::observation);
         let read = read.collect::<Result<Vec<_>, _>>()?;
         if with_content {
-            let own: Vec<&OwnRow> = found.iter().map(|row| &row.own).collect();
-            let contents = self.contents(&own).await?;
+            let places: Vec<StoredAt> = found.iter().map(|row| (&row.own).into()).collect();
+            let contents = self.contents(&places).await?;
             // One that is gone by now does not exist: it must not be scored as if it were empty.
             observations.extend(read.into_iter().zip(contents).filter_map(
                 |(mut observation, content)| {

@@ -7,6 +7,7 @@ use perpend_domain::observation::{Content, ObservationKind};
 use perpend_domain::telemetry::ToolSteps;
 use perpend_sql::{Arg, checked, value_list};
 
+use super::contents::StoredAt;
 use super::row::{OwnRow, READ_OWN};
 use crate::{Error, Telemetry};
 
@@ -93,8 +94,9 @@ impl Telemetry {
             }
         }
         let own = rows.iter().map(|row| &row.own);
-        let read: Vec<&OwnRow> = own
+        let read: Vec<StoredAt> = own
             .filter(|own| own.payload.is_none_or(|block| fitting.contains(&block)))
+            .map(StoredAt::from)
             .collect();
         let contents = self.contents(&read).await?;
         Ok(read.iter().map(|own| own.seq).zip(contents).collect())

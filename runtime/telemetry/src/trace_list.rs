@@ -12,19 +12,21 @@ use perpend_domain::list::Numbered;
 use perpend_domain::score::Score;
 use perpend_found::Counted;
 
+use super::block;
 use super::cells::{COST_COLUMNS, TraceCells, is_about};
+use super::contents::StoredAt;
 use super::marks::asks_root;
 use super::places::{Bounds, Places, TestedTraces, TracesFrom};
 use super::read::{LIST, Rest};
 use super::refresh;
-use super::row::{READ, READ_TRACE, TraceRow};
+use super::row::{READ_TRACE, TraceRow};
 use super::search::Search;
 use super::trace_order::{Ordered, Part};
 use super::trace_shape::{Shape, Way};
 use crate::{Error, Telemetry};
 use perpend_domain::telemetry::StoredTrace;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
-use perpend_sql::{Arg, Sql, query_scalar, value_list};
+use perpend_sql::{Arg, Scratch, Sql, query_scalar, value_list};
 
 /// Traces looked at in one go where a part of the filter is tested in memory.
 const SCAN: usize = 500;
@@ -41,6 +43,12 @@ const FEW: u64 = 5_000;
 /// From so many traces on, the way to a page is cut short.
 const FAR: u64 = 200;
 
+/// Traces that are read at a time, and bytes of what is in their own rows and of their contents each.
+const PART: usize = 100;
+const PART_BYTES: usize = 4 << 20;
+/// What a trace takes in memory besides input and output.
+const KEPT_BYTES: usize = 4 << 10;
+
 /// Traces whose steps are looked through for a text.
 const MAX_SEARCHED: u64 = 100_000;
 const SEARCH_TOO_WIDE: &str = "the column text is searched in at most 100,000 traces: add conditions that leave fewer, such as on timestamp";
@@ -54,6 +62,28 @@ pub(super) fn ordered(
 ) -> Vec<String> {
     let shape = Shape::new(project, 1, query, false, Way::InTime);
     Ordered::new(&shape, project, query, false).first_rows(from)
+}
+
+perpend_sql::record! {
+    /// Where the content of the root of a trace is stored.
+    struct RootRow {
+        trace: i64,
+        seq: i64,
+        payload: Option<i64>,
+        place: i64,
+    }
+}
+
+const ROOT: &str = "o.trace, o.seq, o.payload, o.place";
+
+impl RootRow {
+    const fn stored_at(&self) -> StoredAt {
+        StoredAt {
+            seq: self.seq,
+            payload: self.payload,
+            place: self.place,
+        }
+    }
 }
 
 /// What a list was read for.
@@ -93,6 +123,42 @@ impl Found {
     }
 }
 
+/// Traces of a page that are read part by part: memory is bounded by one part, however large their contents are.
+#[derive(Debug)]
+pub struct TracesReader {
+    /// Numbers of traces, in the order of the list.
+    left: Vec<i64>,
+    with_content: bool,
+    max_content: usize,
+    with_observation_ids: bool,
+}
+
+impl TracesReader {
+    fn new(numbers: Vec<i64>, query: &TraceQuery) -> Self {
+        Self {
+            left: numbers,
+            with_content: query.with_content,
+            max_content: query.max_content,
+            with_observation_ids: query.with_observation_ids,
+        }
+    }
+
+    /// Whether all parts were read.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.left.is_empty()
+    }
+}
+
+/// Only a search opens the content of every step.
+fn max_tested(query: &TraceQuery) -> u64 {
+    let is_search = |condition: &Condition| Search::of(condition).is_some();
+    match query.filter.conditions.iter().any(is_search) {
+        true => MAX_SEARCHED,
+        false => u64::MAX,
+    }
+}
+
 impl Telemetry {
     /// A page of traces.
     ///
@@ -103,13 +169,9 @@ impl Telemetry {
         project: &ProjectId,
         query: &TraceQuery,
     ) -> Result<Numbered<StoredTrace>, Error> {
-        // Only a search opens the content of every step.
-        let is_search = |condition: &Condition| Search::of(condition).is_some();
-        let max = match query.filter.conditions.iter().any(is_search) {
-            true => MAX_SEARCHED,
-            false => u64::MAX,
-        };
-        let tested = self.traces_tested(project, query, max).await?;
+        let tested = self
+            .traces_tested(project, query, max_tested(query))
+            .await?;
         match tested.n_left {
             0 => Ok(Numbered {
                 items: tested.traces,
@@ -117,6 +179,81 @@ impl Telemetry {
             }),
             _ => Err(Error::Conflict(SEARCH_TOO_WIDE)),
         }
+    }
+
+    /// A page of traces to be read part by part, and how many there are on all pages.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn find_page(
+        &self,
+        project: &ProjectId,
+        query: &TraceQuery,
+    ) -> Result<(TracesReader, u64), Error> {
+        let bounds = Bounds {
+            max_tested: max_tested(query),
+            max_counted: None,
+        };
+        let found = self.find_traces(project, query, None, bounds).await?;
+        if 0 < found.n_left {
+            return Err(Error::Conflict(SEARCH_TOO_WIDE));
+        }
+        let n_total = found.total.unwrap_or_default().n;
+        Ok((TracesReader::new(found.numbers, query), n_total))
+    }
+
+    /// The next traces of a page; those that were deleted since are left out.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn next_traces(&self, reader: &mut TracesReader) -> Result<Vec<StoredTrace>, Error> {
+        let n = self.n_of_part(&reader.left).await?;
+        let mut scratch = Scratch::begin();
+        let mut traces = self.numbered_traces(&reader.left[..n]).await?;
+        let mut next = reader.left.get(n).copied();
+        if reader.with_content {
+            let n_full = self.add_roots_up_to(&mut traces, PART_BYTES).await?;
+            next = traces.get(n_full).map(|(number, _)| *number).or(next);
+            traces.truncate(n_full);
+        }
+        if reader.with_observation_ids {
+            self.add_ids(&mut traces).await?;
+        }
+        let n_read = reader.left.iter().position(|number| Some(*number) == next);
+        reader.left.drain(..n_read.unwrap_or(reader.left.len()));
+        let max = reader.max_content;
+        let whole = |(_, mut stored): (i64, StoredTrace)| {
+            let trace = &mut stored.trace;
+            let contents = [&mut trace.input, &mut trace.output].into_iter().flatten();
+            for content in contents {
+                content.cut(max);
+                scratch.keep(content.as_str().len());
+            }
+            scratch.keep(KEPT_BYTES + block::to_json(&trace.metadata)?.len());
+            Ok(stored)
+        };
+        traces.into_iter().map(whole).collect()
+    }
+
+    /// How many of the traces make a part by what stands in their own rows: one at least.
+    async fn n_of_part(&self, numbers: &[i64]) -> Result<usize, Error> {
+        let some = &numbers[..numbers.len().min(PART)];
+        if some.is_empty() {
+            return Ok(0);
+        }
+        let sql = format!(
+            "SELECT number, CAST(LENGTH(detail) AS BIGINT) FROM traces WHERE number IN ({})",
+            value_list(some.len(), 1)
+        );
+        let args: Vec<Arg<'static>> = some.iter().map(|number| (*number).into()).collect();
+        let sizes: Vec<(i64, i64)> = self.pool.select(&sql, &args).await?;
+        let sizes: HashMap<i64, i64> = sizes.into_iter().collect();
+        let mut left = PART_BYTES as i64;
+        let fits = |number: &&i64| {
+            left -= sizes.get(number).copied().unwrap_or_default();
+            0 <= left
+        };
+        Ok(some.iter().take_while(fits).count().max(1))
     }
 
     /// A page of traces, where only so many of those that no index can tell are tested.
@@ -199,15 +336,13 @@ impl Telemetry {
         found: Found,
         places: Places,
     ) -> Result<TestedTraces, Error> {
-        let mut traces = self.numbered_traces(&found.numbers).await?;
-        if query.with_content {
-            self.add_roots(&mut traces).await?;
-        }
-        if query.with_observation_ids {
-            self.add_ids(&mut traces).await?;
+        let mut reader = TracesReader::new(found.numbers, query);
+        let mut traces = Vec::new();
+        while !reader.is_done() {
+            traces.extend(self.next_traces(&mut reader).await?);
         }
         Ok(TestedTraces {
-            traces: traces.into_iter().map(|(_, stored)| stored).collect(),
+            traces,
             total: found.total,
             n_tested: found.n_tested,
             n_left: found.n_left,
@@ -575,6 +710,9 @@ impl Telemetry {
         let reads_root = rest.conditions().iter().any(asks_root);
         let mut matching = Vec::new();
         for chunk in numbers.chunks(SCAN) {
+            let _turn = self.pool.scan_turn().await?;
+            // Of these traces only numbers are kept.
+            let _scratch = Scratch::begin();
             let mut traces = self.numbered_traces(chunk).await?;
             if reads_root {
                 self.add_roots(&mut traces).await?;
@@ -652,35 +790,57 @@ impl Telemetry {
 
     /// Completes traces with the content of their roots.
     pub(super) async fn add_roots(&self, traces: &mut [(i64, StoredTrace)]) -> Result<(), Error> {
-        for chunk in traces.chunks_mut(LIST) {
-            let mut args: Vec<Arg<'static>> = Vec::new();
-            let mut places = Vec::new();
-            for (number, stored) in chunk.iter() {
-                if let Some(root) = &stored.trace.root {
-                    args.push((*number).into());
-                    args.push(Arg::Text(Some(root.as_str().to_owned().into())));
-                    let n = args.len();
-                    places.push(format!("(CAST(${} AS BIGINT), CAST(${n} AS TEXT))", n - 1));
-                }
-            }
-            if places.is_empty() {
-                continue;
-            }
-            let sql = format!(
-                "WITH roots (trace, id) AS (VALUES {}) SELECT {READ} FROM roots r \
-                 JOIN traces t ON t.number = r.trace JOIN observations o ON o.trace = r.trace AND o.id = r.id",
-                places.join(", ")
-            );
-            let rows = self.pool.select(&sql, &args).await?;
-            let roots = self.stored(&rows, true).await?;
-            let by_trace: HashMap<i64, _> = rows.iter().map(|row| row.trace).zip(roots).collect();
-            for (number, stored) in chunk {
-                if let Some(root) = by_trace.get(number) {
-                    stored.trace.add_root_content(&root.observation.content);
-                }
-            }
+        let mut left = traces;
+        while !left.is_empty() {
+            let n = self.add_roots_up_to(left, PART_BYTES).await?;
+            left = &mut left[n..];
         }
         Ok(())
+    }
+
+    /// Completes the first of these traces with the content of their roots, and tells how many: as many as have contents
+    /// of at most `max_bytes` together, and one at least.
+    pub(super) async fn add_roots_up_to(
+        &self,
+        traces: &mut [(i64, StoredTrace)],
+        max_bytes: usize,
+    ) -> Result<usize, Error> {
+        let n_traces = traces.len().min(LIST);
+        let traces = &mut traces[..n_traces];
+        let mut args: Vec<Arg<'static>> = Vec::new();
+        let mut places = Vec::new();
+        for (number, stored) in traces.iter() {
+            if let Some(root) = &stored.trace.root {
+                args.push((*number).into());
+                args.push(Arg::Text(Some(root.as_str().to_owned().into())));
+                let n = args.len();
+                places.push(format!("(CAST(${} AS BIGINT), CAST(${n} AS TEXT))", n - 1));
+            }
+        }
+        if places.is_empty() {
+            return Ok(n_traces);
+        }
+        let sql = format!(
+            "WITH roots (trace, id) AS (VALUES {}) SELECT {ROOT} FROM roots r \
+             JOIN observations o ON o.trace = r.trace AND o.id = r.id",
+            places.join(", ")
+        );
+        let rows: Vec<RootRow> = self.pool.select(&sql, &args).await?;
+        let mut by_trace: HashMap<i64, RootRow> =
+            rows.into_iter().map(|row| (row.trace, row)).collect();
+        let roots = traces.iter().enumerate();
+        let roots = roots.filter_map(|(at, (number, _))| Some((at, by_trace.remove(number)?)));
+        let roots: Vec<(usize, RootRow)> = roots.collect();
+        let stored: Vec<StoredAt> = roots.iter().map(|(_, row)| row.stored_at()).collect();
+        let contents = self.contents_up_to(&stored, max_bytes).await?;
+        let next = roots.get(contents.len()).map(|(at, _)| *at);
+        for ((at, _), content) in roots.iter().zip(contents) {
+            traces[*at]
+                .1
+                .trace
+                .add_root_content(&content.unwrap_or_default());
+        }
+        Ok(next.unwrap_or(n_traces))
     }
 
     /// Completes traces with what their input and their output cost. As in the whole cost, a call that two

@@ -102,6 +102,10 @@ codes! {
         "The media type or encoding is not supported", "The message names what is accepted.";
     Unprocessable, "unprocessable_content", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
         "Well-formed, and not something this server can do", "The message says what is missing.";
+    AnswerTooLarge, "answer_too_large", UNPROCESSABLE_ENTITY, "invalid_body", "PayloadTooLargeError",
+        "The answer is larger than one request may hold", "Request fewer rows with `limit`, leave out contents with `fields`, or add conditions. Lists with a cursor end a page early instead. `answers.max_in_flight_mib` sets the memory for answers.";
+    QueryTimeout, "query_timeout", UNPROCESSABLE_ENTITY, "invalid_query", "UnprocessableContentError",
+        "The request took too long to read", "Narrow the time, or add conditions on columns other than contents, metadata and scores. `answers.timeout_seconds` sets the limit.";
     InvalidConfig, "invalid_config", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
         "The configuration does not fit the evaluator", "`details.issues` has a JSON Pointer for each problem; the schema is in `GET /api/v1/plugins`.";
     PreflightFailed, "evaluator_preflight_failed", UNPROCESSABLE_ENTITY, "invalid_body", "UnprocessableContentError",
@@ -434,6 +438,19 @@ impl From<perpend_sql::Error> for Problem {
             perpend_sql::Error::TooLong => Self::new(
                 Code::InvalidRequest,
                 "a name or an id in the request is too long",
+            ),
+            perpend_sql::Error::AnswerTooLarge => Self::new(
+                Code::AnswerTooLarge,
+                "the answer needs more memory than one request may hold: request fewer rows (limit), leave out \
+                 contents (fields), or narrow the time or the filter",
+            ),
+            perpend_sql::Error::TooSlow => Self::new(
+                Code::QueryTimeout,
+                "the request reached its time limit: narrow the time, or add conditions on columns other than \
+                 contents, metadata and scores",
+            ),
+            perpend_sql::Error::OutOfMemory => Self::unavailable(
+                "answers to other requests hold the memory for answers; send the request again",
             ),
             perpend_sql::Error::Unavailable(cause) | perpend_sql::Error::Collision(cause) => {
                 tracing::warn!(error = cause, "store unavailable");

@@ -36,6 +36,7 @@ pub struct WebParts {
     /// Requests of projects that were refused not long ago.
     pub refusals: Refusals,
     pub(crate) admission: Admission,
+    pub(crate) answers: Admission,
     pub(crate) limits: Limits,
     pub(crate) throttle: Throttle,
 }
@@ -61,8 +62,11 @@ impl Web {
         clock: Arc<dyn Clock>,
         ids: Arc<dyn IdSource>,
     ) -> Self {
+        /// What one project may hold of the memory for answers.
+        const SHARE_PERCENT: usize = 50;
         let ingest = &config.ingest;
         Self(Arc::new(WebParts {
+            answers: Admission::new(config.answers.max_in_flight_bytes, SHARE_PERCENT),
             admission: Admission::new(ingest.max_in_flight_bytes, ingest.max_key_share_percent),
             limits: Limits::default(),
             throttle: Throttle::default(),
@@ -81,6 +85,12 @@ impl Web {
     #[must_use]
     pub fn in_flight_bytes(&self) -> usize {
         self.admission.in_flight_bytes()
+    }
+
+    /// Bytes of `answers.max_in_flight_mib` that are in use.
+    #[must_use]
+    pub fn answer_bytes(&self) -> usize {
+        self.answers.in_flight_bytes()
     }
 }
 

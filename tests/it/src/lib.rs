@@ -116,6 +116,7 @@ async fn open(
         ("data.dir", dir),
         // Far longer than any wait there is: no machine is too slow.
         ("database.wait_seconds", "60".to_owned()),
+        ("answers.timeout_seconds", "600".to_owned()),
         ("evaluation.isolation", "in-process".to_owned()),
         ("init.public_key", KEYS.0.to_owned()),
         ("init.secret_key", KEYS.1.to_owned()),

@@ -31,6 +31,7 @@ mod judge_leases;
 mod judge_prompts;
 mod judge_waits;
 mod judges;
+mod large_answers;
 mod large_traces;
 mod lifecycle;
 mod limits;

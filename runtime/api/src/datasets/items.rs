@@ -2,16 +2,19 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::response::Response;
 use perpend_catalog::datasets::{ItemQuery, ItemVersion};
+use perpend_contract::list::PageMeta;
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::dataset::{
     Dataset, DatasetItem, ItemPatch, ItemStatus, MAX_ITEM_ID_CHARS, as_of,
 };
 use perpend_domain::ids::ProjectId;
-use perpend_domain::list::Numbered;
+use perpend_domain::list::{Cursor, Paging};
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Param, Params, param};
 use perpend_web::page;
+use perpend_web::parts::{self, Members, Parts};
 use perpend_web::problem::{Code, Problem};
 use perpend_web::routes::Operation;
 use serde::Deserialize;
@@ -243,7 +246,7 @@ async fn list_items(
     caller: Act,
     origin: Origin,
     params: Params,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let paging = page::paging(&params)?;
     let at = params.time("version")?.map(as_of);
     let dataset_id = match params.text("datasetName") {
@@ -265,24 +268,68 @@ async fn list_items(
         source_observation_id: text("sourceObservationId"),
         at,
     };
-    let found = app
-        .store
-        .catalog
-        .dataset_items(&caller.project, &query, paging)
-        .await?;
-    let items = found.items.iter().map(|version| &version.item);
-    let references = reference::of_items(&app, &caller.project, &origin, items.clone()).await?;
-    let views = items.zip(references).map(|(item, references)| {
-        let mut view = view::item(item);
-        view["mediaReferences"] = references;
-        view
-    });
-    let views = views.collect();
-    let views = Numbered {
-        items: views,
-        n_total: found.n_total,
+    let (catalog, project) = (&app.store.catalog, caller.project);
+    let n_total = catalog.count_dataset_items(&project, &query).await?;
+    let page = Page {
+        app,
+        project,
+        origin,
+        query,
+        after: None,
+        n_left: paging.limit,
+        paging,
+        meta: PageMeta::new(paging, n_total),
+        members: Members::default(),
     };
-    Ok(page::answer(paging, &views, Value::clone))
+    parts::answer(parts::LIST.to_vec(), page).await
+}
+
+/// What is left of a page of items.
+struct Page {
+    app: App,
+    project: ProjectId,
+    origin: Origin,
+    query: ItemQuery,
+    after: Option<Cursor>,
+    n_left: u32,
+    paging: Paging,
+    meta: PageMeta,
+    members: Members,
+}
+
+impl Parts for Page {
+    async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
+        let offset = match self.after {
+            Some(_) => 0,
+            None => self.paging.offset(),
+        };
+        let catalog = &self.app.store.catalog;
+        let found = catalog.some_dataset_items(
+            &self.project,
+            &self.query,
+            self.after.as_ref(),
+            (offset, self.n_left),
+        );
+        let (found, is_cut) = found.await?;
+        let items = || found.iter().map(|version| &version.item);
+        let references = reference::of_items(&self.app, &self.project, &self.origin, items());
+        for (item, references) in items().zip(references.await?) {
+            let mut view = view::item(item);
+            view["mediaReferences"] = references;
+            self.members.push(out, &view)?;
+        }
+        self.after = items().next_back().map(|item| Cursor {
+            at: item.created_at,
+            id: item.id.clone(),
+        });
+        let n_found = u32::try_from(found.len()).unwrap_or(u32::MAX);
+        self.n_left = self.n_left.saturating_sub(n_found);
+        if is_cut && 0 < self.n_left {
+            return Ok(false);
+        }
+        parts::end_list(out, &self.meta)?;
+        Ok(true)
+    }
 }
 
 /// The item with the media that it refers to.

@@ -41,6 +41,8 @@ const FROM: &str = "
 const CHOSEN: &str = "
     FROM dataset_items i
    WHERE i.project_id = $1 AND i.is_deleted = 0 AND i.status = 'ACTIVE'";
+/// Bytes of items that are read in one go. As JSON values they take several times as much.
+const PART_BYTES: usize = 1 << 20;
 /// Things named in one statement.
 const PER_STATEMENT: usize = 100;
 const TAKE_TURN: &str = "
@@ -67,6 +69,31 @@ fn page(chosen: &str, limit: u32, offset: u64) -> String {
            JOIN datasets d ON d.project_id = i.project_id AND d.id = i.dataset_id
           ORDER BY i.created_at DESC, i.id DESC"
     )
+}
+
+/// Active items that meet the conditions: `FROM` and `WHERE` with their values.
+fn chosen<'q>(project: &'q ProjectId, query: &'q ItemQuery) -> (String, Vec<Arg<'q>>) {
+    let mut chosen = CHOSEN.to_owned();
+    let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
+    match query.at {
+        Some(at) => {
+            args.push(at.as_micros().into());
+            chosen.push_str(" AND i.valid_from <= $2 AND (i.valid_to IS NULL OR $2 < i.valid_to)");
+        }
+        None => chosen.push_str(" AND i.valid_to IS NULL"),
+    }
+    let conditions = [
+        ("dataset_id", &query.dataset_id),
+        ("source_trace_id", &query.source_trace_id),
+        ("source_observation_id", &query.source_observation_id),
+    ];
+    for (column, value) in conditions {
+        if let Some(value) = value {
+            args.push(value.as_str().into());
+            chosen.push_str(&format!(" AND i.{column} = ${}", args.len()));
+        }
+    }
+    (chosen, args)
 }
 
 impl Catalog {
@@ -115,39 +142,58 @@ impl Catalog {
         query: &ItemQuery,
         paging: Paging,
     ) -> Result<Numbered<ItemVersion>, Error> {
-        let mut chosen = CHOSEN.to_owned();
-        let mut args: Vec<Arg<'_>> = vec![project.as_str().into()];
-        match query.at {
-            Some(at) => {
-                args.push(at.as_micros().into());
-                chosen.push_str(
-                    " AND i.valid_from <= $2 AND (i.valid_to IS NULL OR $2 < i.valid_to)",
-                );
-            }
-            None => chosen.push_str(" AND i.valid_to IS NULL"),
-        }
-        let conditions = [
-            ("dataset_id", &query.dataset_id),
-            ("source_trace_id", &query.source_trace_id),
-            ("source_observation_id", &query.source_observation_id),
-        ];
-        for (column, value) in conditions {
-            if let Some(value) = value {
-                args.push(value.as_str().into());
-                chosen.push_str(&format!(" AND i.{column} = ${}", args.len()));
-            }
-        }
-        let counted: Vec<(i64,)> = self
-            .pool
-            .select(&format!("SELECT COUNT(*) {chosen}"), &args)
-            .await?;
+        let n_total = self.count_dataset_items(project, query).await?;
+        let (chosen, args) = chosen(project, query);
         let sql = page(&chosen, paging.limit, paging.offset());
         let rows: Vec<ItemRow> = self.pool.select(&sql, &args).await?;
         let items = rows.into_iter().map(ItemVersion::try_from);
         Ok(Numbered {
             items: items.collect::<Result<_, _>>()?,
-            n_total: counted.first().map_or(0, |(n,)| n.unsigned_abs()),
+            n_total,
         })
+    }
+
+    /// How many active items there are.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn count_dataset_items(
+        &self,
+        project: &ProjectId,
+        query: &ItemQuery,
+    ) -> Result<u64, Error> {
+        let (chosen, args) = chosen(project, query);
+        let sql = format!("SELECT COUNT(*) {chosen}");
+        let counted: Vec<(i64,)> = self.pool.select(&sql, &args).await?;
+        Ok(counted.first().map_or(0, |(n,)| n.unsigned_abs()))
+    }
+
+    /// Some of the active items, the newest first: behind a place or an offset, at most `limit`, and no more than have some
+    /// mebibytes together. `true` when there are more though these are less than `limit`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn some_dataset_items(
+        &self,
+        project: &ProjectId,
+        query: &ItemQuery,
+        after: Option<&Cursor>,
+        (offset, limit): (u64, u32),
+    ) -> Result<(Vec<ItemVersion>, bool), Error> {
+        let (mut chosen, mut args) = chosen(project, query);
+        if let Some(after) = after {
+            let n = args.len();
+            args.extend([after.at.as_micros().into(), after.id.as_str().into()]);
+            chosen.push_str(&format!(
+                " AND (i.created_at, i.id) < (${}, ${})",
+                n + 1,
+                n + 2
+            ));
+        }
+        let sql = perpend_sql::query(page(&chosen, limit, offset)).bind_all(&args);
+        let (rows, is_cut): (Vec<ItemRow>, bool) = sql.fetch_up_to(&self.pool, PART_BYTES).await?;
+        let items = rows.into_iter().map(ItemVersion::try_from);
+        Ok((items.collect::<Result<_, _>>()?, is_cut))
     }
 
     /// Active items of a dataset as they are now, the newest first, after a place in the list.

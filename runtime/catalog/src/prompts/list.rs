@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use perpend_domain::accumulated::heap_bytes;
 use perpend_domain::filter::{Cell, Column, ColumnKind, Filter, Row};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::PromptKind;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use super::row::labels;
 use crate::{Catalog, Error};
 use perpend_domain::list::{Numbered, Paging};
-use perpend_sql::{Arg, Sql, checked, from_json, value_list};
+use perpend_sql::{Arg, Scratch, Sql, checked, from_json, value_list};
 
 /// Which prompts: those with a version that meets every condition.
 #[derive(Clone, Debug, Default)]
@@ -268,6 +269,7 @@ impl Catalog {
         let mut page = Numbered::empty();
         let mut after: Option<(i64, String)> = None;
         loop {
+            let mut scratch = Scratch::begin();
             let mut sql = conditions(project, query);
             if let Some((at, name)) = &after {
                 let at = sql.bind((*at).into());
@@ -292,7 +294,9 @@ impl Catalog {
                 if shown.contains(&page.n_total)
                     && let Some(summary) = summary(&versions, query.label.as_ref())
                 {
-                    page.items.push(summary?);
+                    let summary = summary?;
+                    scratch.keep(heap_bytes(&summary.config));
+                    page.items.push(summary);
                 }
                 page.n_total += 1;
             }

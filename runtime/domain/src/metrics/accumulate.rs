@@ -82,6 +82,12 @@ impl Accumulator {
         }
     }
 
+    /// Different texts and numbers that it holds.
+    #[must_use]
+    pub fn n_different(&self) -> usize {
+        self.distinct.len()
+    }
+
     /// Adds one text of a measure that has no numbers.
     pub fn add_text(&mut self, aggregation: Aggregation, value: &str) {
         self.total.n += 1;

@@ -224,7 +224,11 @@ impl Table {
         settings: &ExportSettings,
         asked: Asked<'_>,
     ) -> Result<Rows, perpend_sql::Error> {
-        let (views, last, n_read) = match self {
+        let Read {
+            views,
+            last,
+            is_full,
+        } = match self {
             Self::Traces => trace_views(app, asked).await?,
             Self::Scores => score_views(app, asked).await?,
             Self::Observations | Self::ObservationsV2 => {
@@ -239,7 +243,7 @@ impl Table {
         Ok(Rows {
             values: values.collect(),
             last,
-            is_full: n_read == asked.limit as usize,
+            is_full,
         })
     }
 
@@ -255,8 +259,9 @@ impl Table {
             asked.after,
             (asked.limit, self.has_content(settings)),
         );
-        let read = read.await?;
-        let (last, n_read) = (read.last().map(|(place, _)| place.clone()), read.len());
+        let (read, is_cut) = read.await?;
+        let last = read.last().map(|(place, _)| place.clone());
+        let is_full = is_cut || read.len() == asked.limit as usize;
         let groups = Groups::new(groups().map(str::to_owned).collect(), Vec::new());
         // Records of traces are no steps; the traces show what they say.
         let steps = read.into_iter().map(|(_, stored)| stored);
@@ -279,23 +284,37 @@ impl Table {
             view["metadata"] = metadata;
             view
         });
-        Ok((views.collect(), last, n_read))
+        Ok(Read {
+            views: views.collect(),
+            last,
+            is_full,
+        })
     }
 }
 
-/// Views, the place of the last row, and how many rows were read for them.
-type Read = (Vec<Value>, Option<Changed>, usize);
+/// Rows as the API shows them.
+struct Read {
+    views: Vec<Value>,
+    /// The place of the last row.
+    last: Option<Changed>,
+    /// There may be more.
+    is_full: bool,
+}
 
 async fn trace_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_sql::Error> {
     let read =
         app.store
             .telemetry
             .changed_traces(asked.project, asked.window, asked.after, asked.limit);
-    let read = read.await?;
+    let (read, is_cut) = read.await?;
     let last = read.last().map(|(place, _)| place.clone());
-    let n_read = read.len();
+    let is_full = is_cut || read.len() == asked.limit as usize;
     let view = |(_, stored)| json!(Trace::new(asked.project, stored, Shown::ALL));
-    Ok((read.into_iter().map(view).collect(), last, n_read))
+    Ok(Read {
+        views: read.into_iter().map(view).collect(),
+        last,
+        is_full,
+    })
 }
 
 async fn score_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_sql::Error> {
@@ -303,7 +322,7 @@ async fn score_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_sql::E
         app.store
             .telemetry
             .changed_scores(asked.project, asked.window, asked.after, asked.limit);
-    let read = read.await?;
+    let (read, is_cut) = read.await?;
     let scores = || read.iter().map(|(_, score)| score);
     let categories = Categories::of(&app.store.catalog, asked.project, scores()).await?;
     let view = |score| {
@@ -313,5 +332,9 @@ async fn score_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_sql::E
         view
     };
     let last = read.last().map(|(place, _)| place.clone());
-    Ok((scores().map(view).collect(), last, read.len()))
+    Ok(Read {
+        views: scores().map(view).collect(),
+        last,
+        is_full: is_cut || read.len() == asked.limit as usize,
+    })
 }

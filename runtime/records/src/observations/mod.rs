@@ -11,11 +11,12 @@ use perpend_domain::telemetry::{
     GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation,
 };
 use perpend_domain::time::Timestamp;
-use perpend_web::answer::Answer;
+use perpend_web::answer::{Answer, Streamed};
 use perpend_web::auth::Act;
 use perpend_web::cursor;
 use perpend_web::extract::{Param, Params, param};
 use perpend_web::page;
+use perpend_web::parts::{self, Members, Parts};
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 use serde_json::json;
@@ -25,6 +26,8 @@ use crate::state::{App, Routes};
 
 /// Observations that one request tests in memory. Reading a content costs some ten microseconds.
 const MAX_TESTED: u64 = 100_000;
+/// Contents of one page, or of one part of a numbered page. A page that would have more ends early.
+const PAGE_BYTES: usize = 8 << 20;
 
 const V2: &[Param] = &[
     param(
@@ -166,16 +169,20 @@ fn encoded(place: &ObservationCursor) -> String {
 
 /// Where the list goes on behind a page. An empty page is not its end where not all were tested.
 fn next_of(page: &ObservationPage) -> Option<String> {
+    next_place(page).as_ref().map(encoded)
+}
+
+fn next_place(page: &ObservationPage) -> Option<ObservationCursor> {
     if let Some(given_up) = &page.given_up_at {
-        return Some(encoded(&given_up.after));
+        return Some(given_up.after.clone());
     }
     let last = page.items.last().filter(|_| page.has_more)?;
     let last = &last.observation;
-    Some(encoded(&ObservationCursor {
+    Some(ObservationCursor {
         start: last.start,
         trace_id: last.trace_id.clone(),
         id: last.id.clone(),
-    }))
+    })
 }
 
 /// A numbered page says how many there are in all.
@@ -218,6 +225,7 @@ async fn list_v2(
         with_content: groups.reads_content(),
         without_records: true,
         max_tested: MAX_TESTED,
+        max_bytes: PAGE_BYTES,
         ..ObservationQuery::default()
     };
     let page = app
@@ -247,7 +255,7 @@ async fn list_v1(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Answer<Listed<Whole>>, Problem> {
+) -> Result<Streamed<Listed<Whole>>, Problem> {
     let paging = page::paging(&params)?;
     let query = ObservationQuery {
         filter: filter(&params, Version::V1)?,
@@ -257,6 +265,7 @@ async fn list_v1(
         without_records: true,
         with_total: true,
         max_tested: MAX_TESTED,
+        max_bytes: PAGE_BYTES,
         ..ObservationQuery::default()
     };
     let found = app
@@ -267,15 +276,61 @@ async fn list_v1(
     if let Some(given_up) = &found.given_up_at {
         return Err(cannot_count(given_up));
     }
-    let known = looked_up(&app, &caller.project, &found.items).await?;
-    let view = |stored: StoredObservation| {
-        let named = known.named_by(&stored.observation);
-        Whole::new(stored, named)
-    };
-    Ok(Answer(Listed {
-        data: found.items.into_iter().map(view).collect(),
+    let page = Page {
+        app,
+        project: caller.project,
         meta: PageMeta::new(paging, found.n_total),
-    }))
+        first: Some(found),
+        query: ObservationQuery {
+            offset: 0,
+            with_total: false,
+            ..query
+        },
+        members: Members::default(),
+    };
+    let response = parts::answer(parts::LIST.to_vec(), page).await?;
+    Ok(Streamed::new(response))
+}
+
+/// What is left of a numbered page. Its parts follow each other by cursor.
+struct Page {
+    app: App,
+    project: ProjectId,
+    /// Read before the answer begins.
+    first: Option<ObservationPage>,
+    query: ObservationQuery,
+    meta: PageMeta,
+    members: Members,
+}
+
+impl Parts for Page {
+    async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
+        let found = match self.first.take() {
+            Some(found) => found,
+            None => {
+                let telemetry = &self.app.store.telemetry;
+                telemetry.observations(&self.project, &self.query).await?
+            }
+        };
+        let next = next_place(&found);
+        let n_found = u32::try_from(found.items.len()).unwrap_or(u32::MAX);
+        self.query.limit = self.query.limit.saturating_sub(n_found);
+        let known = looked_up(&self.app, &self.project, &found.items).await?;
+        for stored in found.items {
+            let named = known.named_by(&stored.observation);
+            self.members.push(out, &Whole::new(stored, named))?;
+        }
+        match next.filter(|_| 0 < self.query.limit) {
+            Some(place) => {
+                self.query.after = Some(place);
+                Ok(false)
+            }
+            None => {
+                parts::end_list(out, &self.meta)?;
+                Ok(true)
+            }
+        }
+    }
 }
 
 async fn get_v1(

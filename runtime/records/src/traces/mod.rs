@@ -3,31 +3,30 @@
 mod steps;
 mod whole;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use axum::extract::{Path, State};
 use perpend_contract::list::{Done, Listed, PageMeta};
-use perpend_contract::score::place;
 use perpend_contract::trace::{Deletion, Marks, Shown, Trace, TraceInList, TraceWithAll};
 use perpend_domain::access::Permission::{TraceDelete, TraceMark, TraceRead};
 use perpend_domain::filter::TRACES;
 use perpend_domain::fold::MAX_TAGS;
-use perpend_domain::ids::TraceId;
+use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::marks::TraceMarks;
 use perpend_domain::patch::record_id;
-use perpend_domain::score::Score;
-use perpend_domain::telemetry::StoredTrace;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
+use perpend_telemetry::TracesReader;
 use perpend_web::answer::{Answer, Streamed};
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Param, Params, param};
 use perpend_web::page;
+use perpend_web::parts::{self, Members, Parts};
 use perpend_web::problem::Problem;
 use perpend_web::routes::Operation;
 
 use super::conditions::Conditions;
 use crate::state::{App, Routes};
-use whole::Rest;
+use whole::{Rest, Scores};
 
 const LIST: &[Param] = &[
     page::PAGE,
@@ -186,6 +185,7 @@ fn query(params: &Params, fields: &Fields) -> Result<TraceQuery, Problem> {
         limit: paging.limit,
         with_content: fields.has("io"),
         with_observation_ids: fields.has("observations"),
+        ..TraceQuery::default()
     })
 }
 
@@ -193,50 +193,66 @@ async fn list_traces(
     State(app): State<App>,
     caller: Act,
     params: Params,
-) -> Result<Answer<Listed<TraceInList>>, Problem> {
+) -> Result<Streamed<Listed<TraceInList>>, Problem> {
     let fields = Fields::read(&params);
     let query = query(&params, &fields)?;
-    let page = app.store.telemetry.traces(&caller.project, &query).await;
-    let page = page.map_err(|error| match error {
+    let found = app.store.telemetry.find_page(&caller.project, &query).await;
+    let (traces, n_total) = found.map_err(|error| match error {
         // What the store cannot look for is a fault of the filter.
         perpend_sql::Error::Conflict(why) => Problem::query("filter", why),
         error => error.into(),
     })?;
-    let ids: Vec<TraceId> = page
-        .items
-        .iter()
-        .map(|stored| stored.trace.id.clone())
-        .collect();
-    let scores = match fields.has("scores") && !ids.is_empty() {
-        true => {
-            app.store
-                .telemetry
-                .scores_of_traces(&caller.project, &ids)
-                .await?
+    let page = Page {
+        app,
+        project: caller.project,
+        fields,
+        traces,
+        meta: PageMeta::new(query.paging(), n_total),
+        members: Members::default(),
+    };
+    let response = parts::answer(parts::LIST.to_vec(), page).await?;
+    Ok(Streamed::new(response))
+}
+
+/// What is left of a page of traces.
+struct Page {
+    app: App,
+    project: ProjectId,
+    fields: Fields,
+    traces: TracesReader,
+    meta: PageMeta,
+    members: Members,
+}
+
+impl Parts for Page {
+    async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
+        let (telemetry, fields) = (&self.app.store.telemetry, &self.fields);
+        let traces = telemetry.next_traces(&mut self.traces).await?;
+        let ids: Vec<TraceId> = traces
+            .iter()
+            .map(|stored| stored.trace.id.clone())
+            .collect();
+        let mut scores = match fields.has("scores") {
+            true => telemetry.score_ids(&self.project, &ids).await?,
+            false => HashMap::new(),
+        };
+        for mut stored in traces {
+            let record = record_id(&stored.trace.id);
+            let mut observations = std::mem::take(&mut stored.observation_ids);
+            observations.retain(|id| Some(id) != record.as_ref());
+            let view = TraceInList {
+                observations,
+                scores: scores.remove(&stored.trace.id).unwrap_or_default(),
+                trace: Trace::new(&self.project, stored, fields.shown()),
+            };
+            self.members.push(out, &view)?;
         }
-        false => Vec::new(),
-    };
-    let scores_of = |trace: &TraceId| -> Vec<String> {
-        let about =
-            |score: &&Score| place(&score.written.subject).is_some_and(|(id, _)| id == trace);
-        let scores = scores.iter().filter(about);
-        scores.map(|score| score.written.id.to_string()).collect()
-    };
-    let (paging, n_total) = (query.paging(), page.n_total);
-    let view = |mut stored: StoredTrace| {
-        let record = record_id(&stored.trace.id);
-        let mut observations = std::mem::take(&mut stored.observation_ids);
-        observations.retain(|id| Some(id) != record.as_ref());
-        TraceInList {
-            observations,
-            scores: scores_of(&stored.trace.id),
-            trace: Trace::new(&caller.project, stored, fields.shown()),
+        if !self.traces.is_done() {
+            return Ok(false);
         }
-    };
-    Ok(Answer(Listed {
-        data: page.items.into_iter().map(view).collect(),
-        meta: PageMeta::new(paging, n_total),
-    }))
+        parts::end_list(out, &self.meta)?;
+        Ok(true)
+    }
 }
 
 async fn get_trace(
@@ -265,8 +281,11 @@ async fn get_trace(
         project: caller.project,
         trace: id,
         observations,
-        is_empty: true,
-        with_scores: fields.has("scores"),
+        scores: match fields.has("scores") {
+            true => Scores::Unbegun,
+            false => Scores::Unwanted,
+        },
+        members: Members::default(),
     };
     whole::answer(&trace, rest).await
 }

@@ -16,10 +16,12 @@ mod rows;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::metrics::{Accumulator, Group, Question, View};
 use perpend_domain::time::Timestamp;
+use perpend_sql::charge;
 
 use crate::{Error, Telemetry};
 
@@ -27,6 +29,11 @@ pub(crate) use rollup::column as rollup_column;
 
 /// Groups held at a time; a question with more is refused.
 pub const MAX_GROUPS: usize = 100_000;
+
+/// Bytes of the groups, with a value for each metric.
+const MAX_GROUP_BYTES: usize = 64 << 20;
+/// What a group takes in memory besides its values and the texts of its dimensions.
+const GROUP_BYTES: usize = 128;
 
 /// Single values held at a time, for percentiles and histograms.
 const MAX_VALUES: usize = 4_000_000;
@@ -36,6 +43,8 @@ const MAX_ROWS: usize = 1_000_000;
 /// What a question is refused with.
 const TOO_MANY: &str = "the question has more than 100000 groups; use fewer dimensions, a filter, or \
     config.row_limit with orderBy on a metric, descending";
+const TOO_LARGE: &str = "the question has too many groups for so many metrics; use fewer metrics or dimensions, a filter, \
+    or config.row_limit with orderBy on a metric, descending";
 const TOO_MANY_VALUES: &str = "percentiles and histograms need single values, and here are more than \
     4000000; use a shorter time or a filter, or ask for avg, min and max, which need none";
 const TOO_MANY_ROWS: &str = "tags, tools, types of cost and usage, metadata and scores are read from whole \
@@ -47,8 +56,17 @@ type Key = (Option<Timestamp>, Vec<Option<String>>);
 #[derive(Debug, Default)]
 struct Groups {
     by_key: BTreeMap<Key, Vec<Accumulator>>,
+    n_bytes: usize,
     n_values: usize,
     n_rows: usize,
+}
+
+fn hold(held: &mut usize, n_bytes: usize) -> Result<(), Error> {
+    *held += n_bytes;
+    match MAX_GROUP_BYTES < *held {
+        true => Err(Error::Conflict(TOO_LARGE)),
+        false => charge(n_bytes),
+    }
 }
 
 impl Groups {
@@ -68,13 +86,32 @@ impl Groups {
             return Err(Error::Conflict(TOO_MANY));
         }
         let n_metrics = question.metrics.len();
-        let group = self.by_key.entry((at, dimensions));
-        Ok(group.or_insert_with(|| vec![Accumulator::default(); n_metrics]))
+        match self.by_key.entry((at, dimensions)) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(new) => {
+                let texts = new.key().1.iter().flatten().map(String::len);
+                let values = n_metrics * size_of::<Accumulator>();
+                let n_bytes = GROUP_BYTES + texts.sum::<usize>() + values;
+                hold(&mut self.n_bytes, n_bytes)?;
+                Ok(new.insert(vec![Accumulator::default(); n_metrics]))
+            }
+        }
+    }
+
+    /// Refuses a question whose groups take too many bytes.
+    fn hold(&mut self, n_bytes: usize) -> Result<(), Error> {
+        hold(&mut self.n_bytes, n_bytes)
+    }
+
+    /// What is charged to the request.
+    const fn n_charged(&self) -> usize {
+        self.n_bytes + self.n_values * size_of::<f64>()
     }
 
     /// Refuses a question with too many single values.
     fn count_values(&mut self, n: usize) -> Result<(), Error> {
         self.n_values += n;
+        charge(n * size_of::<f64>())?;
         match self.n_values > MAX_VALUES {
             true => Err(Error::Conflict(TOO_MANY_VALUES)),
             false => Ok(()),

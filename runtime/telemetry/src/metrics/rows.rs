@@ -13,9 +13,12 @@ use perpend_domain::telemetry::{
     ObservationCursor, ObservationQuery, StoredObservation, StoredTrace,
 };
 use perpend_domain::trace_list::TraceQuery;
+use perpend_sql::Scratch;
 
 /// Rows read at a time.
 const PAGE: u32 = 4_000;
+/// Bytes of their contents, likewise.
+const PAGE_BYTES: usize = 8 << 20;
 
 const SEARCH: &str = "traces cannot be measured by the column text: ask about observations";
 
@@ -190,23 +193,35 @@ fn add(
         for key in keys {
             groups.count_values(n_single)?;
             let values = groups.of(question, Some(stored.at()), key)?;
+            let mut n_bytes = 0;
             for (value, metric) in values.iter_mut().zip(&question.metrics) {
                 let seen = match metric.measure.name {
                     "costByType" | "usageByType" if kind.is_some() => Seen::Number(amount),
                     name => measured(row, stored, name, n_scores),
                 };
-                put(value, metric, &seen);
+                n_bytes += put(value, metric, &seen);
             }
+            groups.hold(n_bytes)?;
         }
     }
     Ok(())
 }
 
-fn put(value: &mut Accumulator, metric: &Metric, seen: &Seen<'_>) {
+/// Adds what a metric sees; the bytes that this takes in memory.
+fn put(value: &mut Accumulator, metric: &Metric, seen: &Seen<'_>) -> usize {
+    /// Of a text in a set, besides its characters.
+    const TEXT_BYTES: usize = 48;
+    let n_before = value.n_different();
     match seen {
         Seen::Number(number) => value.add(metric.aggregation, *number),
         Seen::Text(text) => value.add_text(metric.aggregation, text),
         Seen::Nothing => {}
+    }
+    let is_new = n_before < value.n_different();
+    match seen {
+        Seen::Text(text) if is_new => text.len() + TEXT_BYTES,
+        _ if is_new => TEXT_BYTES,
+        _ => 0,
     }
 }
 
@@ -244,9 +259,13 @@ impl Telemetry {
             with_content: IN_CONTENT.iter().any(asks),
             without_records: true,
             max_tested: super::MAX_ROWS as u64,
+            max_bytes: PAGE_BYTES,
             ..ObservationQuery::default()
         };
         loop {
+            // Of the rows only sums are kept.
+            let mut scratch = Scratch::begin();
+            let n_before = groups.n_charged();
             let page = self.observations(project, &query).await?;
             groups.count_rows(page.items.len())?;
             if page.given_up_at.is_some() {
@@ -278,6 +297,7 @@ impl Telemetry {
                     n_scores,
                 )?;
             }
+            scratch.keep(groups.n_charged() - n_before);
             query.after = page.items.last().map(|stored| ObservationCursor {
                 start: stored.observation.start,
                 trace_id: stored.observation.trace_id.clone(),
@@ -311,6 +331,8 @@ impl Telemetry {
             ..TraceQuery::default()
         };
         loop {
+            let mut scratch = Scratch::begin();
+            let n_before = groups.n_charged();
             let page = self.traces(project, &query).await?;
             groups.count_rows(page.items.len())?;
             let scores = match counts_scores {
@@ -328,6 +350,7 @@ impl Telemetry {
                 };
                 add(question, groups, &row, &Whole::Trace(stored), n_scores)?;
             }
+            scratch.keep(groups.n_charged() - n_before);
             if page.n_total <= u64::from(query.page) * u64::from(PAGE) {
                 return Ok(());
             }

@@ -182,8 +182,20 @@ pub(super) fn list(
 
 /// Traces asked for in one statement.
 const TRACES_PER_STATEMENT: usize = 256;
+/// Bytes of a page that is continued by a cursor. It ends early where its scores are large.
+const PART_BYTES: usize = 4 << 20;
 
 impl Telemetry {
+    /// The first of the scores, up to the bytes of a part; `true` when there are more.
+    async fn fetch_part(&self, statement: Statement) -> Result<(Vec<Score>, bool), Error> {
+        let Statement { sql, args, .. } = statement;
+        let query = query(sql).bind_all(&args);
+        let (rows, is_cut): (Vec<ScoreRow>, bool) =
+            query.fetch_up_to(&self.pool, PART_BYTES).await?;
+        let scores = rows.into_iter().map(TryInto::try_into);
+        Ok((scores.collect::<Result<_, _>>()?, is_cut))
+    }
+
     pub(super) async fn fetch_scores(&self, statement: Statement) -> Result<Vec<Score>, Error> {
         let Statement { sql, args, .. } = statement;
         let rows: Vec<ScoreRow> = query(sql).bind_all(&args).fetch_all(&self.pool).await?;
@@ -241,14 +253,15 @@ impl Telemetry {
         let mut statement = list(&self.pool, query, project, after);
         statement.push(" LIMIT ");
         statement.integer(i64::from(limit) + 1);
-        let items = self.fetch_scores(statement).await?;
-        Ok(Page::cut(items, limit, |score| Cursor {
+        let (items, is_cut) = self.fetch_part(statement).await?;
+        Ok(Page::part(items, is_cut, limit, |score| Cursor {
             at: score.written.timestamp,
             id: score.written.id.to_string(),
         }))
     }
 
-    /// Scores whose last change is in the window, after a place; each with its own.
+    /// Scores whose last change is in the window, after a place; each with its own. `true` when there are more though these
+    /// are less than `limit`, because they are large.
     ///
     /// # Errors
     /// When the database fails.
@@ -258,7 +271,7 @@ impl Telemetry {
         window: &Window,
         after: Option<&Changed>,
         limit: u32,
-    ) -> Result<Vec<(Changed, Score)>, Error> {
+    ) -> Result<(Vec<(Changed, Score)>, bool), Error> {
         let mut statement = Statement::select(COLUMNS, project);
         if let Some(from) = after.map(|place| place.at).or(window.from) {
             statement.push(" AND s.updated_at >= ");
@@ -275,12 +288,12 @@ impl Telemetry {
         }
         statement.push(" ORDER BY s.updated_at, s.id LIMIT ");
         statement.integer(i64::from(limit));
-        let scores = self.fetch_scores(statement).await?;
+        let (scores, is_cut) = self.fetch_part(statement).await?;
         let with_place = |score: Score| {
             let (at, key) = (score.updated_at, score.written.id.to_string());
             (Changed { at, key }, score)
         };
-        Ok(scores.into_iter().map(with_place).collect())
+        Ok((scores.into_iter().map(with_place).collect(), is_cut))
     }
 
     /// A numbered page, from 1, of the scores of a project, newest first. Counts all of them: lists that
@@ -334,6 +347,67 @@ impl Telemetry {
         Ok(scores)
     }
 
+    /// The newest scores about each of these traces and the observations in it, at most so many of each trace.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn newest_scores_of_traces(
+        &self,
+        project: &ProjectId,
+        traces: &[TraceId],
+        per_trace: u32,
+    ) -> Result<Vec<Score>, Error> {
+        let mut scores = Vec::new();
+        for some in traces.chunks(TRACES_PER_STATEMENT) {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM (SELECT a.*, ROW_NUMBER() OVER \
+                   (PARTITION BY a.trace_id ORDER BY a.timestamp DESC, a.id DESC) AS nth \
+                   FROM scores a WHERE a.project_id = $1 AND a.trace_id IN ({})) s \
+                  WHERE s.nth <= {per_trace} ORDER BY s.timestamp DESC, s.id DESC",
+                perpend_sql::value_list(some.len(), 2)
+            );
+            let mut found = query(sql).bind(project.as_str());
+            for trace in some {
+                found = found.bind(trace.as_str());
+            }
+            let rows: Vec<ScoreRow> = found.fetch_all(&self.pool).await?;
+            for row in rows {
+                scores.push(row.try_into()?);
+            }
+        }
+        Ok(scores)
+    }
+
+    /// The ids of all scores about these traces and the observations in them, newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn score_ids(
+        &self,
+        project: &ProjectId,
+        traces: &[TraceId],
+    ) -> Result<HashMap<TraceId, Vec<String>>, Error> {
+        let mut found: HashMap<TraceId, Vec<String>> = HashMap::new();
+        for some in traces.chunks(TRACES_PER_STATEMENT) {
+            let query = ScoreQuery {
+                trace_ids: some.to_vec(),
+                ..ScoreQuery::default()
+            };
+            let mut statement = Statement::select_newest("s.trace_id, s.id", project);
+            statement.filter(&self.pool, &query);
+            statement.push(FEW_NEWEST_FIRST);
+            let Statement { sql, args, .. } = statement;
+            let rows: Vec<(String, String)> = perpend_sql::query(sql)
+                .bind_all(&args)
+                .fetch_all(&self.pool)
+                .await?;
+            for (trace, id) in rows {
+                found.entry(checked("score", &trace)?).or_default().push(id);
+            }
+        }
+        Ok(found)
+    }
+
     /// All scores about a session itself, newest first.
     ///
     /// # Errors
@@ -351,7 +425,7 @@ impl Telemetry {
             .await
     }
 
-    /// Scores about a trace itself, or about one observation of it, newest first.
+    /// The newest scores about a trace itself, or about one observation of it, at most 1,000.
     ///
     /// # Errors
     /// When the database fails.
@@ -372,6 +446,7 @@ impl Telemetry {
             None => statement.push(" AND s.observation_id IS NULL"),
         }
         statement.push(FEW_NEWEST_FIRST);
+        statement.push(" LIMIT 1000");
         self.fetch_scores(statement).await
     }
 
@@ -391,6 +466,26 @@ impl Telemetry {
         statement.push(" AND s.observation_id IS NOT NULL LIMIT ");
         statement.integer(limit.into());
         self.fetch_scores(statement).await
+    }
+
+    /// How many scores there are about observations of a trace.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn count_step_scores(
+        &self,
+        project: &ProjectId,
+        trace: &TraceId,
+    ) -> Result<u64, Error> {
+        let n: i64 = query_scalar(
+            "SELECT COUNT(*) FROM scores s \
+             WHERE s.project_id = $1 AND s.trace_id = $2 AND s.observation_id IS NOT NULL",
+        )
+        .bind(project.as_str())
+        .bind(trace.as_str())
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(n.unsigned_abs())
     }
 
     /// Hands on the comments of the scores about a trace and its steps, newest first: the id of the step, none for the trace

@@ -35,7 +35,7 @@ async fn each_change_stands_in_one_window_and_pages_leave_nothing_out() {
             let read = store
                 .telemetry
                 .changed_observations(&ours, &window, after.as_ref(), page);
-            let read = read.await.unwrap();
+            let (read, _) = read.await.unwrap();
             let Some((last, _)) = read.last() else { break };
             after = Some(last.clone());
             ids.extend(read.into_iter().map(|(_, stored)| stored.observation));
@@ -59,7 +59,7 @@ async fn each_change_stands_in_one_window_and_pages_leave_nothing_out() {
         let read = store
             .telemetry
             .changed_observations(&ours, &later, None, (9, false));
-        let read = read.await.unwrap();
+        let (read, _) = read.await.unwrap();
         let read: Vec<_> = read.iter().map(|(_, s)| s.observation.id.clone()).collect();
         assert_eq!(read, [span_id(7), span_id(8), span_id(6)]);
 
@@ -69,6 +69,7 @@ async fn each_change_stands_in_one_window_and_pages_leave_nothing_out() {
                 .changed_traces(&ours, window, after, 1)
                 .await
                 .unwrap()
+                .0
         };
         let first = traces(&until(at(20)), None).await;
         assert_eq!(first[0].1.trace.id, trace_id(0));
@@ -80,7 +81,7 @@ async fn each_change_stands_in_one_window_and_pages_leave_nothing_out() {
             .telemetry
             .changed_traces(&project("b"), &later, None, 1)
             .await;
-        assert!(theirs.unwrap().is_empty());
+        assert!(theirs.unwrap().0.is_empty());
     })
     .await;
 }
@@ -105,7 +106,7 @@ async fn scores_are_read_by_their_last_change() {
         let window = until(at(21));
         let read = async |after: Option<&Changed>| {
             let read = store.telemetry.changed_scores(&ours, &window, after, 1);
-            read.await.unwrap().pop().unwrap()
+            read.await.unwrap().0.pop().unwrap()
         };
         let (place, first) = read(None).await;
         assert_eq!(first.written.id.as_str(), "b");
@@ -114,7 +115,7 @@ async fn scores_are_read_by_their_last_change() {
         let rest = store
             .telemetry
             .changed_scores(&ours, &window, Some(&place), 1);
-        assert!(rest.await.unwrap().is_empty());
+        assert!(rest.await.unwrap().0.is_empty());
     })
     .await;
 }

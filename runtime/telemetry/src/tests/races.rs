@@ -43,7 +43,7 @@ async fn a_content_that_moves_while_it_is_read_is_found_where_it_went() {
             .write_batch(&p, batch(vec![richer.clone()]), at(1))
             .await
             .unwrap();
-        let own = [&row.own];
+        let own = [(&row.own).into()];
         let found = store.telemetry.contents(&own).await.unwrap();
         assert_eq!(found, [Some(richer.content)]);
         store
@@ -79,7 +79,14 @@ async fn numbers_of_deleted_contents_are_never_given_again() {
         let later = row_of(&store, &other, 2, 2).await;
         assert!(row.payload.is_some() && row.payload < later.payload);
         assert!(row.seq < later.seq);
-        assert_eq!(store.telemetry.contents(&[&row.own]).await.unwrap(), [None]);
+        assert_eq!(
+            store
+                .telemetry
+                .contents(&[(&row.own).into()])
+                .await
+                .unwrap(),
+            [None]
+        );
     })
     .await;
 }

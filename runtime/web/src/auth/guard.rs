@@ -18,7 +18,7 @@ use super::key::Caller;
 use super::refusals::Refusal;
 use crate::client_address::ClientAddress;
 use crate::problem::Problem;
-use crate::{Room, Web, otlp};
+use crate::{Room, Web, otlp, reading};
 
 /// What a route needs. There is no default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +146,9 @@ where
             };
             match admitted {
                 Ok(()) => {
+                    if let Some(act) = parts.extensions.get::<Act>() {
+                        reading::belongs_to(&act.project);
+                    }
                     let sender = self.needs.permissions().contains(&Permission::IngestWrite);
                     let sender = parts.extensions.get::<Act>().filter(|_| sender);
                     let sender = sender.map(|act| act.project.clone());

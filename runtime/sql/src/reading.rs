@@ -1,0 +1,293 @@
+//! The limits of a request that reads: an owner, a memory budget and a deadline.
+//!
+//! A request runs inside [`Reading::scope`]. Statements on the pool then take turns with those of other owners, are
+//! interrupted at the deadline, and charge each row to the memory of the request. Work outside of such a scope, such as
+//! ingestion and background jobs, takes turns under one owner and has neither deadline nor budget.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use perpend_domain::ids::ProjectId;
+
+use crate::Error;
+
+tokio::task_local! {
+    static CURRENT: Option<Reading>;
+}
+
+/// The memory that a request may hold.
+pub trait Memory: fmt::Debug + Send + Sync + 'static {
+    /// Charges `n_bytes` more.
+    ///
+    /// # Errors
+    /// When they are not available; nothing is charged then.
+    fn take(&self, n_bytes: usize) -> Result<(), OutOfMemory>;
+
+    /// Returns bytes that were charged.
+    fn give_back(&self, n_bytes: usize);
+
+    /// Charges the share of this owner from now on.
+    fn belongs_to(&self, owner: &ProjectId);
+}
+
+/// Why memory is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutOfMemory {
+    /// One request never gets so much.
+    TooLarge,
+    /// Other requests hold it now.
+    Busy,
+}
+
+impl From<OutOfMemory> for Error {
+    fn from(refused: OutOfMemory) -> Self {
+        match refused {
+            OutOfMemory::TooLarge => Self::AnswerTooLarge,
+            OutOfMemory::Busy => Self::OutOfMemory,
+        }
+    }
+}
+
+/// What one request reads. Clones are one reading.
+#[derive(Clone, Debug)]
+pub struct Reading(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    owner: OnceLock<Box<str>>,
+    memory: Box<dyn Memory>,
+    n_bytes: AtomicUsize,
+    timeout: Duration,
+    begun_at: Mutex<Instant>,
+}
+
+impl Reading {
+    /// A reading that begins now.
+    pub fn new(memory: impl Memory, timeout: Duration) -> Self {
+        Self(Arc::new(State {
+            owner: OnceLock::new(),
+            memory: Box::new(memory),
+            n_bytes: AtomicUsize::new(0),
+            timeout,
+            begun_at: Mutex::new(Instant::now()),
+        }))
+    }
+
+    /// The reading of the present task.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        CURRENT.try_with(Clone::clone).ok().flatten()
+    }
+
+    /// Runs a future with these limits.
+    pub async fn scope<F: Future>(&self, future: F) -> F::Output {
+        CURRENT.scope(Some(self.clone()), future).await
+    }
+
+    /// Runs a function with these limits, such as one that polls a body.
+    pub fn sync_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+        CURRENT.sync_scope(Some(self.clone()), work)
+    }
+
+    /// Sets the owner, once.
+    pub fn belongs_to(&self, owner: &ProjectId) {
+        if self.0.owner.set(owner.as_str().into()).is_ok() {
+            self.0.memory.belongs_to(owner);
+        }
+    }
+
+    /// The owner; empty before the caller is known.
+    pub(crate) fn owner(&self) -> &str {
+        self.0.owner.get().map_or("", |owner| owner)
+    }
+
+    /// Charges `n_bytes` more.
+    ///
+    /// # Errors
+    /// When the memory is not available.
+    pub fn charge(&self, n_bytes: usize) -> Result<(), Error> {
+        self.0.memory.take(n_bytes)?;
+        self.0.n_bytes.fetch_add(n_bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Returns bytes that were charged.
+    pub fn give_back(&self, n_bytes: usize) {
+        self.shrink_to(self.n_bytes().saturating_sub(n_bytes));
+    }
+
+    /// Bytes that are charged now.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        self.0.n_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns all that is charged beyond `n_bytes`.
+    pub fn shrink_to(&self, n_bytes: usize) {
+        let before = self.0.n_bytes.fetch_min(n_bytes, Ordering::Relaxed);
+        self.0.memory.give_back(before.saturating_sub(n_bytes));
+    }
+
+    /// Starts the time anew, for the next piece of an answer that is sent in pieces.
+    pub fn renew(&self) {
+        let mut begun_at = self
+            .0
+            .begun_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *begun_at = Instant::now();
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        let begun_at = self
+            .0
+            .begun_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *begun_at + self.0.timeout
+    }
+
+    /// The time that is left.
+    ///
+    /// # Errors
+    /// [`Error::TooSlow`] at the deadline.
+    pub(crate) fn remaining(&self) -> Result<Duration, Error> {
+        match self.deadline().checked_duration_since(Instant::now()) {
+            Some(left) if !left.is_zero() => Ok(left),
+            _ => Err(Error::TooSlow),
+        }
+    }
+}
+
+/// Runs a future without the limits of the request it belongs to: for work that is not bounded by the request and that
+/// other requests need too.
+pub async fn unlimited<F: Future>(future: F) -> F::Output {
+    CURRENT.scope(None, future).await
+}
+
+/// Charges `n_bytes` to the present request.
+///
+/// # Errors
+/// When the memory is not available.
+pub fn charge(n_bytes: usize) -> Result<(), Error> {
+    Reading::current().map_or(Ok(()), |reading| reading.charge(n_bytes))
+}
+
+/// Fails at the deadline of the present request. For loops that compute between statements.
+///
+/// # Errors
+/// [`Error::TooSlow`] at the deadline.
+pub fn check_deadline() -> Result<(), Error> {
+    Reading::current().map_or(Ok(()), |reading| reading.remaining().map(drop))
+}
+
+/// Whether the present request has used up half of its time: a list that can be continued by a cursor ends its page then.
+#[must_use]
+pub fn is_half_over() -> bool {
+    Reading::current().is_some_and(|reading| {
+        let left = reading.remaining().unwrap_or_default();
+        left < reading.0.timeout / 2
+    })
+}
+
+/// Memory that is needed only for a part of a request: what was charged since this was made is returned when it is
+/// dropped, except for what was [kept](Self::keep).
+#[derive(Debug)]
+#[must_use = "it returns memory when it is dropped"]
+pub struct Scratch {
+    reading: Option<(Reading, usize)>,
+}
+
+impl Scratch {
+    /// Begins such a part.
+    pub fn begin() -> Self {
+        let reading = Reading::current();
+        Self {
+            reading: reading.map(|reading| {
+                let n_bytes = reading.n_bytes();
+                (reading, n_bytes)
+            }),
+        }
+    }
+
+    /// Leaves `n_bytes` of what was charged with the request.
+    pub fn keep(&mut self, n_bytes: usize) {
+        if let Some((_, kept)) = &mut self.reading {
+            *kept = kept.saturating_add(n_bytes);
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Some((reading, n_bytes)) = &self.reading {
+            reading.shrink_to(*n_bytes);
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.memory.give_back(*self.n_bytes.get_mut());
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A budget of its own.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Budget(Arc<AtomicUsize>, usize);
+
+    impl Budget {
+        pub(crate) fn new(max: usize) -> Self {
+            Self(Arc::default(), max)
+        }
+
+        pub(crate) fn used(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Memory for Budget {
+        fn take(&self, n_bytes: usize) -> Result<(), OutOfMemory> {
+            if self.1 < self.used() + n_bytes {
+                return Err(OutOfMemory::TooLarge);
+            }
+            self.0.fetch_add(n_bytes, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn give_back(&self, n_bytes: usize) {
+            self.0.fetch_sub(n_bytes, Ordering::Relaxed);
+        }
+
+        fn belongs_to(&self, _owner: &ProjectId) {}
+    }
+
+    #[tokio::test]
+    async fn scratch_memory_is_returned_except_for_what_is_kept() {
+        let budget = Budget::new(100);
+        let reading = Reading::new(budget.clone(), Duration::MAX / 4);
+        reading
+            .scope(async {
+                charge(10).unwrap();
+                {
+                    let mut scratch = Scratch::begin();
+                    charge(50).unwrap();
+                    scratch.keep(20);
+                    assert!(matches!(charge(50), Err(Error::AnswerTooLarge)));
+                    assert_eq!(budget.used(), 60);
+                }
+                assert_eq!(budget.used(), 30);
+                unlimited(async { charge(1_000).unwrap() }).await;
+            })
+            .await;
+        assert!(Reading::current().is_none());
+        drop(reading);
+        assert_eq!(budget.used(), 0);
+    }
+}
