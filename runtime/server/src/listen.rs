@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - **A slow client costs time to nobody but itself.** A connection is closed that takes longer than the read timeout
-//!   for the head of a request, or that leaves an answer untaken for a minute. One of HTTP/1 that is idle for the read
+//!   for the head of a request, or that falls behind the minimum rate at which answers are taken. One of HTTP/1 that is idle for the read
 //!   timeout is closed, too; one of HTTP/2 is asked whether somebody is there. Bodies have their own pace
 //!   (`admission`).
 //! - **Connections leave descriptors for the rest.** There are at most so many. When another one comes, the one that
@@ -22,11 +22,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::ConnectInfo;
-use axum::http::Version;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
+use perpend_config::Answers;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service as _;
@@ -40,10 +40,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const HTTP2_PING: Duration = Duration::from_secs(30);
 /// Requests under way on one HTTP/2 connection; more than browsers and exporters have.
 const MAX_HTTP2_STREAMS: u32 = 100;
-/// How long a client may leave an answer unread.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of an answer that HTTP/2 is given at a time: it takes them as soon as the client would take one of them, and
-/// holds the rest.
+/// Bytes of an answer that hyper is given at a time: it holds what it was given until the client takes it.
 const PIECE: usize = 16 << 10;
 /// Bytes of a connection that may wait to be read or sent; the head of a request has to fit.
 const MAX_BUFFER: usize = 64 << 10;
@@ -55,6 +52,8 @@ pub(crate) struct Limits {
     pub(crate) head_timeout: Duration,
     /// Connections that are open at a time.
     pub(crate) max_connections: usize,
+    /// How fast answers are taken.
+    pub(crate) answers: Answers,
 }
 
 /// Serves until `shutdown`, then lets the requests under way finish. Dropping it cuts them off.
@@ -66,7 +65,7 @@ pub(crate) async fn serve(
 ) {
     let builder = builder(limits.head_timeout);
     let graceful = GracefulShutdown::new();
-    let connections = Connections::new(limits.max_connections);
+    let connections = Connections::new(limits.max_connections, limits.answers);
     let mut tasks = tokio::task::JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -87,16 +86,12 @@ pub(crate) async fn serve(
             stream,
             Arc::clone(&seat),
             limits.head_timeout,
-            WRITE_TIMEOUT,
+            limits.answers,
         );
         let (router, of_requests) = (router.clone(), Arc::clone(&seat));
         let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
             let mut busy = Seat::busy(&of_requests);
-            let piece = match request.version() {
-                Version::HTTP_2 => PIECE,
-                _ => usize::MAX,
-            };
             let has_body = !request.body().is_end_stream();
             let seat = Arc::clone(&of_requests);
             // A router is always ready.
@@ -109,8 +104,8 @@ pub(crate) async fn serve(
                 Ok::<_, Infallible>(response.map(|body| Answer {
                     body,
                     busy,
-                    piece,
                     rest: Bytes::new(),
+                    n_given: 0,
                 }))
             }
         });
@@ -124,8 +119,8 @@ pub(crate) async fn serve(
                     tracing::debug!(error, "connection ended");
                 },
                 () = seat.closed() => tracing::debug!("idle connection closed to make room"),
-                () = seat.stalled(WRITE_TIMEOUT) => {
-                    tracing::debug!("connection closed that left an answer unread");
+                () = seat.stalled() => {
+                    tracing::debug!("connection closed that took an answer too slowly");
                 }
             }
         });
@@ -156,10 +151,10 @@ fn builder(head_timeout: Duration) -> Builder<TokioExecutor> {
 struct Answer {
     body: Body,
     busy: Busy,
-    /// Bytes of a frame at most.
-    piece: usize,
     /// Of the last frame of the body, what is not sent yet.
     rest: Bytes,
+    /// Bytes of the piece that was given last.
+    n_given: usize,
 }
 
 impl HttpBody for Answer {
@@ -170,7 +165,8 @@ impl HttpBody for Answer {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        self.busy.taken();
+        let n_taken = std::mem::take(&mut self.n_given);
+        self.busy.taken(n_taken);
         if self.rest.is_empty() {
             let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
             match frame.map(|frame| frame.map(Frame::into_data)) {
@@ -180,8 +176,9 @@ impl HttpBody for Answer {
                 None => return Poll::Ready(None),
             }
         }
-        let n = self.piece.min(self.rest.len());
+        let n = PIECE.min(self.rest.len());
         let piece = self.rest.split_to(n);
+        self.n_given = n;
         self.busy.given();
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
@@ -224,12 +221,14 @@ mod tests {
     #[tokio::test]
     async fn an_answer_in_pieces_is_the_same_answer() {
         let whole: Vec<u8> = (0..=u8::MAX).cycle().take(5 * PIECE / 2).collect();
-        let seat = Connections::new(1).take().await;
+        let seat = Connections::new(1, connections::tests::ANSWERS)
+            .take()
+            .await;
         let mut answer = Answer {
             body: Body::from(whole.clone()),
             busy: Seat::busy(&seat),
-            piece: PIECE,
             rest: Bytes::new(),
+            n_given: 0,
         };
         let mut pieces: Vec<Vec<u8>> = Vec::new();
         while !answer.is_end_stream() {

@@ -331,6 +331,7 @@ impl Server {
             listen::Limits {
                 head_timeout: app.web.config.ingest.read_timeout,
                 max_connections: descriptors::max_connections(&app.web.config),
+                answers: app.web.config.answers,
             },
             shutdown.clone(),
         );

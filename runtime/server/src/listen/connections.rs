@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use perpend_config::Answers;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,7 @@ const LOG_PERIOD: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Connections {
     max: usize,
+    answers: Answers,
     open: Mutex<Open>,
     /// There may be room, or a connection that can make some.
     changed: Notify,
@@ -48,7 +50,7 @@ struct State {
     /// Its place among the idle ones.
     idle_at: u64,
     n_busy_ever: u64,
-    /// The answers of which the client has to take something, and since when.
+    /// The answers of which the client has to take something, and until when.
     untaken: BTreeSet<(Instant, u64)>,
 }
 
@@ -57,7 +59,44 @@ struct State {
 pub(super) struct Busy {
     seat: Arc<Seat>,
     number: u64,
-    untaken_since: Option<Instant>,
+    pace: Pace,
+    /// When something was given, and when it has to be taken.
+    untaken: Option<(Instant, Instant)>,
+}
+
+/// How long a client may take for an answer. It may fall behind the minimum rate by one pause; bytes that it takes catch
+/// up. The time between two pieces, in which the server makes the next one, does not count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    answers: Answers,
+    /// Until the client is too far behind.
+    left: Duration,
+    /// Until the whole answer has to be taken.
+    left_in_all: Duration,
+}
+
+impl Pace {
+    pub(super) const fn new(answers: Answers) -> Self {
+        Self {
+            answers,
+            left: answers.pause,
+            left_in_all: answers.deadline,
+        }
+    }
+
+    /// When what is given now has to be taken.
+    pub(super) fn due(&self, now: Instant) -> Instant {
+        now + self.left.min(self.left_in_all)
+    }
+
+    /// The client took `n_bytes`, after it had been waited for.
+    pub(super) fn took(&mut self, n_bytes: usize, waited: Duration) {
+        let paid = n_bytes as f64 / f64::from(self.answers.min_bytes_per_second);
+        // Nobody is ever behind by more than one pause, so what is paid beyond that counts for nothing.
+        let paid = Duration::from_secs_f64(paid.min(self.answers.pause.as_secs_f64()));
+        self.left = (self.left.saturating_sub(waited) + paid).min(self.answers.pause);
+        self.left_in_all = self.left_in_all.saturating_sub(waited);
+    }
 }
 
 // What these guard is whole between any two statements, also after a panic.
@@ -84,9 +123,10 @@ impl Open {
 }
 
 impl Connections {
-    pub(super) fn new(max: usize) -> Arc<Self> {
+    pub(super) fn new(max: usize, answers: Answers) -> Arc<Self> {
         Arc::new(Self {
             max,
+            answers,
             open: Mutex::default(),
             changed: Notify::new(),
         })
@@ -174,22 +214,24 @@ impl Seat {
         Busy {
             seat: Arc::clone(seat),
             number: state.n_busy_ever,
-            untaken_since: None,
+            pace: Pace::new(seat.connections.answers),
+            untaken: None,
         }
     }
 
-    /// Until the client has left something of an answer untaken for so long.
-    pub(super) async fn stalled(&self, limit: Duration) {
-        while !self.has_untaken(limit) {
-            tokio::time::sleep(limit / 4).await;
+    /// Until the client has fallen behind the rate at which answers are taken.
+    pub(super) async fn stalled(&self) {
+        let pause = self.connections.answers.pause;
+        while !self.is_behind() {
+            tokio::time::sleep(pause / 4).await;
         }
     }
 
-    /// Whether something of an answer is untaken for so long.
-    fn has_untaken(&self, limit: Duration) -> bool {
+    /// Whether something of an answer should have been taken by now.
+    fn is_behind(&self) -> bool {
         let state = lock(&self.state);
-        let longest = state.untaken.first();
-        longest.is_some_and(|(since, _)| limit <= since.elapsed())
+        let first = state.untaken.first();
+        first.is_some_and(|(due, _)| *due <= Instant::now())
     }
 
     /// Until the connection has to make room for another.
@@ -201,23 +243,30 @@ impl Seat {
 impl Busy {
     /// There is something of an answer that the client has to take.
     pub(super) fn given(&mut self) {
-        self.taken();
+        self.taken(0);
         let now = Instant::now();
-        lock(&self.seat.state).untaken.insert((now, self.number));
-        self.untaken_since = Some(now);
+        let due = self.pace.due(now);
+        lock(&self.seat.state).untaken.insert((due, self.number));
+        self.untaken = Some((now, due));
     }
 
-    /// The client took it.
-    pub(super) fn taken(&mut self) {
-        if let Some(since) = self.untaken_since.take() {
-            lock(&self.seat.state).untaken.remove(&(since, self.number));
+    /// The client took these bytes.
+    pub(super) fn taken(&mut self, n_bytes: usize) {
+        /// Answers that share the rate of a connection, at most.
+        const MAX_SHARED: usize = 32;
+        if let Some((since, due)) = self.untaken.take() {
+            let mut state = lock(&self.seat.state);
+            let n_shared = state.untaken.len().clamp(1, MAX_SHARED);
+            state.untaken.remove(&(due, self.number));
+            drop(state);
+            self.pace.took(n_bytes * n_shared, since.elapsed());
         }
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.taken();
+        self.taken(0);
         let seat = &self.seat;
         let mut state = lock(&seat.state);
         state.n_busy -= 1;
@@ -242,15 +291,23 @@ impl Drop for Seat {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
     use super::*;
 
+    pub(in super::super) const ANSWERS: Answers = Answers {
+        max_in_flight_bytes: 0,
+        timeout: Duration::from_secs(1),
+        pause: Duration::from_secs(60),
+        min_bytes_per_second: 1_000,
+        deadline: Duration::from_secs(3_600),
+    };
+
     #[tokio::test]
     async fn the_connection_that_is_idle_longest_makes_room_and_busy_ones_stay() {
-        let connections = Connections::new(3);
+        let connections = Connections::new(3, ANSWERS);
         let first = connections.take().await;
         let second = connections.take().await;
         let third = connections.take().await;
@@ -275,26 +332,55 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_untaken_from_when_it_is_given_until_it_is_taken_or_dropped() {
-        let seat = Connections::new(1).take().await;
+    async fn an_answer_has_to_be_taken_from_when_it_is_given_until_it_is_taken_or_dropped() {
+        let at_once = Answers {
+            pause: Duration::ZERO,
+            ..ANSWERS
+        };
+        let seat = Connections::new(1, at_once).take().await;
         let (mut first, mut second) = (Seat::busy(&seat), Seat::busy(&seat));
-        assert!(!seat.has_untaken(Duration::ZERO));
+        assert!(!seat.is_behind());
         first.given();
         second.given();
-        first.taken();
-        assert!(seat.has_untaken(Duration::ZERO));
-        assert!(!seat.has_untaken(Duration::from_secs(3_600)));
+        first.taken(1);
+        assert!(seat.is_behind());
         drop(second);
-        assert!(!seat.has_untaken(Duration::ZERO));
-        first.given();
-        first.given();
-        first.taken();
-        assert!(!seat.has_untaken(Duration::ZERO));
+        assert!(!seat.is_behind());
+        let patient = Connections::new(1, ANSWERS).take().await;
+        let mut third = Seat::busy(&patient);
+        third.given();
+        third.given();
+        assert!(!patient.is_behind());
+        third.taken(1);
+        assert!(lock(&patient.state).untaken.is_empty());
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// How long an answer lasts of which the client takes `n_bytes` every `step`.
+    fn lasts(n_bytes: usize, step: Duration) -> Duration {
+        let mut pace = Pace::new(ANSWERS);
+        let start = Instant::now();
+        let mut now = start;
+        while now + step < pace.due(now) {
+            now += step;
+            pace.took(n_bytes, step);
+        }
+        pace.due(now) - start
+    }
+
+    #[test]
+    fn a_client_that_takes_a_trickle_is_given_up_little_later_than_one_that_takes_nothing() {
+        assert_eq!(lasts(0, SECOND), ANSWERS.pause);
+        assert!(lasts(250, SECOND) < 2 * ANSWERS.pause);
+        // At the rate, with pauses.
+        assert_eq!(lasts(1_000, SECOND), ANSWERS.deadline);
+        assert_eq!(lasts(59_000, 59 * SECOND), ANSWERS.deadline);
     }
 
     #[tokio::test]
     async fn while_all_are_busy_a_new_connection_waits_for_the_first_that_is_not() {
-        let connections = Connections::new(1);
+        let connections = Connections::new(1, ANSWERS);
         let seat = connections.take().await;
         let (request, other) = (Seat::busy(&seat), Seat::busy(&seat));
         let mut context = Context::from_waker(Waker::noop());

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use perpend_config::Answers;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-use super::connections::{Busy, Seat};
+use super::connections::{Busy, Pace, Seat};
 
 /// What an HTTP/2 client sends first.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -24,7 +25,7 @@ const LINGER: Duration = Duration::from_secs(5);
 pub(super) struct Timed {
     stream: TcpStream,
     seat: Arc<Seat>,
-    write_timeout: Duration,
+    answers: Answers,
     /// While what came is the beginning of the preface, and nothing more.
     undecided: Option<Undecided>,
     /// While the client does not take what is sent.
@@ -40,6 +41,8 @@ struct Undecided {
 
 /// An answer on its way keeps its connection from being idle.
 struct Unsent {
+    pace: Pace,
+    since: Instant,
     deadline: Pin<Box<Sleep>>,
     _busy: Busy,
 }
@@ -49,13 +52,13 @@ impl Timed {
         stream: TcpStream,
         seat: Arc<Seat>,
         head_timeout: Duration,
-        write_timeout: Duration,
+        answers: Answers,
     ) -> Self {
         let deadline = Box::pin(tokio::time::sleep(head_timeout));
         Self {
             stream,
             seat,
-            write_timeout,
+            answers,
             undecided: Some(Undecided {
                 n_seen: 0,
                 deadline,
@@ -71,16 +74,23 @@ impl Timed {
         cx: &mut Context<'_>,
         polled: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        if polled.is_ready() {
-            if let Some(unsent) = &mut self.unsent {
-                let deadline = Instant::now() + self.write_timeout;
-                unsent.deadline.as_mut().reset(deadline);
+        if let Poll::Ready(written) = &polled {
+            if let (Some(unsent), Ok(n_bytes)) = (&mut self.unsent, written) {
+                let now = Instant::now();
+                unsent.pace.took(*n_bytes, now - unsent.since);
+                unsent.since = now;
+                unsent.deadline.as_mut().reset(unsent.pace.due(now));
             }
             return polled;
         }
-        let unsent = self.unsent.get_or_insert_with(|| Unsent {
-            deadline: Box::pin(tokio::time::sleep(self.write_timeout)),
-            _busy: Seat::busy(&self.seat),
+        let unsent = self.unsent.get_or_insert_with(|| {
+            let (pace, now) = (Pace::new(self.answers), Instant::now());
+            Unsent {
+                pace,
+                since: now,
+                deadline: Box::pin(tokio::time::sleep_until(pace.due(now))),
+                _busy: Seat::busy(&self.seat),
+            }
         });
         ready!(unsent.deadline.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
@@ -180,6 +190,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::super::connections::Connections;
+    use super::super::connections::tests::ANSWERS;
     use super::*;
 
     #[tokio::test]
@@ -188,10 +199,14 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (silent, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
         let _silent = silent.unwrap();
-        let connections = Connections::new(1);
+        let connections = Connections::new(1, ANSWERS);
         let seat = connections.take().await;
         let timeout = Duration::from_millis(1);
-        let mut timed = Timed::new(accepted.unwrap().0, Arc::clone(&seat), timeout, timeout);
+        let answers = Answers {
+            pause: timeout,
+            ..ANSWERS
+        };
+        let mut timed = Timed::new(accepted.unwrap().0, Arc::clone(&seat), timeout, answers);
         let piece = vec![0; 1 << 20];
         let error = loop {
             if let Err(error) = timed.write_all(&piece).await {
