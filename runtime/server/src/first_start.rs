@@ -8,6 +8,7 @@ use perpend_sql::Error;
 use perpend_store::Store;
 
 pub use perpend_web::auth::KeyPair;
+use perpend_web::auth::STRONG_CHARS;
 
 /// Finds the project of this installation, or makes it: the one that the login link opens.
 ///
@@ -89,6 +90,13 @@ async fn pair_in_force(
              two settings, or set a new pair"
         );
         return Ok(None);
+    }
+    if secret_key.chars().count() < STRONG_CHARS {
+        tracing::warn!(
+            public_key,
+            "the secret of {names} has fewer than {STRONG_CHARS} characters and can be guessed: set a longer one beside \
+             another public key"
+        );
     }
     Ok(Some(KeyPair {
         public_key,

@@ -431,7 +431,6 @@ async fn secrets_of(child: &Child) -> Vec<(&'static str, String)> {
         "projectId": project, "type": "S3", "bucketName": "bucket", "region": "eu-central-1",
         "accessKeyId": "AKIA", "secretAccessKey": "secret of the bucket", "exportFrequency": "daily",
         "enabled": false, "forcePathStyle": false, "fileType": "JSONL", "exportMode": "FULL_HISTORY",
-        "prefix": "", "endpoint": null,
     });
     let path = "/api/public/integrations/blob-storage";
     let put = organizer.json(Method::PUT, path, &export).await.unwrap();

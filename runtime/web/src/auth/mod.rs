@@ -34,4 +34,4 @@ pub use login::{LoginToken, log_in_with_token};
 pub use pair::KeyPair;
 pub use refusals::{Refusal, Refusals};
 pub use session::{FormToken, begin_session, end_sessions, use_session};
-pub use throttle::Throttle;
+pub use throttle::{STRONG_CHARS, Throttle};

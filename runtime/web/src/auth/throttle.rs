@@ -24,7 +24,7 @@ use crate::problem::{Code, Problem};
 const MAX_FAILURES: usize = 20;
 /// Characters from which on a secret cannot be found by trying: those that the server makes have more, and those that the
 /// API accepts at least as many.
-const STRONG_CHARS: usize = 16;
+pub const STRONG_CHARS: usize = 16;
 /// For how long a network from which a short secret was accepted may send it again while it is blocked.
 const PROVEN_MICROS: i64 = 24 * 3_600 * 1_000_000;
 /// Log lines a minute about refusals of one kind.
