@@ -506,6 +506,12 @@ impl Counts {
                 Meaning::InputText | Meaning::OutputText if !is_flat => continue,
                 Meaning::CacheWrite5m if has_write => continue,
                 Meaning::CacheWrite1h if value.is_zero() => continue,
+                // Libraries repeat them for every model, and hardly any call has a predicted output.
+                Meaning::AcceptedPrediction | Meaning::RejectedPrediction
+                    if is_canonical && value.is_zero() =>
+                {
+                    continue;
+                }
                 Meaning::CacheWrite | Meaning::CacheWrite5m => {
                     value = written.saturating_sub(one_hour);
                     no_cached
@@ -729,6 +735,9 @@ fn with_total_cost(mut cost: Cost) -> Cost {
     cost
 }
 
+/// litellm 1.110.2, `llms/xai/common_utils.py`.
+const XAI_TICKS_PER_DOLLAR: f64 = 1e10;
+
 fn convention_cost(source: &Source<'_>) -> Cost {
     const SIDES: [(&str, &[&str], &str); 3] = [
         (
@@ -775,6 +784,13 @@ fn convention_cost(source: &Source<'_>) -> Cost {
         if let Some(amount) = sent {
             cost.insert(bucket.to_owned(), amount);
         }
+    }
+    // xai-sdk 1.21.0.
+    if cost.is_empty()
+        && let Some(ticks) = attributes.get("gen_ai.usage.cost_in_usd_ticks")
+        && let Some(ticks) = crate::attributes::amount(ticks)
+    {
+        cost.insert("total".to_owned(), ticks / XAI_TICKS_PER_DOLLAR);
     }
     with_total_cost(cost)
 }

@@ -7,7 +7,7 @@
 )]
 
 use perpend_domain::batch::Batch;
-use perpend_domain::observation::Usage;
+use perpend_domain::observation::{Observation, Usage};
 use perpend_domain::patch::merge;
 use perpend_domain::pricing::PriceTable;
 use perpend_domain::time::Timestamp;
@@ -18,8 +18,8 @@ const CASES: &str = include_str!("../../../tests/corpus/usage/cases.json");
 const MODEL: &str = "model-of-cases";
 const PRICES: &str = "# source 0: a test\nmodel-of-cases\tanybody\town\t0\t3,15,0.3,3.75,6\n";
 
-/// The usage of a span with these attributes.
-fn of_span(scope: &str, attributes: &Value) -> Usage {
+/// The observation of a span with these attributes.
+fn of_span(scope: &str, attributes: &Value) -> Observation {
     let pairs = attributes.as_object().unwrap().iter().map(|(key, value)| {
         let value = match value {
             Value::Number(number) => json!({ "intValue": number.to_string() }),
@@ -39,7 +39,7 @@ fn of_span(scope: &str, attributes: &Value) -> Usage {
     let (body, context) = (body.to_string(), Context::default());
     let mut batch = Batch::default();
     read_traces(body.as_bytes(), Encoding::Json, &context, &mut batch).unwrap();
-    batch.observations.remove(0).usage
+    batch.observations.remove(0)
 }
 
 /// The usage of an event with this member.
@@ -60,7 +60,7 @@ fn usage_of_every_library_and_provider_has_the_right_buckets_and_cost() {
     for case in &cases {
         let (source, sent) = (&case["source"], &case["sent"]);
         let usage = match case["via"].as_str().unwrap() {
-            "attributes" => of_span(case["scope"].as_str().unwrap_or("app"), sent),
+            "attributes" => of_span(case["scope"].as_str().unwrap_or("app"), sent).usage,
             member => of_event(member, sent),
         };
         let expected: Usage = serde_json::from_value(case["usage"].clone()).unwrap();
@@ -85,4 +85,11 @@ fn tokens_are_whole_and_other_quantities_may_be_fractions() {
         "body": { "id": "o", "usageDetails": { "input": 10.5 } } });
     let error = read_event(&event, &Limits::default()).unwrap_err();
     assert_eq!(error.field(), "body.usageDetails.input");
+}
+
+#[test]
+fn the_cost_in_ticks_of_xai_is_read() {
+    let sent =
+        json!({ "gen_ai.usage.input_tokens": 5, "gen_ai.usage.cost_in_usd_ticks": 37_756_000 });
+    assert_eq!(of_span("xai", &sent).cost["total"], 0.003_775_6);
 }
