@@ -537,19 +537,9 @@ impl Counts {
         }
         let mut inclusive = Quantity::ZERO;
         for (at, side) in [Meaning::Input, Meaning::Output].into_iter().enumerate() {
-            let value = self.value(side);
-            let uncached = uncached.filter(|_| at == 0);
-            let rest = match (uncached, value) {
-                (Some(uncached), None) => Some(uncached),
-                // Modalities are parts of what was not cached.
-                (Some(uncached), Some(_)) if !is_flat => {
-                    let cached = self.cached_and_written();
-                    let others =
-                        inside[0].saturating_sub(if no_cached { Quantity::ZERO } else { cached });
-                    Some(uncached.saturating_sub(others))
-                }
-                (_, value) => value.map(|value| value.saturating_sub(inside[at])),
-            };
+            let of_side = (inside[at], no_cached && at == 0);
+            let rest = self.rest(side, uncached.filter(|_| at == 0 && !is_flat), of_side);
+            let rest = rest.or(uncached.filter(|_| at == 0));
             let all = [rest.unwrap_or_default(), inside[at], beside[at]];
             inclusive = inclusive.saturating_add(all.into_iter().sum());
             if let Some(rest) = rest {
@@ -566,6 +556,25 @@ impl Counts {
             has_total: total.is_some(),
             invalid: self.invalid,
         }
+    }
+
+    /// What the parts of a side that it includes leave of it; `uncached` is the input without the cached.
+    fn rest(
+        &self,
+        side: Meaning,
+        uncached: Option<Quantity>,
+        (inside, no_cached): (Quantity, bool),
+    ) -> Option<Quantity> {
+        let value = self.value(side)?;
+        let Some(uncached) = uncached else {
+            return Some(value.saturating_sub(inside));
+        };
+        // Modalities are parts of what was not cached.
+        let cached = match no_cached {
+            true => Quantity::ZERO,
+            false => self.cached_and_written(),
+        };
+        Some(uncached.saturating_sub(inside.saturating_sub(cached)))
     }
 
     /// Removes the modalities of the cached input, which repeat it; without [`Meaning::Cached`] they make it up.
