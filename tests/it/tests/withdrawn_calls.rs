@@ -1,6 +1,7 @@
 //! Calls that wait for a place of a connection while their rule, evaluator or connection goes: none of them leaves.
 //!
-//! The provider holds each request until the test lets it answer, so that the order of events decides, not the time.
+//! The provider holds the requests for targets until the test lets it answer, so that the order of events decides, not the
+//! time.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(
@@ -27,11 +28,13 @@ const EVALUATORS: &str = "/api/public/v2/evaluators";
 const RULES: &str = "/api/public/v2/evaluation-rules";
 const N_PLACES: usize = 2;
 const N_TARGETS: usize = 12;
-const N_ANSWERS: usize = 1_000;
+/// In the output of each target.
+const MARK: &str = "Thank you, number";
 const FIRST_KEY: &str = "sk-the-first-key";
 const SECOND_KEY: &str = "sk-the-second-key";
 
-/// A provider that notes the key of each request when it comes, and answers when it is let.
+/// A provider that notes the key of each request for a target. It answers those with the first key when the test lets it,
+/// and all other requests at once.
 #[derive(Debug)]
 struct Provider {
     keys: Mutex<Vec<String>>,
@@ -44,16 +47,21 @@ impl Provider {
         let provider = Arc::new(Self {
             keys: Mutex::default(),
             arrived: Semaphore::new(0),
-            // Judges are tried when they are saved, and when their rule is enabled.
-            answers: Semaphore::new(N_ANSWERS),
+            answers: Semaphore::new(0),
         });
         let answering = Arc::clone(&provider);
-        let answer = async move |headers: HeaderMap| {
+        let answer = async move |headers: HeaderMap, Json(request): Json<Value>| {
             let key = headers["authorization"].to_str().unwrap();
             let key = key.trim_start_matches("Bearer ").to_owned();
-            answering.keys.lock().unwrap().push(key);
-            answering.arrived.add_permits(1);
-            answering.answers.acquire().await.unwrap().forget();
+            // Judges are tried when they are saved, and when their rule is enabled.
+            if request.to_string().contains(MARK) {
+                let is_held = key == FIRST_KEY;
+                answering.keys.lock().unwrap().push(key);
+                answering.arrived.add_permits(1);
+                if is_held {
+                    answering.answers.acquire().await.unwrap().forget();
+                }
+            }
             let content = r#"{"reasoning":"It thanks.","score":0.5}"#;
             let message = json!({ "role": "assistant", "content": content });
             Json(json!({
@@ -200,11 +208,8 @@ async fn story(change: Change, settings: &[(&'static str, &str)]) {
     let settings = [&[PRIVATE], settings].concat();
     let app = TestApp::with(&settings).await.unwrap();
     let judging = Judging::start(&app, &url).await;
-    let n_tried = provider.keys().len();
-    provider.arrived(n_tried).await;
-    provider.answers.forget_permits(N_ANSWERS);
     for n in 0..N_TARGETS {
-        let text = format!("Thank you, number {n}.");
+        let text = format!("{MARK} {n}.");
         let trace = Trace::new(n as u64 + 1, "ticket").generation("answer", &text);
         app.ingest(&trace).await.unwrap();
     }
@@ -225,14 +230,14 @@ async fn story(change: Change, settings: &[(&'static str, &str)]) {
             );
         }
     }
-    provider.answers.add_permits(N_ANSWERS);
+    provider.answers.add_permits(N_TARGETS);
     let n_scored = match change.end() {
         Some(_) => N_PLACES,
         None => N_TARGETS,
     };
     judging.executions("completed", n_scored).await;
     app.stop().await.unwrap();
-    let keys = provider.keys().split_off(n_tried);
+    let keys = provider.keys();
     let with = |key: &str| keys.iter().filter(|used| *used == key).count();
     assert_eq!(
         with(FIRST_KEY),
