@@ -72,6 +72,7 @@ fn watch(root: &Path) {
         "plugins/json",
         "plugins/judge",
         "runtime/template",
+        "runtime/reply",
         "plugin-sdk/rust",
     ];
     for folder in sources {

@@ -7,6 +7,7 @@ use crate::shell;
 /// Each room with the rooms it may name. An arrow that is not here is forbidden.
 const ARROWS: &[(&str, &[&str])] = &[
     ("perpend-template", &[]),
+    ("perpend-reply", &[]),
     ("perpend-domain", &["perpend-shapes", "perpend-template"]),
     ("perpend-cron", &["perpend-domain"]),
     ("perpend-stats", &[]),
@@ -112,7 +113,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "perpend-plugin-judge",
-        &["perpend-plugin", "perpend-template"],
+        &["perpend-plugin", "perpend-reply", "perpend-template"],
     ),
     ("perpend-plugins-bundle", &["perpend-domain"]),
     ("perpend-outbound", &["perpend-domain"]),
@@ -122,6 +123,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "perpend-domain",
             "perpend-outbound",
             "perpend-protocol",
+            "perpend-reply",
             "perpend-schema",
         ],
     ),
@@ -305,6 +307,7 @@ const IMPURE: &[&str] = &[
 ];
 const PURE_ROOMS: &[&str] = &[
     "perpend-template",
+    "perpend-reply",
     "perpend-domain",
     "perpend-cron",
     "perpend-found",
@@ -335,6 +338,7 @@ const IMPURE_STD: &[&str] = &[
 ];
 const PURE_FOLDERS: &[&str] = &[
     "runtime/template/src",
+    "runtime/reply/src",
     "runtime/domain/src",
     "runtime/cron/src",
     "runtime/found/src",

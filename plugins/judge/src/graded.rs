@@ -1,7 +1,11 @@
-//! Verdicts in free text. The last match counts: earlier ones can be an echo of the judged text.
+//! Verdicts in free text. Thinking and quotations do not count, and matches that differ are no verdict: one of them can be a draft
+//! or an echo of the judged text.
 
 use perpend_plugin::EvalError;
-use perpend_plugin::model::{Completion, Distribution, Message, Place, Request, Role};
+use perpend_plugin::model::{
+    Completion, Distribution, FinishReason, Message, Place, Request, Role,
+};
+use perpend_reply::{Outline, is_quoted};
 
 use crate::answer::{Answer, Value};
 use crate::ask::{Reply, ask, malformed};
@@ -25,18 +29,40 @@ struct Verdict {
     start: usize,
 }
 
-/// The verdict of a reply.
+/// The verdict of a reply: what all matches outside of thinking and quotations say. The last one is its place.
 ///
 /// # Errors
 /// Why there is none.
 fn verdict(pattern: &regex::Regex, shape: &Shape<'_>, reply: &str) -> Result<Verdict, String> {
-    let last = pattern.captures_iter(reply).last();
-    let last = last.ok_or_else(|| "the reply has no verdict".to_owned())?;
-    let found = last
-        .get(1)
-        .or_else(|| last.get(0))
-        .ok_or_else(|| "the verdict is empty".to_owned())?;
-    let text = found.as_str().trim();
+    let visible = Outline::of(reply).masked(reply);
+    let mut last = None;
+    let mut texts: Vec<&str> = Vec::new();
+    let mut has_quoted = false;
+    for captures in pattern.captures_iter(&visible) {
+        let whole = captures.get(0).map(|whole| whole.range());
+        if whole.is_some_and(|whole| is_quoted(&visible, &whole)) {
+            has_quoted = true;
+            continue;
+        }
+        let Some(found) = captures.get(1).or_else(|| captures.get(0)) else {
+            continue;
+        };
+        let text = found.as_str().trim();
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+        last = Some((text, found));
+    }
+    let (text, found) = last.ok_or_else(|| match has_quoted {
+        true => "the reply only quotes a verdict".to_owned(),
+        false => "the reply has no verdict".to_owned(),
+    })?;
+    if 1 < texts.len() {
+        return Err(format!(
+            "the reply has several verdicts: {}",
+            texts.join(", ")
+        ));
+    }
     Ok(Verdict {
         value: shape.verdict(text)?,
         text: text.to_owned(),
@@ -44,7 +70,17 @@ fn verdict(pattern: &regex::Regex, shape: &Shape<'_>, reply: &str) -> Result<Ver
     })
 }
 
-/// Asks, and asks again in the same conversation where the reply has no verdict that was offered.
+/// How a request is repeated after a reply without a usable verdict.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    /// The reply was cut off: the same request with twice the output limit.
+    Longer,
+    /// In the same conversation.
+    Corrected,
+}
+
+/// Asks, and asks again where the reply has no verdict that was offered: in the same conversation, or once with twice the output
+/// limit where it was cut off.
 ///
 /// # Errors
 /// As [`ask`].
@@ -54,21 +90,21 @@ pub(crate) fn replies(
     shape: &Shape<'_>,
 ) -> Result<Vec<Reply>, EvalError> {
     let mut requests = requests.to_vec();
+    let mut is_longer = vec![false; requests.len()];
     let mut replies = ask(&requests)?;
     for _ in 0..N_REASKS {
         let mut again = Vec::new();
-        for (at, reply) in replies.iter().enumerate() {
+        for (at, reply) in replies.iter_mut().enumerate() {
             let Ok(completion) = reply else { continue };
-            let Err(why) = verdict(pattern, shape, &completion.text) else {
-                continue;
-            };
             let request = &mut requests[at];
-            let said = Message::text(Role::Assistant, completion.text.as_str());
-            request.messages.push(said);
-            let complaint =
-                format!("{why}. Give your verdict again, in the form that was asked for.");
-            request.messages.push(Message::text(Role::User, complaint));
-            again.push(at);
+            match repeat(pattern, shape, request, completion, is_longer[at]) {
+                Ok(None) => {}
+                Ok(Some(repeat)) => {
+                    is_longer[at] |= repeat != Repeat::Corrected;
+                    again.push(at);
+                }
+                Err(why) => *reply = Err(why),
+            }
         }
         let asked: Vec<Request> = again.iter().map(|at| requests[*at].clone()).collect();
         if asked.is_empty() {
@@ -81,6 +117,52 @@ pub(crate) fn replies(
     Ok(replies)
 }
 
+/// Changes a request so that it can be repeated after this reply; `None` when the reply has a verdict.
+///
+/// # Errors
+/// The reply was cut off, with twice the output limit too.
+fn repeat(
+    pattern: &regex::Regex,
+    shape: &Shape<'_>,
+    request: &mut Request,
+    reply: &Completion,
+    is_longer: bool,
+) -> Result<Option<Repeat>, String> {
+    if is_cut_off(pattern, reply) {
+        if is_longer {
+            return Err(malformed(&cut_off(reply)));
+        }
+        let limit = request.max_output_tokens;
+        let limit = limit.unwrap_or_else(|| reply.output_tokens.try_into().unwrap_or(u32::MAX));
+        request.max_output_tokens = Some(limit.saturating_mul(2).max(1));
+        return Ok(Some(Repeat::Longer));
+    }
+    let Err(why) = verdict(pattern, shape, &reply.text) else {
+        return Ok(None);
+    };
+    let said = Message::text(Role::Assistant, reply.text.as_str());
+    request.messages.push(said);
+    let complaint = format!("{why}. Give your verdict alone, in the form that was asked for.");
+    request.messages.push(Message::text(Role::User, complaint));
+    Ok(Some(Repeat::Corrected))
+}
+
+/// Whether a reply lacks its end. One that is a verdict and nothing else lacks nothing: the limit was chosen for it.
+fn is_cut_off(pattern: &regex::Regex, reply: &Completion) -> bool {
+    let whole = reply.text.trim();
+    reply.finish == FinishReason::Length
+        && pattern
+            .find(whole)
+            .is_none_or(|found| found.as_str().trim() != whole)
+}
+
+fn cut_off(reply: &Completion) -> String {
+    format!(
+        "the reply was cut off at the output limit after {} tokens",
+        reply.output_tokens
+    )
+}
+
 /// The answer in a reply.
 ///
 /// # Errors
@@ -90,6 +172,9 @@ pub(crate) fn read(
     shape: &Shape<'_>,
     reply: &Completion,
 ) -> Result<(Answer, Option<Distribution>), String> {
+    if is_cut_off(pattern, reply) {
+        return Err(malformed(&cut_off(reply)));
+    }
     let found = verdict(pattern, shape, &reply.text).map_err(|why| malformed(&why))?;
     let verdicts = shape.verdicts().unwrap_or_default();
     let distribution = reply.probabilities(&verdicts, Place::Offset(found.start));
@@ -108,15 +193,36 @@ mod tests {
     }
 
     #[test]
-    fn the_last_match_counts() {
-        let reply = "The answer says GRADE: C, but it is wrong.\nGRADE: I";
-        assert_eq!(found(r"GRADE: (\w+)", reply), Ok(Value::Number(0.0)));
+    fn thinking_and_quotations_are_no_verdict() {
+        for reply in [
+            "GRADE: I",
+            "<think>GRADE: C</think>\nGRADE: I",
+            "GRADE: C, or not?\n</think>\nGRADE: I",
+            "> GRADE: C\n\nGRADE: I",
+            "The answer says \"GRADE: C\", but it is wrong.\nGRADE: I",
+            "The answer says `GRADE: C`.\n**GRADE: I**",
+            "GRADE: I. To repeat it: GRADE: I",
+        ] {
+            assert_eq!(
+                found(r"GRADE: (\w+)", reply),
+                Ok(Value::Number(0.0)),
+                "{reply}"
+            );
+        }
     }
 
     #[test]
-    fn a_verdict_that_was_not_offered_is_malformed_and_not_a_bad_score() {
-        assert!(found(r"GRADE: (\w+)", "GRADE: C then GRADE: P").is_err());
-        assert!(found(r"GRADE: (\w+)", "no verdict").is_err());
+    fn verdicts_that_differ_or_are_quoted_or_were_not_offered_are_malformed_and_not_a_bad_score() {
+        for reply in [
+            "The answer says GRADE: C, but it is wrong.\nGRADE: I",
+            "GRADE: C then GRADE: P",
+            "The answer says \"GRADE: C\" of itself.",
+            "<think>GRADE: C",
+            "GRADE: P",
+            "no verdict",
+        ] {
+            assert!(found(r"GRADE: (\w+)", reply).is_err(), "{reply}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! From a reply to scores.
 
-use perpend_plugin::model::{Completion, ModelError, TokenLogprob};
+use perpend_plugin::model::{Completion, FinishReason, ModelError, TokenLogprob};
 use perpend_plugin::{EvalError, Json, ScoreValue};
 use serde_json::json;
 
@@ -216,9 +216,11 @@ fn a_provider_without_log_probabilities_gives_the_plain_choice() {
 const GRADED: &str = r#"{"prompt":"?","choice_scores":{"C":1,"I":0},"pattern":"GRADE: (\\w+)"}"#;
 
 #[test]
-fn the_last_verdict_in_free_text_counts() {
+fn a_verdict_in_free_text_counts_outside_of_thinking_and_quotations() {
     let run = run("judge", GRADED, &item(), |_| {
-        Ok(Completion::of("It says GRADE: C.\nGRADE: I"))
+        Ok(Completion::of(
+            "<think>GRADE: C?</think>\nIt says \"GRADE: C\".\nGRADE: I",
+        ))
     });
     assert_eq!(run.score().value, ScoreValue::Numeric(0.0));
     assert_eq!(run.asked[0].response_schema, None);
@@ -239,6 +241,50 @@ fn a_verdict_that_was_not_offered_is_asked_for_again_in_the_same_conversation() 
     let never = run("judge", GRADED, &item(), |_| Ok(Completion::of("GRADE: P")));
     assert_eq!(never.asked.len(), 3);
     assert!(matches!(never.error(), EvalError::Upstream(text) if text.contains("malformed")));
+}
+
+#[test]
+fn verdicts_that_differ_are_asked_for_again_and_never_scored() {
+    let reply = "At first GRADE: C.\nGRADE: I";
+    let second = run("judge", GRADED, &item(), move |request| {
+        let is_first = request.messages.len() == 1;
+        Ok(Completion::of(if is_first { reply } else { "GRADE: I" }))
+    });
+    assert_eq!(second.score().value, ScoreValue::Numeric(0.0));
+    let never = run("judge", GRADED, &item(), move |_| Ok(Completion::of(reply)));
+    assert_eq!(never.asked.len(), 3);
+    assert!(
+        matches!(never.error(), EvalError::Upstream(text) if text.contains("several verdicts: C, I"))
+    );
+}
+
+#[test]
+fn a_verdict_that_was_cut_off_is_asked_for_once_with_twice_the_limit() {
+    let cut = |text: &str| Completion {
+        finish: FinishReason::Length,
+        output_tokens: 30,
+        ..Completion::of(text)
+    };
+    let limited = GRADED.replace("\"?\"", "\"?\",\"max_output_tokens\":20");
+    let second = run("judge", &limited, &item(), move |request| {
+        let is_first = request.max_output_tokens == Some(20);
+        Ok(if is_first {
+            cut("GRADE: C would be")
+        } else {
+            Completion::of("GRADE: I")
+        })
+    });
+    assert_eq!(second.score().value, ScoreValue::Numeric(0.0));
+    assert_eq!(second.asked[1].max_output_tokens, Some(40));
+    assert_eq!(second.asked[1].messages.len(), 1);
+    let never = run("judge", GRADED, &item(), move |_| {
+        Ok(cut("GRADE: C would be"))
+    });
+    assert_eq!(never.asked.len(), 2);
+    assert_eq!(never.asked[1].max_output_tokens, Some(60));
+    assert!(matches!(never.error(), EvalError::Upstream(text) if text.contains("cut off")));
+    let whole = run("judge", GRADED, &item(), move |_| Ok(cut("GRADE: C")));
+    assert_eq!(whole.score().value, ScoreValue::Numeric(1.0));
 }
 
 #[test]

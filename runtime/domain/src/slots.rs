@@ -116,6 +116,8 @@ pub struct ModelFailure {
     pub is_unsent: bool,
     /// The budget that leaves no room for the call, with [`FailureClass::BudgetExhausted`].
     pub spent: Option<Spent>,
+    /// Another attempt would fail in the same way, whatever the class.
+    pub is_final: bool,
 }
 
 impl ModelFailure {
@@ -128,6 +130,7 @@ impl ModelFailure {
             retry_after_ms: None,
             is_unsent: false,
             spent: None,
+            is_final: false,
         }
     }
 }

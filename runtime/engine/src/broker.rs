@@ -31,7 +31,7 @@ use perpend_workers::{Caller, HostCalls};
 use tokio::sync::Semaphore;
 
 use media::Media;
-pub use models::{Models, NoModels};
+pub use models::{ClosedConnection, Models, NoModels};
 use traces::{Readable, Reader};
 
 /// Requests of one `complete-all` (the contract says so).

@@ -12,7 +12,7 @@ mod evaluate;
 mod reply_check;
 pub mod walls;
 
-pub use broker::{Broker, Models, NoModels};
+pub use broker::{Broker, ClosedConnection, Models, NoModels};
 pub use components::Components;
 pub use connected::{BudgetLines, ConnectedModels, LatestCosts};
 pub use evaluate::{Engine, InProcess};

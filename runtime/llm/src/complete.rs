@@ -1,5 +1,6 @@
 //! A completion: the structure method that works, the check of the reply, and re-asks.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -10,12 +11,14 @@ use serde_json::{Value, json};
 
 use crate::conversation;
 use crate::endpoint::{CallLimits, Endpoint, ModelChoice};
+use crate::extract;
 use crate::failure::{Class, Failure, short};
 use crate::learnt::{Known, Quirk};
 use crate::llm::{Exchange, Facts, Llm, Shared, clean, tokens};
 use crate::observe::{CallObserver, Estimate, Structure, Usage};
 use crate::params::Params;
 use crate::protocol::{self, Ask, Reply, Wire};
+use crate::redact::Secrets;
 use crate::reject::{Hint, Rejected};
 use crate::wanted::Wanted;
 
@@ -59,14 +62,17 @@ pub(crate) struct Call<'a> {
     /// The methods left, the one in use first.
     methods: Vec<Structure>,
     quirks: BTreeSet<Quirk>,
-    request: &'a CompletionRequest,
+    pub(crate) request: &'a CompletionRequest,
     messages: Vec<Message>,
     /// Exchanges so far.
     number: u32,
     /// Usable answers so far, those of an earlier attempt included.
     n_answered: u32,
     reask: u32,
+    /// The output limit is twice what was configured, because a reply was cut off.
     is_doubled: bool,
+    /// Output tokens of that reply.
+    cut_off_after: u64,
     pub(crate) usage: Usage,
     pub(crate) is_from_cache: bool,
 }
@@ -107,6 +113,7 @@ impl<'a> Call<'a> {
             n_answered: 0,
             reask: 0,
             is_doubled: false,
+            cut_off_after: 0,
             usage: Usage::default(),
             is_from_cache: false,
         })
@@ -262,14 +269,48 @@ impl<'a> Call<'a> {
         let Some(wanted) = &self.wanted else {
             return Ok(Some(self.completion(reply, None)));
         };
-        let found = wanted.find(reply.structured(), &reply.text).await?;
+        let found = wanted.find(&reply, &self.request.messages).await?;
+        // The limit may have been reached with the last brace.
+        let is_cut_off =
+            reply.finish == FinishReason::Length && !(found.is_ok() && is_whole(&reply));
         match found {
+            _ if is_cut_off => self.ask_longer(&reply).map(|()| None),
             Ok(structured) => Ok(Some(self.completion(reply, Some(structured)))),
-            Err(violations) => {
-                self.ask_again(&reply, &violations)?;
-                Ok(None)
-            }
+            Err(violations) => self.ask_again(&reply, &violations).map(|()| None),
         }
+    }
+
+    /// Prepares the same request with twice the output limit, once.
+    fn ask_longer(&mut self, reply: &Reply) -> Result<(), Failure> {
+        let used = reply.usage.map_or(0, |usage| usage.output);
+        let used = used.max(tokens(reply.text.len()));
+        self.cut_off_after = used;
+        if self.is_doubled || self.limits.reasks <= self.reask {
+            return Err(self.cut_off());
+        }
+        self.reask += 1;
+        self.is_doubled = true;
+        // Without a limit of ours, what the reply has is that of the provider.
+        let used = u32::try_from(used).unwrap_or(u32::MAX);
+        let limit = self.output_limit().unwrap_or(used).max(1);
+        self.params.max_tokens = Some(limit.saturating_mul(2));
+        Ok(())
+    }
+
+    /// The failure of a reply that was cut off. Another attempt would end in the same way.
+    fn cut_off(&self) -> Failure {
+        let asked = match self.is_doubled {
+            true => ", also with twice the limit",
+            false => "",
+        };
+        let message = format!(
+            "the reply of the model {:?} was cut off at its output limit after {} tokens{asked}; \
+             raise max_output_tokens or ask for a shorter reply",
+            self.model, self.cut_off_after
+        );
+        let mut failure = Failure::new(Class::MalformedOutput, message);
+        failure.is_final = true;
+        failure
     }
 
     pub(crate) fn completion(&self, reply: Reply, structured: Option<String>) -> Completion {
@@ -365,18 +406,10 @@ impl<'a> Call<'a> {
             return Err(Failure::new(Class::MalformedOutput, message));
         }
         self.reask += 1;
-        if reply.finish == FinishReason::Length
-            && !self.is_doubled
-            && let Some(limit) = self.output_limit()
-        {
-            self.is_doubled = true;
-            self.params.max_tokens = Some(limit.saturating_mul(2));
-            return Ok(());
-        }
         if self.reask == 2 && 1 < self.methods.len() {
             self.methods.remove(0);
         }
-        let bad = reply.structured().unwrap_or(&reply.text);
+        let bad = reply.structured().next().unwrap_or(&reply.text);
         let bad = match bad.trim() {
             "" => "(empty)",
             bad => &bad[..bad.floor_char_boundary(MAX_SHOWN)],
@@ -387,7 +420,7 @@ impl<'a> Call<'a> {
             .map(|violation| format!("- {violation}\n"));
         let list: String = list.collect();
         let message = format!(
-            "This reply does not match the required JSON Schema:\n{list}Reply again, with the corrected JSON only."
+            "This reply cannot be used:\n{list}Reply again, with one JSON value that matches the schema and nothing else."
         );
         self.messages.push(Message::text(Role::User, message));
         Ok(())
@@ -410,8 +443,14 @@ impl<'a> Call<'a> {
             }
             _ => false,
         };
+        let is_of_request = matches!(
+            rejected.failure.class,
+            Class::ModelConfigInvalid | Class::InvalidInput | Class::ContextTooLong
+        );
         match may_pass {
             true => Ok(()),
+            // The provider may not allow twice the limit: the settings of the user are not at fault.
+            false if self.is_doubled && is_of_request => Err(self.cut_off()),
             false => Err(rejected.failure),
         }
     }
@@ -450,8 +489,18 @@ fn methods(
         .collect()
 }
 
+/// Whether a reply has nothing besides one JSON value.
+pub(crate) fn is_whole(reply: &Reply) -> bool {
+    reply.structured().next().is_some() || extract::whole(&reply.text).is_some()
+}
+
 pub(crate) fn read(endpoint: &Endpoint, body: Value) -> Result<(Reply, Facts), String> {
-    let reply = protocol::reply(endpoint, body)?;
+    let mut reply = protocol::reply(endpoint, body)?;
+    // Parts of a text were cleaned alone.
+    if let Cow::Owned(clean) = Secrets::in_replies(endpoint).removed(&reply.text) {
+        reply.text = clean;
+        reply.logprobs.clear();
+    }
     let of_calls: usize = reply.calls.iter().map(ToolCall::size).sum();
     let facts = Facts {
         model: reply.model.clone(),

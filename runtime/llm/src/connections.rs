@@ -33,6 +33,10 @@ struct Connection {
 #[derive(Debug)]
 struct State {
     gate: Gate,
+    /// When the connection was saved as it was last seen.
+    saved_at: i64,
+    /// When the provider asked last to wait.
+    closed_at: Option<Seconds>,
     waiting: Queue<Waiter>,
     /// When the next timer fires.
     timer: Option<Seconds>,
@@ -47,6 +51,15 @@ pub struct ConnectionUse {
     pub n_waiting: usize,
     /// How long the provider wants no further request.
     pub closed_for: Option<Duration>,
+}
+
+/// A connection that accepts no requests, because its provider asked for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// Since the provider asked for it.
+    pub elapsed: Duration,
+    /// Until the next request may start.
+    pub remaining: Duration,
 }
 
 /// A request that waits for a place.
@@ -112,6 +125,8 @@ impl Connections {
                 begun: self.begun,
                 state: Mutex::new(State {
                     gate: Gate::new(endpoint.max_in_flight),
+                    saved_at: endpoint.saved_at,
+                    closed_at: None,
                     waiting: Queue::new(),
                     timer: None,
                 }),
@@ -119,10 +134,27 @@ impl Connections {
         };
         let connection = gates.entry(endpoint.connection_id.clone());
         let connection = connection.or_insert_with(new).clone();
-        locked(&connection.state)
-            .gate
-            .set_max_in_flight(endpoint.max_in_flight);
+        let mut state = locked(&connection.state);
+        state.gate.set_max_in_flight(endpoint.max_in_flight);
+        if state.saved_at < endpoint.saved_at {
+            state.saved_at = endpoint.saved_at;
+            state.gate.reopen();
+        }
+        drop(state);
         connection
+    }
+
+    /// Whether the connection accepts no requests, because its provider asked to wait.
+    pub(crate) fn closed(&self, connection_id: &str) -> Option<Closed> {
+        let connection = locked(&self.gates).peek(connection_id).cloned()?;
+        let now = connection.now();
+        let state = locked(&connection.state);
+        let until = state.gate.closed_until(now)?;
+        let since = state.closed_at.unwrap_or(now);
+        Some(Closed {
+            elapsed: Duration::from_secs_f64((now - since).max(0.0)),
+            remaining: Duration::from_secs_f64(until - now),
+        })
     }
 
     /// How a connection is used now.
@@ -259,6 +291,9 @@ impl Permit {
         let mut state = locked(&self.connection.state);
         state.gate.end(self.started, now, ended);
         state.gate.remaining(now, remaining);
+        if state.gate.closed_until(now).is_some() {
+            state.closed_at = Some(now);
+        }
         drop(state);
         self.connection.dispatch();
     }

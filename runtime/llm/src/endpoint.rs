@@ -80,6 +80,9 @@ impl Protocol {
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     pub connection_id: String,
+    /// When the connection was saved, in microseconds since 1970: what was learnt of a refused key or of a wait that the
+    /// provider asked for holds for what was saved then.
+    pub saved_at: i64,
     /// The name that the project gave the connection.
     pub provider: String,
     pub protocol: Protocol,

@@ -2,12 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 /// Longest text of a provider in a message, in characters.
 const MAX_TEXT: usize = 500;
-/// Shorter ones are placeholders.
-const MIN_SECRET: usize = 6;
 /// Longest wait that a provider can ask for.
 pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_secs(15 * 60);
 
@@ -73,6 +69,8 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// Whether the request that failed was not sent: its connection stays closed for too long, or it was refused before.
     pub is_unsent: bool,
+    /// Another attempt would fail in the same way, whatever the class.
+    pub is_final: bool,
 }
 
 impl Failure {
@@ -83,6 +81,7 @@ impl Failure {
             message: message.into(),
             retry_after: None,
             is_unsent: false,
+            is_final: false,
         }
     }
 
@@ -103,50 +102,9 @@ pub(crate) fn short(text: &str) -> String {
     }
 }
 
-/// Replaces secrets in a text, as they are and as JSON writes them.
-pub(crate) fn without<'s>(text: &str, secrets: impl Iterator<Item = &'s str>) -> String {
-    let mut text = text.to_owned();
-    // Servers without keys get placeholders such as `x`, which are in every text.
-    for secret in secrets.filter(|secret| MIN_SECRET <= secret.len()) {
-        let escaped = Value::from(secret).to_string();
-        text = text.replace(secret, "***");
-        text = text.replace(escaped.trim_matches('"'), "***");
-    }
-    text
-}
-
-/// Replaces secrets, and keys that the provider masked itself, in what it said.
-pub(crate) fn redact<'s>(text: &str, secrets: impl Iterator<Item = &'s str>) -> String {
-    let text = without(text, secrets);
-    let words = text.split_inclusive(char::is_whitespace).map(|word| {
-        let end = word.trim_end().len();
-        match word[..end].contains("**") {
-            true => format!("***{}", &word[end..]),
-            false => word.to_owned(),
-        }
-    });
-    words.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn secrets_and_masked_keys_do_not_stay_in_texts() {
-        assert_eq!(
-            without(r#"a "k\"e\\ys""#, [r#"k"e\ys"#].into_iter()),
-            r#"a "***""#
-        );
-        assert_eq!(without("x", ["x", ""].into_iter()), "x");
-        let said =
-            "Incorrect API key provided: sk-ab****yz. You sent sk-abcdef-yz, twice: sk-abcdef-yz";
-        let redacted = redact(said, ["sk-abcdef-yz", ""].into_iter());
-        assert_eq!(
-            redacted,
-            "Incorrect API key provided: *** You sent *** twice: ***"
-        );
-    }
 
     #[test]
     fn texts_of_providers_are_cut_after_500_characters() {

@@ -55,6 +55,8 @@ pub(crate) struct Left {
 pub(crate) enum Ended {
     /// The provider limited it.
     Limited { retry_after: Option<Duration> },
+    /// The provider is down, and says for how long.
+    Unavailable { retry_after: Duration },
     /// It ended in any other way; with the tokens it took, where they are known.
     Otherwise { tokens: u64 },
 }
@@ -149,6 +151,7 @@ impl Gate {
         self.in_flight = self.in_flight.saturating_sub(1);
         match ended {
             Ended::Limited { retry_after } => self.limited(started, now, retry_after),
+            Ended::Unavailable { retry_after } => self.close(now, retry_after),
             Ended::Otherwise { tokens: 0 } => {}
             Ended::Otherwise { tokens } => {
                 let tokens = tokens as f64;
@@ -178,9 +181,18 @@ impl Gate {
         }
     }
 
+    fn close(&mut self, now: Seconds, wait: Duration) {
+        self.closed_until = self.closed_until.max(now + wait.as_secs_f64());
+    }
+
+    /// Lets requests start again at once, whatever the provider asked for.
+    pub(crate) fn reopen(&mut self) {
+        self.closed_until = 0.0;
+    }
+
     fn limited(&mut self, started: Seconds, now: Seconds, retry_after: Option<Duration>) {
         if let Some(wait) = retry_after {
-            self.closed_until = self.closed_until.max(now + wait.as_secs_f64());
+            self.close(now, wait);
         }
         self.forget_starts(now);
         let reached = self.starts.len() as f64 / WINDOW;

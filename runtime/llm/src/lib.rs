@@ -31,12 +31,14 @@ mod params;
 mod plain;
 mod protocol;
 mod queue;
+mod redact;
+mod refusals;
 mod reject;
 mod stored;
 mod wanted;
 
 pub use asked::asked;
-pub use connections::ConnectionUse;
+pub use connections::{Closed, ConnectionUse};
 pub use endpoint::{CallLimits, Endpoint, ModelChoice, Protocol, Secret};
 pub use failure::{Class, Failure};
 pub use llm::Llm;

@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use crate::connections::{ConnectionUse, Connections, Permit};
+use crate::connections::{Closed, ConnectionUse, Connections, Permit};
 use crate::endpoint::{Endpoint, Protocol};
-use crate::failure::{Class, Failure, redact, without};
+use crate::failure::{Class, Failure};
 use crate::gate::{Ended, Remaining};
 use crate::headers;
 use crate::learnt::Learnt;
@@ -22,6 +22,8 @@ use crate::observe::{
     Admission, Answered, CallObserver, Estimate, ProviderCall, ReplyCheck, Structure, Usage,
 };
 use crate::protocol::{self, Wire};
+use crate::redact::{Secrets, without_masked};
+use crate::refusals::{Attempt, Refusals};
 use crate::reject::{self, Rejected};
 
 /// Largest body, each way.
@@ -50,6 +52,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) check: Arc<dyn ReplyCheck>,
     connections: Connections,
+    refusals: Refusals,
     pub(crate) learnt: Learnt,
 }
 
@@ -68,8 +71,15 @@ impl Llm {
             clock,
             check,
             connections: Connections::new(),
+            refusals: Refusals::new(),
             learnt: Learnt::new(),
         }))
+    }
+
+    /// Whether a connection accepts no requests, because its provider asked to wait.
+    #[must_use]
+    pub fn closed(&self, connection_id: &str) -> Option<Closed> {
+        self.0.connections.closed(connection_id)
     }
 
     /// The structure method that worked with a model within the last day.
@@ -175,7 +185,8 @@ impl Shared {
             return Err(unsent(Failure::new(Class::InvalidInput, message)).into());
         }
         let mut headers = headers_of(&exchange.endpoint, &wire).map_err(unsent)?;
-        let (permit, traceparent) = self.admitted(&exchange).await.map_err(unsent)?;
+        let admitted = self.admitted(&exchange).await.map_err(unsent)?;
+        let (permit, attempt, traceparent) = admitted;
         add_traceparent(&mut headers, traceparent);
         let request_digest = digest(&wire.url, &body);
         let post = Post {
@@ -188,7 +199,7 @@ impl Shared {
         let shared = Arc::clone(self);
         let sent = tokio::spawn(async move {
             let sent = (post, wire.body, request_digest);
-            shared.finish(exchange, permit, sent, read).await
+            shared.finish(exchange, (permit, attempt), sent, read).await
         });
         sent.await.unwrap_or_else(|error| {
             tracing::error!(%error, "an exchange with a provider ended without a result");
@@ -199,17 +210,25 @@ impl Shared {
 
     /// Waits until the request has a place on its connection and room in its budgets. It holds no place while it waits for
     /// room.
-    async fn admitted(&self, exchange: &Exchange) -> Result<(Permit, Option<String>), Failure> {
+    async fn admitted(
+        &self,
+        exchange: &Exchange,
+    ) -> Result<(Permit, Attempt, Option<String>), Failure> {
         let observer = &exchange.observer;
         let _wait = Wait::new(observer.as_ref());
         loop {
             let turn = observer.turn();
-            let permit = self
-                .connections
-                .enter(&exchange.endpoint, turn, exchange.timeout);
+            let (endpoint, priority) = (&exchange.endpoint, turn.priority);
+            self.refusals.check(endpoint, priority)?;
+            let permit = self.connections.enter(endpoint, turn, exchange.timeout);
             let permit = unless_withdrawn(observer.as_ref(), permit).await?;
+            // The key may have been refused while this request waited.
+            let begun = self.refusals.begin(endpoint, priority);
+            let attempt = unless_withdrawn(observer.as_ref(), begun).await?;
             match observer.before(&exchange.estimate).await? {
-                Admission::Sends(traceparent) => return Ok((permit, traceparent)),
+                Admission::Sends(traceparent) => {
+                    return Ok((permit, attempt, traceparent));
+                }
                 Admission::NoRoom => {
                     drop(permit);
                     unless_withdrawn(observer.as_ref(), observer.has_room()).await?;
@@ -222,7 +241,7 @@ impl Shared {
     async fn finish<T>(
         &self,
         exchange: Exchange,
-        mut permit: Permit,
+        (mut permit, attempt): (Permit, Attempt),
         (post, body, request_digest): (Post, Value, String),
         read: Read<T>,
     ) -> Result<(T, Usage), Rejected> {
@@ -230,6 +249,7 @@ impl Shared {
         let started_at = self.clock.now();
         let begun = Instant::now();
         let raw = self.send(&exchange.endpoint, post, &body).await;
+        let raw = raw.map(|raw| cleaned(&exchange.endpoint, raw));
         let latency = begun.elapsed();
         let remaining = raw.as_ref().map(|raw| raw.remaining).unwrap_or_default();
         let reply_head = match &raw {
@@ -243,6 +263,7 @@ impl Shared {
             failure: clean(&exchange.endpoint, rejected.failure),
             ..rejected
         });
+        attempt.end(result.as_ref().err().map(|rejected| &rejected.failure));
         permit.end(ended(&result), remaining);
         let call = ProviderCall {
             model_asked: exchange.estimate.model.clone(),
@@ -394,19 +415,26 @@ fn digest(url: &str, body: &str) -> String {
 
 /// Removes secrets from the message of a failure, whatever it was built from.
 pub(crate) fn clean(endpoint: &Endpoint, mut failure: Failure) -> Failure {
-    failure.message = without(&failure.message, secrets(endpoint));
+    failure.message = Secrets::all(endpoint)
+        .removed(&failure.message)
+        .into_owned();
     failure
 }
 
-fn secrets(endpoint: &Endpoint) -> impl Iterator<Item = &str> {
-    let headers = endpoint.headers.iter().map(|(_, value)| value.expose());
-    headers.chain([endpoint.key.expose()])
+/// An answer without the secrets of the connection: its text is stored, shown and given to plug-ins.
+fn cleaned(endpoint: &Endpoint, mut raw: Raw) -> Raw {
+    let body = String::from_utf8_lossy(&raw.body);
+    let clean = Secrets::in_replies(endpoint)
+        .removed_from_body(&body)
+        .into_owned();
+    raw.body = clean.into();
+    raw
 }
 
 fn head(endpoint: &Endpoint, body: &[u8]) -> String {
     // Redacted before it is cut: a half of a secret would not be found.
     let text = String::from_utf8_lossy(&body[..body.len().min(2 * MAX_HEAD)]);
-    let mut text = without(&text, secrets(endpoint));
+    let mut text = Secrets::all(endpoint).removed(&text).into_owned();
     text.truncate(text.floor_char_boundary(MAX_HEAD));
     text
 }
@@ -436,10 +464,8 @@ fn interpret<T>(
     let hidden = parsed.as_ref().ok().and_then(reject::hidden_status);
     let is_good = (200..300).contains(&raw.status);
     if !is_good || hidden.is_some() {
-        let text = redact(
-            &text[..text.floor_char_boundary(MAX_HEAD * 4)],
-            secrets(&exchange.endpoint),
-        );
+        let text = &text[..text.floor_char_boundary(MAX_HEAD * 4)];
+        let text = without_masked(&Secrets::all(&exchange.endpoint).removed(text));
         return Err(reject::classify(&reject::Answer {
             model: &exchange.estimate.model,
             status: if is_good {
@@ -501,6 +527,10 @@ fn ended<T>(result: &Result<(T, Facts), Rejected>) -> Ended {
         }
         Err(rejected) if rejected.failure.class == Class::RateLimited => Ended::Limited {
             retry_after: rejected.failure.retry_after,
+        },
+        // Such as 503 with `Retry-After`.
+        Err(Rejected { failure, .. }) if failure.retry_after.is_some() => Ended::Unavailable {
+            retry_after: failure.retry_after.unwrap_or_default(),
         },
         Err(_) => Ended::Otherwise { tokens: 0 },
     }

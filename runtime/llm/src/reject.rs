@@ -82,6 +82,8 @@ const FILTERED: [&str; 4] = [
     "content management policy",
     "responsibleaipolicyviolation",
 ];
+/// Words of gateways that refuse a content with 403.
+const MODERATED: [&str; 2] = ["requires moderation", "was flagged"];
 const BAD_KEY: [&str; 4] = [
     "api key not valid",
     "api_key_invalid",
@@ -127,7 +129,10 @@ pub(crate) fn classify(answer: &Answer<'_>) -> Rejected {
         return fail(Class::RateLimited);
     }
     match answer.status {
+        403 if has(&FILTERED) || has(&MODERATED) => fail(Class::Refused),
         401 | 403 => fail(Class::AuthInvalid),
+        // A conflict with another request, and one that came too early: the same request may succeed later.
+        409 | 425 => fail(Class::UpstreamUnavailable),
         408 => fail(Class::UpstreamTimeout),
         413 => fail(Class::ContextTooLong),
         404 if has(&["model", "deployment", "not_found_error"]) => fail(Class::ModelUnavailable),

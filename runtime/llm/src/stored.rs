@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use perpend_protocol::host_call::{Completion, FinishReason};
 
-use crate::complete::{Call, read};
+use crate::complete::{Call, is_whole, read};
 use crate::failure::Failure;
 use crate::llm::{Exchange, Shared, usage};
 use crate::observe::ProviderCall;
@@ -33,10 +33,12 @@ impl Call<'_> {
             None => None,
             Some(_) if self.is_calling(&reply) => None,
             Some(wanted) => {
-                let found = wanted.find(reply.structured(), &reply.text);
-                match found.await? {
-                    Ok(structured) => Some(structured),
-                    Err(_) => return Ok(None),
+                let found = wanted.find(&reply, &self.request.messages).await?;
+                match found.ok() {
+                    Some(found) if reply.finish != FinishReason::Length || is_whole(&reply) => {
+                        Some(found)
+                    }
+                    _ => return Ok(None),
                 }
             }
         };

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use perpend_protocol::host_call::Message;
 use perpend_schema::Schema;
 use serde_json::{Map, Value};
 
-use crate::extract;
+use crate::extract::{self, Embedded, Quotable};
 use crate::failure::{Class, Failure};
 use crate::observe::ReplyCheck;
 use crate::plain;
+use crate::protocol::Reply;
 
 /// Maximum number of violations in a re-ask.
 const MAX_VIOLATIONS: usize = 20;
@@ -106,34 +108,100 @@ impl Wanted {
         )
     }
 
-    /// Finds the JSON in a reply that matches the schema.
+    /// Finds the answer: the only value of a reply that matches the schema, outside of thinking and quotations, and last in it.
     ///
-    /// The inner error lists the violations for the model. The outer error means that the schema is unusable.
+    /// The inner error says for the model why there is none. The outer error means that the schema is unusable.
     pub(crate) async fn find(
         &self,
-        structured: Option<&str>,
-        text: &str,
+        reply: &Reply,
+        prompt: &[Message],
     ) -> Result<Result<String, Vec<String>>, Failure> {
-        let mut candidates = extract::candidates(structured.unwrap_or_default());
-        for candidate in extract::candidates(text) {
-            if !candidates.contains(&candidate) {
-                candidates.push(candidate);
+        let mut wrong = None;
+        let mut fitting = Fitting::default();
+        for arguments in reply.structured() {
+            match self.violations(arguments).await? {
+                found if found.is_empty() => fitting.add(arguments),
+                found => _ = wrong.get_or_insert(found),
             }
         }
-        let mut violations = None;
-        for candidate in candidates {
-            let found = self.violations(candidate).await?;
-            if found.is_empty() {
-                return Ok(Ok(candidate.to_owned()));
-            }
-            violations.get_or_insert(found);
+        if let Some(found) = fitting.only() {
+            return Ok(found);
         }
-        Ok(Err(violations.unwrap_or_else(|| {
-            vec!["the reply contains no JSON object".to_owned()]
-        })))
+        let found = match extract::whole(&reply.text) {
+            Some(whole) => match self.violations(&whole).await? {
+                found if found.is_empty() => Ok(whole),
+                found => Err(found),
+            },
+            None => self.find_embedded(&reply.text, prompt).await?,
+        };
+        Ok(found.map_err(|found| wrong.unwrap_or(found)))
+    }
+
+    /// Finds the answer in a reply that has other text too.
+    async fn find_embedded(
+        &self,
+        text: &str,
+        prompt: &[Message],
+    ) -> Result<Result<String, Vec<String>>, Failure> {
+        const ALONE: &str = "reply with the final JSON value alone";
+        let because = |why: &str| Ok(Err(vec![format!("{why}; {ALONE}")]));
+        let properties = self.schema.get("properties").and_then(Value::as_object);
+        let names: Vec<&str> = properties
+            .map(|properties| properties.keys().map(String::as_str).collect())
+            .unwrap_or_default();
+        let embedded = Embedded::of(text, &names);
+        if embedded.has_more {
+            return because("the reply has too many JSON values");
+        }
+        if embedded.candidates.is_empty() {
+            return because(match embedded.is_cut {
+                true => "the JSON value of the reply is incomplete",
+                false => "the reply contains no JSON object",
+            });
+        }
+        let quotable = Quotable::of(prompt);
+        let mut fitting = Fitting::default();
+        let mut last = None;
+        let mut wrong = Vec::new();
+        for candidate in &embedded.candidates {
+            if quotable.has(candidate.text) {
+                wrong = vec![format!("the reply quotes JSON of the prompt; {ALONE}")];
+                continue;
+            }
+            match self.violations(candidate.text).await? {
+                found if found.is_empty() => {
+                    fitting.add(candidate.text);
+                    last = Some(candidate);
+                    wrong.clear();
+                }
+                found => wrong = found,
+            }
+        }
+        let (Some(found), Some(last)) = (fitting.only(), last) else {
+            return Ok(Err(wrong));
+        };
+        if !wrong.is_empty() {
+            return Ok(Err(wrong));
+        }
+        if embedded.is_cut {
+            return because("the last JSON value of the reply is incomplete");
+        }
+        let doubtful = words(&self.schema);
+        if found.is_ok() && !embedded.is_final(last, &doubtful) {
+            return because("it is unclear whether the JSON value in the text is the answer");
+        }
+        Ok(found)
     }
 
     async fn violations(&self, candidate: &str) -> Result<Vec<String>, Failure> {
+        if plain::MAX_VALUE_BYTES < candidate.len() && matches!(self.check, Check::Here(_)) {
+            let limit = plain::MAX_VALUE_BYTES >> 10;
+            return Ok(vec![format!("the reply is larger than {limit} KiB")]);
+        }
+        let value = match extract::parse(candidate) {
+            Ok(value) => value,
+            Err(error) => return Ok(vec![error]),
+        };
         let schema = match &self.check {
             Check::Here(schema) => schema,
             Check::Elsewhere(elsewhere) => {
@@ -144,14 +212,6 @@ impl Wanted {
                 });
             }
         };
-        if plain::MAX_VALUE_BYTES < candidate.len() {
-            let limit = plain::MAX_VALUE_BYTES >> 10;
-            return Ok(vec![format!("the reply is larger than {limit} KiB")]);
-        }
-        let value: Value = match serde_json::from_str(candidate) {
-            Ok(value) => value,
-            Err(error) => return Ok(vec![error.to_string()]),
-        };
         let faults = schema.faults(&value, MAX_VIOLATIONS).into_iter();
         let sentence = |fault: perpend_schema::Fault| match fault.pointer.as_str() {
             "" => fault.message,
@@ -159,6 +219,52 @@ impl Wanted {
         };
         Ok(faults.map(sentence).collect())
     }
+}
+
+/// Values that match the schema.
+#[derive(Default)]
+struct Fitting(Vec<(Value, String)>);
+
+impl Fitting {
+    fn add(&mut self, text: &str) {
+        let value = extract::parse(text).unwrap_or_default();
+        if !self.0.iter().any(|(known, _)| *known == value) {
+            self.0.push((value, text.to_owned()));
+        }
+    }
+
+    /// The only one; an error when there are several that differ, and nothing without one.
+    fn only(&self) -> Option<Result<String, Vec<String>>> {
+        match self.0.as_slice() {
+            [] => None,
+            [(_, text)] => Some(Ok(text.clone())),
+            several => {
+                let n = several.len();
+                let why = format!(
+                    "the reply has {n} different JSON values that match the schema; reply with the final one alone"
+                );
+                Some(Err(vec![why]))
+            }
+        }
+    }
+}
+
+/// Names of members and texts that can be values: another text that has them may speak of the answer.
+fn words(schema: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    match schema {
+        Value::Object(members) => {
+            let names = members.get("properties").and_then(Value::as_object);
+            found.extend(names.into_iter().flat_map(Map::keys).cloned());
+            let entries = members.get("enum").and_then(Value::as_array);
+            let texts = entries.into_iter().flatten().filter_map(Value::as_str);
+            found.extend(texts.filter(|text| !text.is_empty()).map(str::to_owned));
+            found.extend(members.values().flat_map(words));
+        }
+        Value::Array(entries) => found.extend(entries.iter().flat_map(words)),
+        _ => {}
+    }
+    found
 }
 
 /// Removes the keywords that providers reject and mentions them in the descriptions.

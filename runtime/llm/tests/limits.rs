@@ -17,7 +17,7 @@ use perpend_protocol::host_call::Role;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
-use support::{Recorder, choice, llm, mock, quick, request};
+use support::{Act, GOOD, Recorder, Server, choice, endpoint, llm, mock, quick, request, said};
 
 fn busy(latency_ms: u64) -> Endpoint {
     let mut endpoint = mock(json!({ "replies": [
@@ -89,6 +89,75 @@ async fn retry_after_makes_every_call_of_the_connection_wait() {
     limit(&llm, &endpoint).await;
     let (result, _) = support::call(&llm, &other, &CallLimits::default(), &request()).await;
     assert!(result.is_ok(), "another connection is open");
+}
+
+#[tokio::test]
+async fn a_503_with_retry_after_closes_the_connection_until_it_is_saved() {
+    let down = Act::Told(
+        503,
+        "retry-after: 31536000\r\n",
+        json!({ "error": { "message": "down" } }),
+    );
+    let server = Server::start(vec![down, said(GOOD)]).await;
+    let mut endpoint = endpoint(Protocol::OpenAi, &server.url);
+    let llm = llm();
+    let call = async |endpoint: &Endpoint| {
+        support::call(&llm, endpoint, &CallLimits::default(), &request())
+            .await
+            .0
+    };
+    let failure = call(&endpoint).await.unwrap_err();
+    assert_eq!(failure.class, Class::UpstreamUnavailable);
+    assert_eq!(failure.retry_after, Some(Duration::from_secs(900)));
+    let failure = call(&endpoint).await.unwrap_err();
+    assert!(failure.is_unsent && failure.class == Class::RateLimited);
+    let closed = llm.closed(&endpoint.connection_id).unwrap();
+    assert!(
+        Duration::from_secs(880) < closed.remaining && closed.remaining <= Duration::from_secs(900)
+    );
+    assert_eq!(server.asked().len(), 1);
+    endpoint.saved_at += 1;
+    assert!(call(&endpoint).await.is_ok());
+    assert!(llm.closed(&endpoint.connection_id).is_none());
+}
+
+#[tokio::test]
+async fn a_refused_key_is_asked_with_at_most_once_per_place_until_the_connection_is_saved() {
+    for (status, class) in [(401, Class::AuthInvalid), (402, Class::BillingExhausted)] {
+        let refused = Act::Json(status, json!({ "error": { "message": "no" } }));
+        let mut acts = vec![refused; 3];
+        acts.push(said(GOOD));
+        let server = Server::start(acts).await;
+        let mut endpoint = endpoint(Protocol::OpenAi, &server.url);
+        endpoint.max_in_flight = 2;
+        let llm = llm();
+        let (limits, plain) = (CallLimits::default(), request());
+        let all = (0..50).map(|_| support::call(&llm, &endpoint, &limits, &plain));
+        let all = futures_util::future::join_all(all).await;
+        assert!(
+            all.iter()
+                .all(|(result, _)| result.as_ref().is_err_and(|failure| failure.class == class))
+        );
+        assert_eq!(server.asked().len(), 2);
+        // A trial asks, whatever is known.
+        let trial = async || support::try_call(&llm, &endpoint, &limits, &plain).await;
+        assert_eq!(trial().await.unwrap_err().class, class);
+        assert_eq!(server.asked().len(), 3);
+        let (result, _) = support::call(&llm, &endpoint, &limits, &plain).await;
+        assert!(result.unwrap_err().is_unsent);
+        assert!(trial().await.is_ok());
+        let (result, _) = support::call(&llm, &endpoint, &limits, &plain).await;
+        assert!(result.is_ok(), "the trial proved that the key works again");
+    }
+    let server = Server::start(vec![Act::Json(401, json!({})), said(GOOD)]).await;
+    let mut endpoint = endpoint(Protocol::OpenAi, &server.url);
+    let llm = llm();
+    let limits = CallLimits::default();
+    let (first, _) = support::call(&llm, &endpoint, &limits, &request()).await;
+    assert!(!first.unwrap_err().is_unsent);
+    endpoint.saved_at += 1;
+    let (saved, _) = support::call(&llm, &endpoint, &limits, &request()).await;
+    assert!(saved.is_ok());
 }
 
 #[tokio::test]

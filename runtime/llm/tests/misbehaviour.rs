@@ -5,10 +5,13 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
 use perpend_llm::{CallLimits, Class, Failure, Protocol};
 use perpend_protocol::host_call::{Completion, CompletionRequest};
 use serde_json::{Value, json};
-use support::{Act, GOOD, HEADER, KEY, Recorder, Server, endpoint, llm, quick, said, structured};
+use support::{
+    Act, GOOD, HEADER, KEY, Recorder, Server, endpoint, finished, llm, quick, said, structured,
+};
 
 async fn ask(acts: Vec<Act>) -> (Result<Completion, Failure>, Arc<Recorder>, Server) {
     ask_with(Protocol::OpenAi, acts, &CallLimits::default()).await
@@ -253,6 +256,110 @@ async fn keys_that_a_provider_repeats_are_taken_out() {
     assert!(failure.message.contains("Incorrect API key provided: ***"));
     assert!(failure.message.chars().count() < 620);
     assert!(recorder.calls()[0].reply_head.contains("***"));
+}
+
+#[tokio::test]
+async fn a_key_in_a_usable_answer_is_removed_from_everything_that_is_kept_of_it() {
+    let encoded = base64::engine::general_purpose::STANDARD.encode(format!("user:{KEY}"));
+    let escaped = format!("\\u0073{}", &KEY[1..]);
+    for secret in [KEY, HEADER, encoded.as_str(), escaped.as_str()] {
+        let reply = format!(r#"{{"reasoning":"it is {secret}","score":1}}"#);
+        let (result, recorder, _) = ask(vec![said(&reply)]).await;
+        let completion = result.unwrap();
+        let found = completion.structured.unwrap();
+        assert!(
+            found.contains("it is ***") || found.contains("it is dXNlc"),
+            "{found}"
+        );
+        let call = &recorder.calls()[0];
+        let answers = recorder.answers.lock().unwrap().clone();
+        for text in [
+            &found,
+            &completion.text,
+            call.reply.as_ref().unwrap(),
+            &call.reply_head,
+            &answers[0].body,
+        ] {
+            assert!(text.contains("***"), "{text}");
+            assert!(
+                !text.contains(secret) && !text.contains(&KEY[8..]),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reply_cut_off_twice_is_final_and_says_so() {
+    for (protocol, cut) in [
+        (Protocol::OpenAi, finished(r#"{"reasoning":"fi"#, "length")),
+        (
+            Protocol::OpenAi,
+            finished(&format!("{GOOD}\nBut then"), "length"),
+        ),
+        (
+            Protocol::Anthropic,
+            Act::Json(
+                200,
+                json!({
+                    "content": [{ "type": "text", "text": "Well" }], "stop_reason": "max_tokens",
+                    "usage": { "input_tokens": 9, "output_tokens": 4096 },
+                }),
+            ),
+        ),
+        (
+            Protocol::GoogleAiStudio,
+            Act::Json(
+                200,
+                json!({
+                    "candidates": [{ "content": { "parts": [{ "text": "{" }] }, "finishReason": "MAX_TOKENS" }],
+                }),
+            ),
+        ),
+    ] {
+        let limits = CallLimits::default();
+        let (result, recorder, server) = ask_with(protocol, vec![cut], &limits).await;
+        let failure = result.unwrap_err();
+        assert_eq!(
+            (failure.class, failure.is_final),
+            (Class::MalformedOutput, true)
+        );
+        assert!(failure.message.contains("cut off"), "{failure}");
+        assert_eq!(server.asked().len(), 2, "{failure}");
+        let limits: Vec<_> = recorder.calls().iter().map(|call| call.reask).collect();
+        assert_eq!(limits, [0, 1]);
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_does_not_allow_twice_the_limit_leaves_a_reply_cut_off() {
+    let cut = finished(r#"{"reasoning":"fi"#, "length");
+    let refused = Act::Json(400, error("max_tokens is too large: 200"));
+    let (result, _, server) = ask(vec![cut, refused]).await;
+    let failure = result.unwrap_err();
+    assert_eq!(failure.class, Class::MalformedOutput);
+    assert!(failure.message.contains("cut off"), "{failure}");
+    assert_eq!(server.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn a_whole_answer_that_ends_at_the_limit_is_taken() {
+    let (result, _, server) = ask(vec![finished(GOOD, "length")]).await;
+    assert_eq!(result.unwrap().structured.as_deref(), Some(GOOD));
+    assert_eq!(server.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn conflicts_and_early_requests_may_succeed_later_and_moderation_is_no_wrong_key() {
+    for (status, message, class) in [
+        (409, "conflict", Class::UpstreamUnavailable),
+        (425, "too early", Class::UpstreamUnavailable),
+        (403, "your input was flagged", Class::Refused),
+        (403, "no access", Class::AuthInvalid),
+    ] {
+        let (result, ..) = ask(vec![Act::Json(status, error(message))]).await;
+        assert_eq!(result.unwrap_err().class, class, "{status} {message}");
+    }
 }
 
 #[tokio::test]

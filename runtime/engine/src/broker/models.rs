@@ -1,10 +1,12 @@
 //! Language models as evaluators reach them: a port, and what answers where none can be reached.
 
+use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::plugin::{FailureClass, Origin};
 use perpend_domain::slots::ModelFailure;
+use perpend_domain::time::Timestamp;
 use perpend_protocol::host_call::{Completion, CompletionRequest};
 
 /// Calls models on behalf of an evaluator that was granted them. Limits, budgets and the choice of provider are the
@@ -27,6 +29,26 @@ pub trait Models: Send + Sync {
         slot: Option<String>,
         texts: Vec<String>,
     ) -> BoxFuture<'a, Result<Vec<Vec<f32>>, ModelFailure>>;
+
+    /// Whether the connection of this id accepts no requests for now.
+    fn closed(&self, _connection: &str) -> Option<ClosedConnection> {
+        None
+    }
+}
+
+impl fmt::Debug for dyn Models {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Models")
+    }
+}
+
+/// A connection that accepts no requests, because its provider asked to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClosedConnection {
+    /// When the provider asked for it.
+    pub since: Timestamp,
+    /// When the next request may start.
+    pub until: Timestamp,
 }
 
 /// For tests of what comes before a model.

@@ -81,6 +81,7 @@ pub(super) fn failed(failure: Failure) -> ModelFailure {
         retry_after_ms: wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
         is_unsent: failure.is_unsent,
         spent: None,
+        is_final: failure.is_final,
     }
 }
 
@@ -172,6 +173,7 @@ impl ConnectedModels {
         let headers = secret.headers.into_iter();
         Ok(Endpoint {
             connection_id: connection.id,
+            saved_at: connection.updated_at.as_micros(),
             provider: connection.provider,
             protocol,
             base_url: connection.base_url,

@@ -9,6 +9,7 @@ mod latest;
 mod reuse;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::plugin::{Digest, Origin};
@@ -17,7 +18,7 @@ use perpend_ledger::CallKey;
 use perpend_protocol::host_call::{Completion, CompletionRequest};
 use serde_json::{Value, json};
 
-use crate::broker::Models;
+use crate::broker::{ClosedConnection, Models};
 use asked::{Asked, failed, to_ask, unstored};
 use exchanges::Exchanges;
 use reuse::{Reusable, Wanted};
@@ -111,5 +112,15 @@ impl Models for ConnectedModels {
         texts: Vec<String>,
     ) -> BoxFuture<'a, Result<Vec<Vec<f32>>, ModelFailure>> {
         Box::pin(self.vectors(origin, number, slot, texts))
+    }
+
+    fn closed(&self, connection: &str) -> Option<ClosedConnection> {
+        let closed = self.llm.closed(connection)?;
+        let now = self.clock.now();
+        let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Some(ClosedConnection {
+            since: now.plus_millis(-millis(closed.elapsed)),
+            until: now.plus_millis(millis(closed.remaining)),
+        })
     }
 }

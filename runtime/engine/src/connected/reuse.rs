@@ -185,6 +185,7 @@ mod tests {
     fn endpoint() -> Endpoint {
         Endpoint {
             connection_id: "c".to_owned(),
+            saved_at: 0,
             provider: "main".to_owned(),
             protocol: Protocol::OpenAi,
             base_url: None,

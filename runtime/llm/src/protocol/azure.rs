@@ -73,6 +73,7 @@ mod tests {
     fn endpoint(base: &str) -> Endpoint {
         Endpoint {
             connection_id: "c".to_owned(),
+            saved_at: 0,
             provider: "azure".to_owned(),
             protocol: Protocol::Azure,
             base_url: Some(base.to_owned()),

@@ -356,12 +356,18 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
     })
 }
 
-/// The text of a content, or of its text parts.
+/// The text of a content, or of its text parts. Parts of other types, such as `thinking` and `reasoning`, are no answer.
 fn text(content: &Value) -> String {
+    let is_text = |part: &&Value| {
+        let kind = part.get("type").and_then(Value::as_str);
+        kind.is_none_or(|kind| ["text", "output_text"].contains(&kind))
+            && part.get("thought").and_then(Value::as_bool) != Some(true)
+    };
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
-            let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+            let parts = parts.iter().filter(is_text);
+            let texts = parts.filter_map(|part| part.get("text")?.as_str());
             texts.collect()
         }
         _ => String::new(),
@@ -369,9 +375,12 @@ fn text(content: &Value) -> String {
 }
 
 fn finish(reason: Option<&str>) -> FinishReason {
-    match reason {
-        Some("stop" | "tool_calls" | "function_call" | "eos") => FinishReason::Stop,
-        Some("length" | "max_tokens" | "model_length") => FinishReason::Length,
+    // Gateways pass on the names of other providers.
+    match reason.map(str::to_ascii_lowercase).as_deref() {
+        Some("stop" | "tool_calls" | "function_call" | "eos" | "end_turn") => FinishReason::Stop,
+        Some("length" | "max_tokens" | "max_output_tokens" | "model_length" | "incomplete") => {
+            FinishReason::Length
+        }
         Some("content_filter") => FinishReason::ContentFilter,
         _ => FinishReason::Other,
     }
@@ -435,7 +444,11 @@ mod tests {
         let body = json!({
             "choices": [{
                 "message": {
-                    "content": [{ "type": "thinking" }, { "type": "text", "text": "a" }, { "text": "b" }],
+                    "content": [
+                        { "type": "reasoning", "text": "draft" }, { "type": "thinking", "thinking": [] },
+                        { "type": "text", "text": "a" }, { "text": "b" },
+                    ],
+                    "reasoning_content": "draft",
                     "tool_calls": null,
                 },
                 "finish_reason": "eos",

@@ -178,6 +178,7 @@ enum Item {
     Message {
         #[serde(default)]
         content: Vec<Part>,
+        phase: Option<String>,
     },
     FunctionCall {
         call_id: Option<String>,
@@ -262,7 +263,9 @@ pub(super) fn reply(body: Value) -> Result<Reply, String> {
     };
     for item in answer.output {
         match item {
-            Item::Message { content } => content.into_iter().for_each(|part| reply.add(part)),
+            // Remarks before the answer.
+            Item::Message { phase, .. } if phase.as_deref() == Some("commentary") => {}
+            Item::Message { content, .. } => content.into_iter().for_each(|part| reply.add(part)),
             Item::FunctionCall {
                 call_id,
                 name,

@@ -90,8 +90,8 @@ pub(crate) struct Reply {
 impl Reply {
     /// JSON that came apart from the text, as the arguments of the tool that the reply was asked for with. A reply that was
     /// cut before its arguments has none: an empty object would pass for one where the schema requires no member.
-    pub(crate) fn structured(&self) -> Option<&str> {
-        let arguments = self.calls.first().map(|call| call.arguments.as_str());
+    pub(crate) fn structured(&self) -> impl Iterator<Item = &str> {
+        let arguments = self.calls.iter().map(|call| call.arguments.as_str());
         arguments.filter(|text| *text != "{}" || self.finish != FinishReason::Length)
     }
 }

@@ -127,7 +127,7 @@ fn errors_about_the_request_get_the_class_that_names_its_part() {
             "invalid_input",
         ),
         (400, "", "invalid_input"),
-        (409, "", "invalid_input"),
+        (409, "", "upstream_unavailable"),
     ];
     check(&cases);
 }

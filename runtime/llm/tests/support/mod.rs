@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_llm::{
     Admission, Answered, CallLimits, CallObserver, Endpoint, Estimate, Failure, Llm, ModelChoice,
-    Protocol, ProviderCall, ReplyCheck, Secret,
+    Priority, Protocol, ProviderCall, ReplyCheck, Secret, Turn,
 };
 use perpend_outbound::Outbound;
 use perpend_protocol::host_call::{Completion, CompletionRequest, Message, Role};
@@ -196,9 +196,17 @@ pub(crate) struct Recorder {
     pub(crate) answers: Mutex<Vec<Answered>>,
     /// Those of an earlier attempt.
     pub(crate) kept: Vec<Answered>,
+    pub(crate) priority: Priority,
 }
 
 impl CallObserver for Recorder {
+    fn turn(&self) -> Turn {
+        Turn {
+            priority: self.priority,
+            ..Turn::default()
+        }
+    }
+
     fn before<'a>(&'a self, estimate: &'a Estimate) -> BoxFuture<'a, Result<Admission, Failure>> {
         self.estimates.lock().unwrap().push(estimate.clone());
         let sends = Admission::Sends(Some(TRACEPARENT.to_owned()));
@@ -278,6 +286,7 @@ pub(crate) fn llm() -> Llm {
 pub(crate) fn endpoint(protocol: Protocol, url: &str) -> Endpoint {
     Endpoint {
         connection_id: "c1".to_owned(),
+        saved_at: 0,
         provider: "ours".to_owned(),
         protocol,
         base_url: Some(url.to_owned()),
@@ -358,6 +367,21 @@ pub(crate) fn quick() -> CallLimits {
 }
 
 /// One call against a server with these acts; nothing that comes out of it may show a secret.
+/// A call that a person waits for.
+pub(crate) async fn try_call(
+    llm: &Llm,
+    endpoint: &Endpoint,
+    limits: &CallLimits,
+    request: &CompletionRequest,
+) -> Result<Completion, Failure> {
+    let recorder = Recorder {
+        priority: Priority::Interactive,
+        ..Recorder::default()
+    };
+    llm.complete(endpoint, &choice("m"), limits, request, Arc::new(recorder))
+        .await
+}
+
 pub(crate) async fn call(
     llm: &Llm,
     endpoint: &Endpoint,

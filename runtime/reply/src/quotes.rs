@@ -1,0 +1,79 @@
+//! Quotation marks within prose.
+
+use std::ops::Range;
+
+/// Pairs that differ: they may span lines.
+const PAIRS: [(char, char); 6] = [
+    ('“', '”'),
+    ('„', '“'),
+    ('«', '»'),
+    ('‹', '›'),
+    ('「', '」'),
+    ('‘', '’'),
+];
+/// Marks that open and close alike.
+const MARKS: [char; 3] = ['"', '\'', '`'];
+
+/// Whether a part of a text stands between quotation marks together with whatever else is between them. A text that is a
+/// quotation as a whole quotes nothing.
+#[must_use]
+pub fn is_quoted(text: &str, part: &Range<usize>) -> bool {
+    let (Some(before), Some(after)) = (text.get(..part.start), text.get(part.end..)) else {
+        return false;
+    };
+    let is_whole = |begin: usize, end: usize| {
+        let is_decoration = |c: char| c.is_whitespace() || ".*_`".contains(c);
+        text[..begin].chars().all(is_decoration) && text[end..].chars().all(is_decoration)
+    };
+    let is_pair = |begin: Option<usize>, end: Option<usize>| {
+        begin
+            .zip(end)
+            .is_some_and(|(begin, end)| !is_whole(begin, part.end + end))
+    };
+    let mut pairs = PAIRS.iter();
+    let is_in_pair = pairs.any(|(open, close)| {
+        let begin = before.rfind(*open);
+        let is_closed = begin.is_none_or(|at| before[at + open.len_utf8()..].contains(*close));
+        let end = after.find(*close).map(|at| at + close.len_utf8());
+        !is_closed && is_pair(begin, end)
+    });
+    is_in_pair
+        || MARKS.iter().any(|mark| {
+            let end = closing(after, *mark).map(|at| at + mark.len_utf8());
+            is_pair(opening(before, *mark), end)
+        })
+}
+
+/// The paragraph that a text ends with.
+fn last_paragraph(text: &str) -> usize {
+    text.rfind("\n\n").map_or(0, |at| at + 2)
+}
+
+/// Where the quotation opens that the end of a text is in.
+fn opening(before: &str, mark: char) -> Option<usize> {
+    let from = last_paragraph(before);
+    let mut open = None;
+    for (at, _) in before[from..].match_indices(mark) {
+        let at = from + at;
+        let previous = before[..at].chars().next_back();
+        let next = before[at + mark.len_utf8()..].chars().next();
+        open = match open {
+            None if !previous.is_some_and(char::is_alphanumeric) => Some(at),
+            None => None,
+            // An apostrophe does not close.
+            Some(begin) if mark == '\'' && next.is_some_and(char::is_alphanumeric) => Some(begin),
+            Some(_) => None,
+        };
+    }
+    open
+}
+
+/// Where the quotation closes that the start of a text is in.
+fn closing(after: &str, mark: char) -> Option<usize> {
+    let end = after.find("\n\n").unwrap_or(after.len());
+    let mut marks = after[..end].match_indices(mark).map(|(at, _)| at);
+    marks.find(|at| {
+        let next = after[at + mark.len_utf8()..].chars().next();
+        !next.is_some_and(char::is_alphanumeric)
+    })
+}

@@ -1,0 +1,165 @@
+//! Tags around thinking and quotations, in the spellings of models and of the servers that run them.
+
+/// Words in the names of tags around thinking: `think`, `thought`, `inner_monologue`, `begin_of_thought` and so on.
+const THINKING: [&str; 10] = [
+    "think",
+    "thought",
+    "reason",
+    "rationale",
+    "analysis",
+    "reflect",
+    "scratch",
+    "monologue",
+    "draft",
+    "deliberat",
+];
+/// Words in the names of tags around quotations.
+const QUOTATION: [&str; 3] = ["quot", "cite", "excerpt"];
+/// Longest name of a tag, and longest attributes.
+const MAX_NAME: usize = 40;
+const MAX_ATTRIBUTES: usize = 200;
+
+/// Tags come between these.
+const BRACKETS: [(&str, &str); 5] = [
+    ("<|", "|>"),
+    ("<", ">"),
+    ("&lt;", "&gt;"),
+    ("◁", "▷"),
+    ("[", "]"),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    Open(Kind),
+    Close,
+}
+
+/// What a tag encloses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Thinking,
+    Quotation,
+    /// `<!-- … -->`
+    Comment,
+    /// The marks of the judge around text that it inserts into a prompt.
+    Data,
+    /// A channel of the harmony format or of Gemma other than that of the answer.
+    Channel,
+}
+
+impl Tag {
+    /// The tag that a text begins with, and its length.
+    pub(crate) fn at(text: &str) -> Option<(Self, usize)> {
+        if !text.starts_with(['<', '&', '◁', '[']) {
+            return None;
+        }
+        if text.starts_with("<!--") {
+            return Some((Self::Open(Kind::Comment), 4));
+        }
+        if text.starts_with("[begin data ") {
+            return Some((Self::Open(Kind::Data), "[begin data ".len()));
+        }
+        if let Some(n_bytes) = data_end(text) {
+            return Some((Self::Close, n_bytes));
+        }
+        if let Some(found) = channel(text) {
+            return Some(found);
+        }
+        let (name, is_closing, n_bytes) = named(text)?;
+        let kind = kind(&name)?;
+        match is_closing {
+            true => Some((Self::Close, n_bytes)),
+            false => Some((Self::Open(kind), n_bytes)),
+        }
+    }
+}
+
+impl Kind {
+    /// Where the block ends, from the end of its opening tag.
+    pub(crate) fn end(self, text: &str) -> Option<usize> {
+        let starts = text.match_indices(['<', '&', '◁', '[', '-']);
+        let mut starts = starts.map(|(at, _)| at);
+        starts.find_map(|at| {
+            let rest = &text[at..];
+            let n_bytes = match self {
+                Self::Comment => rest.starts_with("-->").then_some(3),
+                Self::Data => data_end(rest),
+                Self::Channel => channel_end(rest),
+                Self::Thinking | Self::Quotation => {
+                    let (name, is_closing, n_bytes) = named(rest)?;
+                    (is_closing && kind(&name) == Some(self)).then_some(n_bytes)
+                }
+            };
+            Some(at + n_bytes?)
+        })
+    }
+}
+
+fn data_end(text: &str) -> Option<usize> {
+    let mark = text.strip_prefix("[end data ")?;
+    let n_bytes = mark.bytes().take(MAX_NAME).position(|byte| byte == b']')?;
+    Some("[end data ".len() + n_bytes + 1)
+}
+
+/// `<|channel|>NAME` of the harmony format, and `<|channel>` of Gemma. The channel `final` has the answer.
+fn channel(text: &str) -> Option<(Tag, usize)> {
+    if let Some(n_bytes) = channel_end(text) {
+        return Some((Tag::Close, n_bytes));
+    }
+    let opening = ["<|channel|>", "<|channel>"];
+    let mut opening = opening.iter().filter(|mark| text.starts_with(**mark));
+    Some((Tag::Open(Kind::Channel), opening.next()?.len()))
+}
+
+fn channel_end(text: &str) -> Option<usize> {
+    let ends = [
+        "<|channel|>final<|message|>",
+        "<|channel|>final",
+        "<channel|>",
+    ];
+    let mut ends = ends.iter().filter(|mark| text.starts_with(**mark));
+    Some(ends.next()?.len())
+}
+
+/// The name of the tag that a text begins with, in lower case; whether it closes; and its length.
+fn named(text: &str) -> Option<(String, bool, usize)> {
+    BRACKETS.iter().find_map(|(open, close)| {
+        let inner = text.strip_prefix(open)?;
+        let inner = inner.trim_start_matches(' ');
+        let (inner, has_slash) = match inner.strip_prefix('/') {
+            Some(inner) => (inner.trim_start_matches(' '), true),
+            None => (inner, false),
+        };
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "_:-".contains(c);
+        let n_name = inner.find(|c| !is_part(c))?;
+        if n_name == 0 || MAX_NAME < n_name {
+            return None;
+        }
+        let (name, rest) = inner.split_at(n_name);
+        let mut end = MAX_ATTRIBUTES.min(rest.len());
+        end = rest.floor_char_boundary(end);
+        let n_attributes = rest[..end].find(close)?;
+        let attributes = &rest[..n_attributes];
+        let is_plain = match *open {
+            // A word in brackets is a tag only where it cannot be prose.
+            "[" => attributes.is_empty() && name.starts_with("THINK"),
+            _ => attributes.is_empty() || attributes.starts_with([' ', '\n', '\t', '/']),
+        };
+        // `<think/>` encloses nothing.
+        if !is_plain || (!has_slash && attributes.ends_with('/')) {
+            return None;
+        }
+        let name = name.to_ascii_lowercase();
+        let is_closing = has_slash || name.starts_with("end");
+        let n_bytes = text.len() - rest.len() + n_attributes + close.len();
+        Some((name, is_closing, n_bytes))
+    })
+}
+
+fn kind(name: &str) -> Option<Kind> {
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    if has(&THINKING) || name == "cot" || name == "plan" {
+        return Some(Kind::Thinking);
+    }
+    (has(&QUOTATION) || name == "q").then_some(Kind::Quotation)
+}
