@@ -1,5 +1,6 @@
 //! `model`, as guests call it.
 
+use perpend_domain::plugin::FailureClass;
 use perpend_protocol::host_call::{self as port, CompletionRequest, ModelError};
 use perpend_protocol::{HostReply, HostRequest};
 use wasmtime::component::Resource;
@@ -62,7 +63,12 @@ impl State {
             })
         });
         match held {
-            Ok(held) => Ok(Ok(self.table.push(held)?)),
+            Ok(held) => {
+                // A guest that then says `upstream` could not use the reply.
+                self.last_upstream
+                    .get_or_insert(FailureClass::MalformedOutput);
+                Ok(Ok(self.table.push(held)?))
+            }
             Err(error) => {
                 self.upstream(&error);
                 Ok(Err(bindings::model_error(error)))

@@ -70,6 +70,8 @@ pub(crate) struct State {
     /// `describe` is asked: every host call is denied.
     pub(crate) describing: bool,
     pub(crate) limits: MemoryLimits,
+    /// The class of a failure that the guest says to come from a host call: that of the last one that failed, or
+    /// `malformed_output` where models answered and nothing failed.
     pub(crate) last_upstream: Option<FailureClass>,
     port: Arc<dyn Port>,
     log: Vec<LogLine>,

@@ -47,7 +47,7 @@ pub enum Outcome {
     Skipped(NoScores),
     /// To be tried again at this time.
     Delayed(NoScores, Timestamp),
-    /// For good. `true` when it speaks against the evaluator: so many in a row pause its rule.
+    /// For good. `true` when it counts among the failures in a row that pause the rule.
     Failed(NoScores, bool),
     /// It waits until its rule and evaluator are no longer paused, and fails at this time if they still are.
     Held(NoScores, Timestamp),

@@ -31,17 +31,27 @@ impl Inner {
         for (project, rule, how) in self.broken_rules(finished, ended, now) {
             let last = finished.iter().rev().find_map(|each| match &each.outcome {
                 Outcome::Failed(why, true) if each.execution.made.rule_id == *rule => {
-                    Some(why.class)
+                    Some((why, each.asks_models))
                 }
                 _ => None,
             });
-            let reason = match last {
-                Some(EndReason::Called(class)) if retry::is_upstream(class) => {
+            let reason = match last.map(|(why, asks_models)| (why.class, asks_models)) {
+                Some((EndReason::Called(class), asks_models))
+                    if retry::is_upstream(class)
+                        || (asks_models && class == FailureClass::InvalidInput) =>
+                {
                     Pause::UPSTREAM_FAILING
                 }
                 _ => Pause::PLUGIN_FAILING,
             };
-            let message = format!("{how} failed; see the failed executions");
+            let last = last.map_or_else(String::new, |(why, _)| {
+                format!(
+                    ", the last one with {}: {}",
+                    why.class.as_str(),
+                    why.message
+                )
+            });
+            let message = format!("{how} failed{last}");
             let pause = broken(reason, message, now);
             if store
                 .catalog
@@ -112,7 +122,13 @@ impl Inner {
             let made = &each.execution.made;
             let has_failed = match &each.outcome {
                 Outcome::Completed(_) => false,
-                Outcome::Failed(_, counts) => *counts,
+                Outcome::Failed(why, counts) => {
+                    let class = match why.class {
+                        EndReason::Called(class) => Some(class),
+                        EndReason::Uncalled(_) => None,
+                    };
+                    *counts && class.is_some_and(retry::speaks_against_evaluator)
+                }
                 _ => continue,
             };
             if made.shadow.is_some() || !ended.mine.contains(&each.execution.seq) {
@@ -197,8 +213,14 @@ pub(crate) fn as_noted(failure: Failure, origin: Option<&Origin>) -> ModelFailur
         return ModelFailure::new(failure.class, failure.message);
     }
     let noted = origin.and_then(|origin| origin.notes.failure());
-    // The worker cannot know better than that.
-    noted.unwrap_or_else(|| ModelFailure::new(FailureClass::UpstreamUnavailable, failure.message))
+    // The worker cannot know better than that, except that an evaluator found no use for replies.
+    noted.unwrap_or_else(|| {
+        let class = match failure.class {
+            FailureClass::MalformedOutput => FailureClass::MalformedOutput,
+            _ => FailureClass::UpstreamUnavailable,
+        };
+        ModelFailure::new(class, failure.message)
+    })
 }
 
 /// Whether a failure of this class comes from a model or its provider.

@@ -23,7 +23,7 @@ pub(crate) enum Next {
     Retry(Timestamp),
     /// Try again at this time, without counting this attempt.
     Postpone(Timestamp),
-    /// For good; `true` when it speaks against the evaluator.
+    /// For good; `true` when it counts among the failures in a row that pause the rule.
     Fail(bool),
     /// Wait until what is wrong outside is put right.
     Hold,
@@ -84,16 +84,15 @@ pub(crate) fn after_failure(failure: &ModelFailure, tried: &Tried) -> Next {
         }
         FailureClass::RateLimited => {
             let backoff = tried.backoff(5_000, 10 * MINUTE_MS, 8, WINDOW_MS);
-            backoff.map(|at| match failure.retry_after_ms {
-                Some(asked) => tried
-                    .now
-                    .plus_millis(asked.min(MAX_RETRY_AFTER_MS).cast_signed()),
-                None => at,
-            })
+            backoff.map(|at| asked_for(failure, tried).unwrap_or(at))
         }
+        _ if failure.is_final => None,
         FailureClass::UpstreamTimeout => tried.backoff(2_000, 10 * MINUTE_MS, 3, WINDOW_MS),
         FailureClass::MalformedOutput => tried.backoff(2_000, 10 * MINUTE_MS, 2, WINDOW_MS),
-        FailureClass::UpstreamUnavailable => tried.backoff(2_000, 10 * MINUTE_MS, 6, WINDOW_MS),
+        FailureClass::UpstreamUnavailable => {
+            let backoff = tried.backoff(2_000, 10 * MINUTE_MS, 6, WINDOW_MS);
+            backoff.map(|at| at.max(asked_for(failure, tried).unwrap_or(at)))
+        }
         FailureClass::Transient | FailureClass::WorkerFull => {
             tried.backoff(2_000, 10 * MINUTE_MS, 5, WINDOW_MS)
         }
@@ -112,11 +111,22 @@ pub(crate) fn after_failure(failure: &ModelFailure, tried: &Tried) -> Next {
         | FailureClass::OutputLimit
         | FailureClass::InvalidResult => None,
     };
-    retry.map_or(Next::Fail(speaks_against_evaluator(class)), Next::Retry)
+    let is_ours = matches!(
+        class,
+        FailureClass::WorkerLost | FailureClass::WorkerFull | FailureClass::Internal
+    );
+    retry.map_or(Next::Fail(!is_ours), Next::Retry)
 }
 
-/// Classes that count towards the pause of a rule.
-const fn speaks_against_evaluator(class: FailureClass) -> bool {
+/// When the provider asked to be tried again.
+fn asked_for(failure: &ModelFailure, tried: &Tried) -> Option<Timestamp> {
+    let wait = failure.retry_after_ms?.min(MAX_RETRY_AFTER_MS);
+    Some(tried.now.plus_millis(wait.cast_signed()))
+}
+
+/// Classes that count where a rule fails more often than not: not those that depend on the target, of which others may be
+/// scored.
+pub(crate) const fn speaks_against_evaluator(class: FailureClass) -> bool {
     matches!(
         class,
         FailureClass::PluginError
@@ -140,6 +150,9 @@ pub(crate) const fn is_upstream(class: FailureClass) -> bool {
         FailureClass::UpstreamUnavailable
             | FailureClass::UpstreamTimeout
             | FailureClass::MalformedOutput
+            | FailureClass::RateLimited
+            | FailureClass::Refused
+            | FailureClass::ContextTooLong
     )
 }
 
@@ -179,20 +192,37 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_that_an_unavailable_provider_asks_for_is_kept_and_a_final_failure_is_not_retried() {
+        let down = ModelFailure {
+            retry_after_ms: Some(600_000),
+            ..ModelFailure::new(FailureClass::UpstreamUnavailable, "")
+        };
+        let next = after_failure(&down, &tried(0, 0));
+        assert_eq!(next, Next::Retry(Timestamp::from_millis(600_000)));
+        let cut_off = ModelFailure {
+            is_final: true,
+            ..ModelFailure::new(FailureClass::MalformedOutput, "")
+        };
+        assert_eq!(after_failure(&cut_off, &tried(0, 0)), Next::Fail(true));
+        let malformed = after(FailureClass::MalformedOutput, &tried(0, 0));
+        assert!(matches!(malformed, Next::Retry(_)));
+    }
+
+    #[test]
     fn the_window_counts_from_the_first_attempt() {
         let late = after(FailureClass::UpstreamUnavailable, &tried(1, WINDOW_MS + 1));
         assert_eq!(late, Next::Fail(true));
     }
 
     #[test]
-    fn deterministic_failures_are_final_and_data_does_not_blame_the_evaluator() {
+    fn deterministic_failures_are_final_and_all_but_those_of_the_server_count_towards_a_pause() {
         assert_eq!(
             after(FailureClass::PluginTrap, &tried(0, 0)),
             Next::Fail(true)
         );
         assert_eq!(
             after(FailureClass::InvalidInput, &tried(0, 0)),
-            Next::Fail(false)
+            Next::Fail(true)
         );
         assert_eq!(after(FailureClass::NotApplicable, &tried(0, 0)), Next::Skip);
         assert_eq!(after(FailureClass::Cancelled, &tried(0, 0)), Next::GiveBack);
@@ -212,7 +242,7 @@ mod tests {
         assert_eq!(wait(Some(7_000)), 7_000);
         assert_eq!(wait(Some(86_400_000)), 900_000);
         let eighth = after_failure(&limited(Some(1)), &tried(7, 0));
-        assert_eq!(eighth, Next::Fail(false));
+        assert_eq!(eighth, Next::Fail(true));
     }
 
     #[test]

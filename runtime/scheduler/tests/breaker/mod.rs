@@ -51,6 +51,32 @@ async fn twenty_failures_in_a_row_pause_the_rule_and_what_is_queued_is_held() {
 }
 
 #[tokio::test]
+async fn failures_that_depend_on_the_target_pause_the_rule_too_when_there_is_nothing_else() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        let rule = world.rule("r", OBSERVATION, |_| {}).await;
+        let failing = FakeEvaluate::new(|_, _| Err(FailureClass::InvalidInput));
+        let options = Options {
+            batch: 10,
+            n_places: 30,
+            ..Options::default()
+        };
+        let scheduler = world.scheduler_with(failing.clone(), None, options);
+        let targets = (0..50).map(|n| generation(n, n)).collect();
+        world.ingest(targets).await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(failing.n_calls(), 20);
+        let paused = paused(&world, &rule).await.unwrap();
+        assert!(
+            paused.message.contains("invalid_input"),
+            "{}",
+            paused.message
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_rule_that_kept_failing_is_tried_with_one_execution_and_goes_on_when_it_succeeds() {
     on_each_database(|store| async move {
         let (world, rule, failing, scheduler) = broken(store).await;
