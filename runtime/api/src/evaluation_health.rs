@@ -10,6 +10,7 @@ use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, Pause, Rule};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::slots::ModelChoice;
+use perpend_engine::ClosedConnection;
 use perpend_ledger::{Failed, Waiting};
 use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
@@ -47,6 +48,8 @@ struct Seen {
     default: Option<ModelChoice>,
     held: Vec<Waiting>,
     overdue: Vec<Waiting>,
+    /// By provider.
+    closed: Vec<(String, ClosedConnection)>,
 }
 
 fn providers(evaluator: &Evaluator, default: Option<&ModelChoice>) -> Vec<String> {
@@ -80,6 +83,30 @@ impl Seen {
             until: pause.until,
             waiting: held.map(|held| held.n).sum(),
         }
+    }
+
+    /// The connections of an evaluator that accept no requests.
+    fn of_closed(&self, rule: &Rule, evaluator: &Evaluator) -> Vec<EvaluationProblem> {
+        let asked = providers(evaluator, self.default.as_ref());
+        let closed = self
+            .closed
+            .iter()
+            .filter(|(provider, _)| asked.contains(provider));
+        let problem = |(provider, closed): &(String, ClosedConnection)| EvaluationProblem {
+            kind: Trouble::ConnectionClosed,
+            evaluation_rule_id: rule.id.clone(),
+            evaluation_rule_name: rule.name.clone(),
+            evaluator_id: Some(evaluator.id.clone()),
+            providers: vec![provider.clone()],
+            reason: Some("RETRY_AFTER".to_owned()),
+            message: format!(
+                "the provider of the connection {provider:?} asked to wait; saving the connection ends the wait at once"
+            ),
+            since: closed.since,
+            until: Some(closed.until),
+            waiting: 0,
+        };
+        closed.map(problem).collect()
     }
 
     fn of_overdue(&self, rule: &Rule, evaluator: &Evaluator) -> Option<EvaluationProblem> {
@@ -122,12 +149,18 @@ async fn get_health(
 async fn problems(app: &App, project: &ProjectId) -> Result<Vec<EvaluationProblem>, Problem> {
     let (catalog, ledger) = (&app.store.catalog, &app.store.ledger);
     let before = app.web.clock.now().plus_millis(-OVERDUE_MS);
+    let default = catalog.default_model(project).await?;
+    let evaluators = catalog.evaluators_in_use(project).await?;
+    let asked = evaluators
+        .iter()
+        .flat_map(|own| providers(own, default.as_ref()));
+    let asked = asked.collect();
     let seen = Seen {
-        default: catalog.default_model(project).await?,
+        default,
         held: ledger.held_of(project).await?,
         overdue: ledger.overdue_of(project, before).await?,
+        closed: closed_connections(app, project, asked).await?,
     };
-    let evaluators = catalog.evaluators_in_use(project).await?;
     let mut problems = Vec::new();
     for rule in catalog.enabled_rules(project).await? {
         if let Some(pause) = &rule.paused {
@@ -140,10 +173,26 @@ async fn problems(app: &App, project: &ProjectId) -> Result<Vec<EvaluationProble
             };
             let pause = own.paused.as_ref();
             problems.extend(pause.map(|pause| seen.of_pause(&rule, Some(own), pause)));
+            problems.extend(seen.of_closed(&rule, own));
             problems.extend(seen.of_overdue(&rule, own));
         }
     }
     Ok(problems)
+}
+
+/// The connections that accept no requests, as this server knows.
+async fn closed_connections(
+    app: &App,
+    project: &ProjectId,
+    asked: BTreeSet<String>,
+) -> Result<Vec<(String, ClosedConnection)>, Problem> {
+    let mut found = Vec::new();
+    for provider in asked {
+        let connection = app.store.catalog.connection(project, &provider).await?;
+        let closed = connection.and_then(|connection| app.models.closed(&connection.id));
+        found.extend(closed.map(|closed| (provider, closed)));
+    }
+    Ok(found)
 }
 
 async fn requeue_failed(

@@ -106,12 +106,10 @@ fn check(input: &NewLlmConnection) -> Result<(), Problem> {
     if input.secret_key.is_empty() {
         return bad("secretKey", "is empty");
     }
-    if let Some(url) = &input.base_url
-        && !["http://", "https://"]
-            .iter()
-            .any(|scheme| url.starts_with(scheme))
-    {
-        return bad("baseURL", "an http or https address is expected");
+    if let Some(url) = &input.base_url {
+        // The name of the model takes the place of `{model}`.
+        let url = url.trim().replace("{model}", "model");
+        perpend_outbound::check_address(&url).map_err(|why| Problem::body("baseURL", why))?;
     }
     if input.adapter == "azure" && input.base_url.is_none() {
         return bad("baseURL", "azure needs it");

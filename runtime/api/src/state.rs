@@ -6,7 +6,7 @@ use std::sync::Arc;
 use perpend_catalog::Prices;
 use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::ProjectId;
-use perpend_engine::{Components, Engine};
+use perpend_engine::{Components, Engine, Models};
 use perpend_outbound::Vault;
 use perpend_scheduler::Scheduler;
 use perpend_store::Store;
@@ -43,6 +43,8 @@ pub struct NewApp {
     pub store: Store,
     /// Runs evaluators.
     pub engine: Arc<Engine>,
+    /// What evaluators ask.
+    pub models: Arc<dyn Models>,
     /// Turns what arrives into scores.
     pub scheduler: Scheduler,
     /// Prices of models.

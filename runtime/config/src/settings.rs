@@ -1,5 +1,6 @@
 //! The table of settings: the single source for file, environment, flags and reference page.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -674,8 +675,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "",
         since: "0.1",
         text: "Hosts, between commas, that exports to buckets and calls of models may reach although their addresses \
-               are not public: `minio:9000`, or `10.0.0.7` for any port. Names below them count too. `10.1.0.0/16` lets any \
-               host have an address in that range. Without it, whoever may set up an export could have the server speak \
+               are not public: `minio:9000`, or `store.lan` for any port. Names below them count too. `10.0.0.7` and `::1` are \
+               addresses in place of a host. `10.1.0.0/16` lets any host have an address in that range. Without it, whoever may set up an export could have the server speak \
                with its own network.",
         set: |config, text| {
             let hosts = text
@@ -683,12 +684,9 @@ pub(super) const SETTINGS: &[Setting] = &[
                 .map(str::trim)
                 .filter(|host| !host.is_empty());
             let hosts: Vec<String> = hosts.map(str::to_ascii_lowercase).collect();
-            let is_bad = |host: &&String| {
-                host.contains(['/', '@', '*', ' ']) && host.parse::<IpNet>().is_err()
-            };
-            if let Some(bad) = hosts.iter().find(is_bad) {
+            if let Some(bad) = hosts.iter().find(|host| !is_endpoint(host)) {
                 return Err(format!(
-                    "{bad:?} is neither a host such as minio:9000 nor a range such as 10.1.0.0/16"
+                    "{bad:?} must be a host such as minio:9000, an address such as 10.0.0.7 or ::1, or a range such as 10.1.0.0/16"
                 ));
             }
             config.exports.private_endpoints = hosts;
@@ -830,6 +828,25 @@ fn name(text: &str) -> Result<String, String> {
         return Err("a name has 1 to 100 characters and no control characters".to_owned());
     }
     Ok(text.to_owned())
+}
+
+/// Whether a text is a host with or without a port, an address, or a range of addresses.
+fn is_endpoint(text: &str) -> bool {
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let is_address = bare.unwrap_or(text).parse::<IpAddr>().is_ok();
+    if is_address || text.parse::<IpNet>().is_ok() || text.parse::<SocketAddr>().is_ok() {
+        return true;
+    }
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (text, None),
+    };
+    let is_part = |c: char| c.is_alphanumeric() || "-._".contains(c);
+    !host.is_empty()
+        && host.chars().all(is_part)
+        && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| 0 < port))
 }
 
 fn number(text: &str, min: u64, max: u64) -> Result<u64, String> {

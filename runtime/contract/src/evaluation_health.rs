@@ -13,6 +13,8 @@ pub enum Trouble {
     RulePaused,
     /// An evaluator of the rule is paused.
     EvaluatorPaused,
+    /// The provider of a connection that an evaluator of the rule asks does not accept requests: it asked to wait.
+    ConnectionClosed,
     /// Executions of the rule have been due for more than 30 seconds, and none of them ran.
     ExecutionsOverdue,
 }
@@ -41,7 +43,7 @@ pub struct EvaluationProblem {
     pub evaluator_id: Option<EvaluatorId>,
     /// The LLM connections that the evaluator asks.
     pub providers: Vec<String>,
-    /// For programs, such as `LLM_CONNECTION_AUTH_INVALID`; `null` for overdue executions.
+    /// For programs, such as `LLM_CONNECTION_AUTH_INVALID`; `RETRY_AFTER` for a closed connection, `null` for overdue executions.
     pub reason: Option<String>,
     /// For people.
     pub message: String,

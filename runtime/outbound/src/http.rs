@@ -74,8 +74,8 @@ pub(crate) enum Unsent {
 }
 
 impl Outbound {
-    /// `private` are hosts, each with a port or without, that may lie anywhere, and ranges of addresses in CIDR notation that
-    /// any host may have.
+    /// `private` are hosts, each with a port or without, that may have any address, and ranges of addresses in CIDR notation that
+    /// any host may have. An IPv6 address without a port may be in brackets.
     #[must_use]
     pub fn new(private: &[String]) -> Self {
         let ranges = private.iter().filter_map(|named| named.parse().ok());
@@ -104,10 +104,12 @@ impl Outbound {
             host.strip_suffix(name)
                 .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
+        let literal = address(&host);
         self.0.private.iter().any(|allowed| {
+            let same_address = literal.is_some() && address(allowed) == literal;
             let port = port(uri).map(|port| format!(":{port}"));
             let name = port.and_then(|port| allowed.strip_suffix(&port));
-            is_named(allowed) || name.is_some_and(is_named)
+            same_address || is_named(allowed) || name.is_some_and(is_named)
         })
     }
 
@@ -236,6 +238,15 @@ fn not_public(name: &str) -> String {
     format!(
         "{name} is not a public address, and the setting exports.private_endpoints does not name it"
     )
+}
+
+/// A text that is an IP address, perhaps in brackets.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let address = bare.unwrap_or(text).parse::<IpAddr>();
+    address.ok().map(|address| address.to_canonical())
 }
 
 /// Whether an address may be spoken to: one of the open internet, or in a range that was named.
@@ -427,6 +438,11 @@ mod tests {
         };
         let near = Outbound::new(&["127.0.0.0/8".to_owned(), "10.0.0.0/24".to_owned()]);
         let far = Outbound::new(&["10.0.0.0/24".to_owned()]);
+        for named in ["::1", "[::1]", "0:0:0:0:0:0:0:1", "::1/128"] {
+            let near = Outbound::new(&[named.to_owned()]);
+            assert!(!refused(&near, "[::1]").await, "{named}");
+            assert!(refused(&near, "127.0.0.2").await, "{named}");
+        }
         for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"] {
             assert!(!refused(&near, host).await, "{host}");
             assert!(refused(&far, host).await, "{host}");

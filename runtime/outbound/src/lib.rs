@@ -11,5 +11,5 @@ mod post;
 mod vault;
 
 pub use http::Outbound;
-pub use post::{Answer, Header, Post, PostError};
+pub use post::{Answer, Header, Post, PostError, check_address};
 pub use vault::{Error, Vault, fresh_key, parse_key};

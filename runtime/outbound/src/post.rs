@@ -122,6 +122,14 @@ impl Outbound {
     }
 }
 
+/// Checks that requests can be sent to an address.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_address(text: &str) -> Result<(), String> {
+    parse(text).map(|_| ()).map_err(|error| error.to_string())
+}
+
 fn parse(text: &str) -> Result<Url, PostError> {
     let invalid = |why: &str| PostError::InvalidRequest(format!("the address is invalid: {why}"));
     let url = Url::parse(text).map_err(|error| invalid(&error.to_string()))?;

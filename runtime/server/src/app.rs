@@ -7,7 +7,7 @@ use perpend_config::Config;
 use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::Clock;
-use perpend_engine::{Components, Engine};
+use perpend_engine::{Components, Engine, Models};
 use perpend_ingress::Decoders;
 use perpend_jobs::exports;
 use perpend_llm::Llm;
@@ -56,6 +56,7 @@ pub(crate) struct NewApp {
     pub(crate) store: Store,
     pub(crate) engine: Arc<Engine>,
     pub(crate) llm: Llm,
+    pub(crate) models: Arc<dyn Models>,
     pub(crate) scheduler: Scheduler,
     pub(crate) config: Config,
     pub(crate) clock: Arc<dyn Clock>,
@@ -99,6 +100,7 @@ impl App {
             web: web.clone(),
             store: store.clone(),
             engine: Arc::clone(&new.engine),
+            models: new.models,
             scheduler: scheduler.clone(),
             prices: Arc::clone(&prices),
             vault: new.vault.clone(),

@@ -232,6 +232,7 @@ impl Server {
         );
         let engine = match config.evaluation.isolation {
             Isolation::Process => {
+                let models = Arc::clone(&models);
                 Engine::processes(&store, program, cache_dir, &config.evaluation, models)
             }
             Isolation::InProcess => {
@@ -239,7 +240,7 @@ impl Server {
                     "evaluation.isolation is in-process: plug-ins run in the process that holds keys and database, and \
                      one that ends it ends the server; use it with plug-ins that you trust"
                 );
-                Engine::in_process(&store, &cache_dir, models)?
+                Engine::in_process(&store, &cache_dir, Arc::clone(&models))?
             }
         };
         walls::announce(&engine, &config.evaluation).await?;
@@ -261,6 +262,7 @@ impl Server {
             store,
             engine,
             llm,
+            models,
             scheduler,
             config,
             clock,

@@ -66,6 +66,39 @@ pub fn names(template: &str) -> Vec<&str> {
     names
 }
 
+/// What is written like a placeholder and is none, because no name is between its braces: `{{user-name}}`. It would reach the
+/// model as it is written. Text in quotation marks is an object in JSON rather than a name.
+#[must_use]
+pub fn malformed(template: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for part in parts(template) {
+        let Part::Text(text) = part else { continue };
+        let mut rest = text;
+        while let Some(start) = rest.find("{{") {
+            // The innermost braces count: `{{{a-b}}}`.
+            let start = start
+                + rest[start..]
+                    .bytes()
+                    .take_while(|byte| *byte == b'{')
+                    .count()
+                - 2;
+            let inner = &rest[start + 2..];
+            let end = inner.find(['{', '}']).unwrap_or(inner.len());
+            let (name, after) = inner.split_at(end);
+            let is_name =
+                !name.trim().contains('\n') && !name.trim_start().starts_with(['"', '\'']);
+            if after.starts_with("}}") && is_name {
+                let raw = &rest[start..start + 2 + end + 2];
+                if !found.contains(&raw) {
+                    found.push(raw);
+                }
+            }
+            rest = after;
+        }
+    }
+    found
+}
+
 /// Where the first placeholder after the start of `text` begins; the length of `text` without one.
 fn start_of_placeholder(text: &str) -> usize {
     let starts = text.match_indices('{').map(|(at, _)| at);

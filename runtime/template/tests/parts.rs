@@ -1,6 +1,6 @@
 //! The parts of a template, and what never happens to inserted text.
 
-use perpend_template::{Part, fill, names, parts};
+use perpend_template::{Part, fill, malformed, names, parts};
 use proptest::prelude::*;
 
 #[test]
@@ -30,6 +30,31 @@ fn pieces() -> impl Strategy<Value = String> {
         Just("é"),
     ];
     proptest::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
+}
+
+#[test]
+fn placeholders_without_a_valid_name_are_found_and_other_braces_are_not() {
+    for (template, expected) in [
+        ("Rate {{user-name}} and {{ output }}", vec!["{{user-name}}"]),
+        ("{{user name}}{{user name}}", vec!["{{user name}}"]),
+        (
+            "{{名前}} {{{a-b}}} {{}} {{ }}",
+            vec!["{{名前}}", "{{a-b}}", "{{}}", "{{ }}"],
+        ),
+        (
+            "{{#if x}}{{/if}} {{x | upper}} {{ x[0] }}",
+            vec!["{{#if x}}", "{{/if}}", "{{x | upper}}", "{{ x[0] }}"],
+        ),
+        (
+            "{{input}} {output-text} ${x-y} {{\"score\": 1}} {\"a\": {\"b\": 1}}",
+            vec![],
+        ),
+        ("{{\na-b\n}}", vec!["{{\na-b\n}}"]),
+        ("f() {{\n  g();\n  h();\n}}", vec![]),
+        ("{{ unclosed-name } and }}", vec![]),
+    ] {
+        assert_eq!(malformed(template), expected, "{template}");
+    }
 }
 
 proptest! {

@@ -229,6 +229,11 @@ async fn the_command_shows_a_check_against_scores_and_against_a_file() {
     assert_eq!(said["status"], "uncalibrated", "{said}");
     assert_eq!(said["against"], Value::Null, "{said}");
     assert_eq!(said["pairCount"], 2, "{said}");
+    let (is_done, said, error) = check(file.to_str().unwrap(), &["--fail-on", "weak"]).await;
+    assert!(is_done && said.contains("uncalibrated"), "{error}");
+    let (is_done, said, error) =
+        check(file.to_str().unwrap(), &["--fail-on", "weak,uncalibrated"]).await;
+    assert!(!is_done && said.contains("uncalibrated"), "{said} {error}");
     let (is_done, _, error) = check(file.to_str().unwrap(), &["--limit", "1"]).await;
     assert!(is_done && error.contains("has 2 items"), "{error}");
     // What the server says is passed on, and a file that is missing is no score.

@@ -407,6 +407,21 @@ async fn what_is_wrong_with_a_judge_is_refused_when_it_is_saved() {
         ),
         (with("typo", json!(1)), 400, "typo"),
         (
+            with("prompt", json!("Rate {{user-name}} {{output}}")),
+            400,
+            "{{user-name}}",
+        ),
+        (
+            with("prompt", json!("Rate {{user name}} {{output}}")),
+            400,
+            "{{user name}}",
+        ),
+        (
+            with("prompt", json!("Rate {{名前}} {{output}}")),
+            400,
+            "{{名前}}",
+        ),
+        (
             output(json!({ "dataType": "NUMERIC", "minValue": 2, "maxValue": 1 })),
             422,
             "config",
@@ -458,5 +473,99 @@ async fn what_is_wrong_with_a_judge_is_refused_when_it_is_saved() {
     let (status, said) = call(&app, Method::POST, RULES, rule).await;
     assert_eq!(status, 400, "{said}");
     assert!(said.to_string().contains("question"), "{said}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_judge_as_clients_send_it_encloses_judged_text_in_marks_unless_it_opts_out() {
+    let app = TestApp::new().await.unwrap();
+    let scored = |score: f64| json!({ "reasoning": "r", "score": score });
+    let replies = json!([
+        { "contains": "[begin data ", "reply": scored(1.0) },
+        { "reply": scored(0.0) },
+    ]);
+    connect(&app, "main", replies).await;
+    for (fence, expected) in [(None, 1.0), (Some(true), 1.0), (Some(false), 0.0)] {
+        let mut judge = judge(Some("m"));
+        if let Some(fence) = fence {
+            judge["fence"] = json!(fence);
+        }
+        let trial = json!({ "evaluator": judge, "item": { "output": "Thanks." }, "fresh": true });
+        let (status, said) = call(&app, Method::POST, "/api/v1/evaluations/trial", trial).await;
+        assert_eq!(status, 200, "{said}");
+        assert_eq!(
+            said["data"][0]["scores"][0]["value"], expected,
+            "{fence:?}: {said}"
+        );
+    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn addresses_that_cannot_be_requested_are_refused_when_a_connection_is_saved() {
+    let app = TestApp::new().await.unwrap();
+    for (url, expected) in [
+        ("https://models.example.com:99999/v1", 400),
+        ("https://user:pw@models.example.com/v1", 400),
+        ("https://user@models.example.com/v1", 400),
+        ("http://", 400),
+        ("ftp://models.example.com", 400),
+        ("models.example.com/v1", 400),
+        ("https://models.example.com/{model}/v1", 201),
+    ] {
+        let body = json!({
+            "provider": "main", "adapter": "openai", "secretKey": "sk-never-shown-again", "baseURL": url,
+        });
+        let (status, said) = call(&app, Method::PUT, CONNECTIONS, body).await;
+        assert_eq!(status, expected, "{url}: {said}");
+        assert!(
+            status == 201 || said.to_string().contains("baseURL"),
+            "{said}"
+        );
+    }
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_verdict_in_free_text_that_was_not_offered_is_malformed_when_the_judge_is_saved() {
+    let app = TestApp::new().await.unwrap();
+    connect(&app, "main", json!([{ "reply": "GRADE: maybe" }])).await;
+    let judge = json!({
+        "type": "plugin", "name": "graded", "plugin": "perpend/judge", "evaluator": "judge", "grants": ["model"],
+        "slots": [{ "name": "judge", "model": { "provider": "main", "model": "m" } }],
+        "config": { "prompt": "{{output}}", "choice_scores": { "C": 1, "I": 0 }, "pattern": "GRADE: (\\w+)" },
+    });
+    let (status, said) = call(&app, Method::POST, EVALUATORS, judge).await;
+    assert_eq!(status, 422, "{said}");
+    assert_eq!(said["details"]["class"], "malformed_output", "{said}");
+    app.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_provider_that_asks_to_wait_is_in_the_health_until_its_connection_is_saved() {
+    let app = TestApp::new().await.unwrap();
+    connect(&app, "main", polite()).await;
+    let (_, made) = call(&app, Method::POST, EVALUATORS, judge(Some("m"))).await;
+    app.rule(made["id"].as_str().unwrap(), generations())
+        .await
+        .unwrap();
+    let down = json!([{ "error": { "status": 503, "retryAfterSeconds": 31_536_000 } }]);
+    connect(&app, "main", down).await;
+    let trace = Trace::new(1, "ticket").generation("answer", "Thanks.");
+    app.ingest(&trace).await.unwrap();
+    let health = "/api/v1/evaluation-health";
+    let is_closed = |answer: &Value| answer["problems"][0]["kind"] == "connection_closed";
+    let closed = app.wait_for(health, is_closed).await.unwrap();
+    let problem = &closed["problems"][0];
+    assert_eq!(problem["reason"], "RETRY_AFTER", "{closed}");
+    assert!(problem["until"].is_string(), "{closed}");
+    connect(&app, "main", polite()).await;
+    let trial =
+        json!({ "evaluator": judge(Some("m")), "item": { "output": "Thanks." }, "fresh": true });
+    let (status, said) = call(&app, Method::POST, "/api/v1/evaluations/trial", trial).await;
+    assert_eq!(status, 200, "{said}");
+    assert_eq!(said["data"][0]["scores"][0]["value"], 0.9, "{said}");
+    let well = app.client.get(health).await.unwrap().json();
+    assert_eq!(well["problems"], json!([]), "{well}");
     app.stop().await.unwrap();
 }

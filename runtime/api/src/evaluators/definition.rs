@@ -42,6 +42,9 @@ pub(crate) struct Definition {
     /// The models of its slots. A required slot that is left out asks the project's default evaluation model.
     #[serde(default)]
     slots: Vec<Slot>,
+    /// The configuration was saved before.
+    #[serde(skip)]
+    is_moved: bool,
 }
 
 impl Definition {
@@ -54,6 +57,7 @@ impl Definition {
             variable_mapping: None,
             grants: None,
             slots: Vec::new(),
+            is_moved: false,
         }
     }
 
@@ -77,6 +81,7 @@ impl Definition {
             variable_mapping: Some(version.mapping.clone()),
             grants: Some(kept.map(str::to_owned).collect()),
             slots: version.slots.clone(),
+            is_moved: true,
             ..Self::of(
                 &plugin.digest.to_string(),
                 &version.plugin_evaluator,
@@ -121,6 +126,9 @@ impl Definition {
             prompt::check_mapping("variableMapping", &variables, mapping)?;
         }
         let config = checked_config(app, project, &info.config_schema, &config).await?;
+        if plugin.info.name == JUDGES && !self.is_moved {
+            prompt::check_placeholders(&config)?;
+        }
         check_grant_of_judge(&plugin.info, &config, grants)?;
         if plugin.info.checks_config {
             asked_plugin(app, plugin.digest, &self.evaluator, &config).await?;

@@ -35,7 +35,7 @@ pub(super) struct JudgeInput {
     variable_mapping: Option<Vec<Mapping>>,
     #[schema(value_type = OutputDefinition)]
     output_definition: Output,
-    /// Put marks around what is inserted into the prompt, and say that it is data. Off when absent.
+    /// Enclose inserted values in marks and tell the model that the text between them is data. `true` when absent.
     fence: Option<bool>,
     #[schema(value_type = Option<Object>)]
     limits: Option<ModelLimits>,
@@ -88,7 +88,7 @@ impl JudgeInput {
     pub(super) fn definition(self) -> Result<Definition, Problem> {
         let mut config = json!({
             "output": self.output_definition.0,
-            "fence": self.fence.unwrap_or(false),
+            "fence": self.fence.unwrap_or(true),
         });
         if let Some(reference) = &self.prompt_ref {
             config["prompt_ref"] = json!(reference);

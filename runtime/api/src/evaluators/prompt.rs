@@ -121,6 +121,31 @@ fn message_of((at, message): (usize, &Map<String, Value>)) -> Result<PromptMessa
     }
 }
 
+/// Everything between double braces in a prompt is a variable.
+///
+/// # Errors
+/// Every placeholder that has no name which a mapping can fill.
+pub(super) fn check_placeholders(config: &Value) -> Result<(), Problem> {
+    let prompt = messages(config);
+    let mut malformed: Vec<&str> = Vec::new();
+    for message in &prompt {
+        malformed.extend(template::malformed(&message.content));
+    }
+    if malformed.is_empty() {
+        return Ok(());
+    }
+    let issues = malformed.iter().map(|placeholder| {
+        let text = format!(
+            "the placeholder `{placeholder}` has no valid name: expected A-Z, a-z, 0-9, `_` and `.` between the braces"
+        );
+        Issue::new("prompt", text)
+    });
+    let problem = Problem::issues(Code::MissingMapping, issues.collect::<Vec<_>>());
+    Err(problem
+        .with("field", "prompt")
+        .with("variables", json!(malformed)))
+}
+
 /// The names of the variables of a prompt, in order of first appearance.
 pub(super) fn variables(prompt: &[PromptMessage]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();

@@ -58,6 +58,9 @@ enum JudgeCommand {
         /// Ask models again, where otherwise replies answer that were stored for equal requests
         #[arg(long)]
         fresh: bool,
+        /// Exit with status 3 when the result is one of these, such as `weak` or `weak,uncalibrated`
+        #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+        fail_on: Vec<FailOn>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -65,6 +68,27 @@ enum JudgeCommand {
         access: Access,
     },
 }
+
+/// A result that fails the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FailOn {
+    Weak,
+    Uncalibrated,
+    Stale,
+}
+
+impl FailOn {
+    const fn badge(self) -> Badge {
+        match self {
+            Self::Weak => Badge::Weak,
+            Self::Uncalibrated => Badge::Uncalibrated,
+            Self::Stale => Badge::Stale,
+        }
+    }
+}
+
+/// The exit status for a result that `--fail-on` names. 1 is a failure of the command, 2 a wrong argument.
+const FAILED_CHECK: u8 = 3;
 
 pub(super) fn judge(args: JudgeArgs) -> anyhow::Result<ExitCode> {
     let JudgeCommand::Check {
@@ -76,6 +100,7 @@ pub(super) fn judge(args: JudgeArgs) -> anyhow::Result<ExitCode> {
         limit,
         no_plants,
         fresh,
+        fail_on,
         json,
         access,
     } = args.command;
@@ -111,11 +136,19 @@ pub(super) fn judge(args: JudgeArgs) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     if json {
         writeln!(out, "{answer:#}")?;
-    } else {
-        let check: EvaluatorCheck = serde_json::from_value(answer)?;
+    }
+    let check: EvaluatorCheck = serde_json::from_value(answer)?;
+    if !json {
         write!(out, "{}", shown(&check, out.is_terminal()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(exit_code(check.status, &fail_on))
+}
+
+fn exit_code(status: Badge, fail_on: &[FailOn]) -> ExitCode {
+    match fail_on.iter().any(|one| one.badge() == status) {
+        true => ExitCode::from(FAILED_CHECK),
+        false => ExitCode::SUCCESS,
+    }
 }
 
 fn succeeded(answer: Answer) -> anyhow::Result<Value> {

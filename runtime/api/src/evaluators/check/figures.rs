@@ -44,10 +44,12 @@ pub(super) struct Figures {
     pub(super) correlation: Option<Correlation>,
 }
 
-/// The pairs of the items that have a verdict.
+/// The pairs of the items that have a verdict. `offered` are the categories that the evaluator chooses from, where they are
+/// known.
 pub(super) fn judged(
     labelled: &[Labelled],
     verdicts: &[Option<Verdict>],
+    offered: &[String],
 ) -> Result<Judged, Problem> {
     let both = labelled.iter().zip(verdicts);
     let both: Vec<(&Verdict, &Verdict)> = both
@@ -76,8 +78,13 @@ pub(super) fn judged(
     let right = both.iter().map(|(right, _)| right.label(are_truths));
     let right: Option<Vec<String>> = right.collect();
     let right = right.ok_or_else(|| unlike("categories", "numbers"))?;
-    let mut values: BTreeSet<&String> = right.iter().chain(&given).collect();
     let truths = ["true".to_owned(), "false".to_owned()];
+    let possible = match are_truths && !given.is_empty() {
+        true => truths.as_slice(),
+        false => offered,
+    };
+    check_labels(&right, &given, possible)?;
+    let mut values: BTreeSet<&String> = right.iter().chain(&given).collect();
     if are_truths && !given.is_empty() {
         values.extend(&truths);
     }
@@ -90,6 +97,36 @@ pub(super) fn judged(
     }
     let all = values.into_iter().cloned().collect();
     Ok(Judged::Labels { right, given, all })
+}
+
+/// Whether labels and verdicts can agree at all.
+fn check_labels(right: &[String], given: &[String], possible: &[String]) -> Result<(), Problem> {
+    let labels: BTreeSet<&String> = right.iter().collect();
+    let verdicts: BTreeSet<&String> = given.iter().chain(possible).collect();
+    // Without the possible values, one label and one other verdict are a disagreement.
+    let is_known = !possible.is_empty() || (1 < labels.len() && 1 < verdicts.len());
+    if labels.is_empty() || !is_known || !labels.is_disjoint(&verdicts) {
+        return Ok(());
+    }
+    let list = |values: BTreeSet<&String>| {
+        let shown: Vec<String> = values
+            .iter()
+            .take(5)
+            .map(|value| format!("{value:?}"))
+            .collect();
+        let more = if shown.len() < values.len() {
+            ", …"
+        } else {
+            ""
+        };
+        format!("{}{more}", shown.join(", "))
+    };
+    let message = format!(
+        "the labels do not fit the evaluator: it gives {}, and the labels are {}",
+        list(verdicts),
+        list(labels)
+    );
+    Err(Problem::new(Code::Unprocessable, message).with("field", "against"))
 }
 
 impl Judged {
@@ -304,7 +341,7 @@ mod tests {
 
     fn of(right: Vec<Verdict>, given: Vec<Verdict>) -> Judged {
         let given: Vec<_> = given.into_iter().map(Some).collect();
-        judged(&labelled(right), &given).unwrap()
+        judged(&labelled(right), &given, &[]).unwrap()
     }
 
     #[test]
@@ -351,9 +388,30 @@ mod tests {
     #[test]
     fn categories_and_numbers_are_not_compared() {
         let given = vec![Some(Verdict::Number(0.3))];
-        assert!(judged(&labelled(vec![label("good")]), &given).is_err());
+        assert!(judged(&labelled(vec![label("good")]), &given, &[]).is_err());
         let given = vec![Some(label("good"))];
-        assert!(judged(&labelled(vec![Verdict::Number(0.3)]), &given).is_err());
+        assert!(judged(&labelled(vec![Verdict::Number(0.3)]), &given, &[]).is_err());
+    }
+
+    #[test]
+    fn labels_that_the_evaluator_can_never_give_are_refused_and_a_judge_that_is_always_wrong_is_not()
+     {
+        let is_refused = |right: &[&str], given: &[&str], offered: &[&str]| {
+            let right = right.iter().map(|text| label(text)).collect();
+            let given: Vec<_> = given.iter().map(|text| Some(label(text))).collect();
+            let offered: Vec<String> = offered.iter().map(|&text| text.to_owned()).collect();
+            judged(&labelled(right), &given, &offered).is_err()
+        };
+        assert!(is_refused(&["good"], &["kind"], &["kind", "rude"]));
+        assert!(is_refused(&["yes", "no"], &["true", "true"], &[]));
+        assert!(is_refused(&["good", "bad"], &["kind", "rude"], &[]));
+        assert!(!is_refused(
+            &["good", "kind"],
+            &["rude", "rude"],
+            &["kind", "rude"]
+        ));
+        assert!(!is_refused(&["good"], &["bad"], &[]));
+        assert!(!is_refused(&["true"], &["false"], &[]));
     }
 
     #[test]

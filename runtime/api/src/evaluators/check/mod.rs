@@ -155,7 +155,7 @@ impl Asking<'_> {
     ) -> Result<EvaluatorCheck, Problem> {
         let mut first = FirstRun::default();
         let given = self.first_run(&labelled, &mut first).await?;
-        let judged = figures::judged(&labelled, &given)?;
+        let judged = figures::judged(&labelled, &given, &offered(self.evaluator))?;
         let mut verdicts = vec![given];
         for number in 1..runs {
             self.run = number;
@@ -236,7 +236,7 @@ impl Asking<'_> {
                 }
                 verdicts.push(verdict);
             }
-            figures::judged(labelled, &verdicts)?;
+            figures::judged(labelled, &verdicts, &offered(self.evaluator))?;
             if verdicts.iter().all(Option::is_none) {
                 let n = verdicts.len();
                 let why = first.failures.first();
@@ -298,6 +298,20 @@ impl Asking<'_> {
         let found = scores.find(|score| score.name == *name)?;
         Verdict::of(&found.value)
     }
+}
+
+/// The categories that a judge with one score chooses from; empty where they are not known.
+fn offered(evaluator: &Evaluator) -> Vec<String> {
+    let categories = match evaluator.version.is_judge() {
+        true => evaluator.version.config.pointer("/output/score/categories"),
+        false => None,
+    };
+    let categories = categories.and_then(serde_json::Value::as_array);
+    let names = categories
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.as_str());
+    names.map(str::to_owned).collect()
 }
 
 /// The score that is held against the labels, and its type; none where nothing was given.
