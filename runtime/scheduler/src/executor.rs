@@ -693,7 +693,7 @@ impl Inner {
         evaluator_name: &str,
         result: CallResult,
         (started_at, now): (Timestamp, Timestamp),
-    ) -> Result<Finished<'c>, Release> {
+    ) -> Result<Finished<'c>, Release<'static>> {
         let execution = prepared.execution;
         let evaluator = &prepared.assignment.evaluator;
         log_lines(&execution.made, &result.log);
