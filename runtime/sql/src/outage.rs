@@ -15,7 +15,7 @@ use crate::Error;
 /// A statement that takes longer is a reason to look whether the server can be reached.
 const SLOW: Duration = Duration::from_millis(500);
 /// How long an attempt to connect may take.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT: Duration = Duration::from_secs(10);
 /// Between attempts to connect while the server cannot be reached.
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -98,7 +98,8 @@ impl Outage {
                 false
             }
             Ok(Err(error)) => is_outage(&error),
-            Err(_) => true,
+            // It may be busy: the statements have limits of their own.
+            Err(_) => false,
         }
     }
 }
