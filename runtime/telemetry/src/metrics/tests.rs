@@ -437,3 +437,25 @@ async fn traces_are_not_measured_by_what_their_steps_say() {
     })
     .await;
 }
+
+#[test]
+fn groups_with_many_metrics_are_refused_before_they_take_much_memory() {
+    let metrics = [(Aggregation::Sum, "latency"); 80];
+    let question = question(View::Observations, &["name"], &metrics);
+    let mut groups = Groups::default();
+    let refused = (0..MAX_GROUPS).find_map(|n| {
+        let name = vec![Some(format!("name {n}"))];
+        groups.of(&question, None, name).err()
+    });
+    assert!(matches!(refused, Some(Error::Conflict(TOO_LARGE))));
+    assert!(groups.n_bytes <= MAX_GROUP_BYTES + (1 << 20));
+    let one = &mut Groups::default();
+    for n in 0..MAX_GROUPS {
+        let question = Question {
+            metrics: question.metrics[..1].to_vec(),
+            ..question.clone()
+        };
+        one.of(&question, None, vec![Some(format!("name {n}"))])
+            .unwrap();
+    }
+}
