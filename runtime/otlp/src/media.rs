@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use perpend_domain::batch::Media;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::payload::Payload;
-use perpend_shapes::encoded::{python_bytes, python_literal, type_of};
+use perpend_shapes::encoded::{python_bytes, python_literal, run_length, type_of};
 use perpend_shapes::media::{buffer, held, type_in_list, types_around};
 use regex::Regex;
 use serde_json::{Map, Value as Json};
@@ -274,7 +274,7 @@ impl Extractor<'_> {
                 continue;
             };
             let data_start = text.len() - data.len();
-            let data_end = data_start + base64_length(data);
+            let data_end = data_start + run_length(data);
             at = data_end;
             let token = from_base64(&text[data_start..data_end])
                 .and_then(|bytes| self.store(&content_type, bytes, "base64_data_uri", field));
@@ -338,19 +338,6 @@ fn head_of(text: &str) -> Option<(String, &str)> {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/.+-_;=\"".contains(&b);
     (content_type.contains('/') && head.bytes().all(is_plain))
         .then(|| (content_type, &text[end + 1..]))
-}
-
-/// How far base64 of either alphabet goes, padding included.
-fn base64_length(text: &str) -> usize {
-    let is_base64 = |b: u8| b.is_ascii_alphanumeric() || b"+/-_".contains(&b);
-    let n_data = text.bytes().take_while(|b| is_base64(*b)).count();
-    let n_padding = text
-        .bytes()
-        .skip(n_data)
-        .take(2)
-        .take_while(|b| *b == b'=')
-        .count();
-    n_data + n_padding
 }
 
 /// Base64, perhaps in lines, or a literal of bytes in Python.

@@ -220,6 +220,44 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_without_system_leaves_out_the_instructions_of_every_library() {
+        let user = json!({ "role": "user", "content": "Hi" });
+        for input in [
+            json!([{ "role": "developer", "content": "S" }, user]),
+            json!([{ "type": "system", "content": "S" }, { "type": "human", "content": "Hi" }]),
+            json!({ "system": "S", "messages": [user] }),
+            json!({ "systemInstruction": { "parts": [{ "text": "S" }] }, "contents": [{ "role": "user", "parts": [{ "text": "Hi" }] }] }),
+            json!({ "instructions": "S", "input": "Hi" }),
+        ] {
+            let mut own = said(&[], "Hello");
+            own.content.input = Some(Payload::from_value(input.clone()));
+            let messages = messages(&own, &mut Budget::default()).unwrap();
+            let roles = |messages: &Value| {
+                let messages = messages.as_array().unwrap().iter();
+                messages
+                    .map(|message| message["role"].clone())
+                    .collect::<Vec<_>>()
+            };
+            let whole = value_of(messages.clone(), false).unwrap();
+            assert_eq!(roles(&whole)[1..], ["user", "assistant"], "{input}");
+            assert!(whole[0].to_string().contains("\"S\""), "{whole}");
+            let rest = value_of(messages, true).unwrap();
+            assert_eq!(roles(&rest), ["user", "assistant"], "{input}");
+        }
+    }
+
+    #[test]
+    fn calls_of_tools_tell_messages_without_a_text_apart() {
+        let call = |order: u32| {
+            let arguments = json!({ "order": order }).to_string();
+            let function = json!({ "name": "look_up", "arguments": arguments });
+            json!({ "role": "assistant", "content": null, "tool_calls": [{ "id": "c", "function": function }] })
+        };
+        assert_eq!(key(&call(1)), key(&call(1)));
+        assert_ne!(key(&call(1)), key(&call(2)));
+    }
+
+    #[test]
     fn a_question_that_is_asked_again_is_in_it_again() {
         let turns = [
             said(&[("user", "Where?")], "There."),
