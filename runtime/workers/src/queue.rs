@@ -217,9 +217,11 @@ impl Queue {
     pub(crate) fn answer_withdrawn(&self) {
         let answered = {
             let mut waiting = lock(&self.waiting);
-            let jobs = std::mem::take(&mut waiting.jobs).into_iter();
-            let (withdrawn, rest): (VecDeque<Job>, _) = jobs.partition(Job::is_withdrawn);
-            waiting.jobs = rest;
+            let jobs = waiting.take_all().into_iter();
+            let (withdrawn, rest): (Vec<Job>, Vec<Job>) = jobs.partition(Job::is_withdrawn);
+            for job in rest {
+                waiting.push(job);
+            }
             withdrawn
         };
         for job in answered {
