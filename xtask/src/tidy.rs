@@ -1,6 +1,5 @@
 //! Conventions that no compiler checks.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::json;
@@ -8,8 +7,6 @@ use serde_json::json;
 use crate::shell;
 
 const MAX_LINES: usize = 800;
-/// Lines of a crate below `runtime`, tests apart. A room is divided when it nears 12,000.
-const MAX_ROOM_LINES: usize = 12_500;
 
 /// Words that must not stand in a source file, and why. Written in pieces so that this file passes.
 fn banned() -> Vec<(String, &'static str)> {
@@ -46,7 +43,6 @@ const MAY_READ_CLOCK: &[&str] = &[
 pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
     let banned = banned();
     let mut found = Vec::new();
-    let mut rooms: BTreeMap<String, usize> = BTreeMap::new();
     for file in shell::files()? {
         let is_corpus = file.starts_with("tests/corpus");
         let Ok(text) = std::fs::read_to_string(shell::root().join(&file)) else {
@@ -58,37 +54,10 @@ pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
         let is_generated = file.starts_with("plugin-sdk/rust/bindings");
         if file.extension().is_some_and(|ending| ending == "rs") && !is_generated {
             found.extend(rust_file(&file, &text, &banned));
-            if let Some(room) = room_of(&file) {
-                *rooms.entry(room).or_default() += lines_outside_tests(&text);
-            }
         }
     }
-    found.extend(large_rooms(&rooms));
     found.extend(tests_that_never_run()?);
     Ok(found)
-}
-
-/// The crate of the server whose size a file adds to; none for a file of tests.
-fn room_of(file: &Path) -> Option<String> {
-    let text = file.to_string_lossy();
-    let (room, inside) = text.split_once("/src/")?;
-    let is_test = inside.ends_with("tests.rs") || inside.contains("tests/");
-    (room.starts_with("runtime/") && !is_test).then(|| room.to_owned())
-}
-
-fn lines_outside_tests(text: &str) -> usize {
-    let code = text.lines();
-    code.take_while(|line| !line.starts_with("#[cfg(test)]"))
-        .count()
-}
-
-fn large_rooms(rooms: &BTreeMap<String, usize>) -> Vec<String> {
-    let large = rooms.iter().filter(|(_, n)| MAX_ROOM_LINES < **n);
-    large
-        .map(|(room, n)| {
-            format!("{room}: {n} lines without tests, over {MAX_ROOM_LINES}: divide the room")
-        })
-        .collect()
 }
 
 /// A library or program that is built without tests of its own (`test = false`) must have none.
@@ -150,7 +119,7 @@ fn rust_file(file: &Path, text: &str, banned: &[(String, &'static str)]) -> Vec<
     let n_lines = text.lines().count();
     if MAX_LINES < n_lines {
         found.push(format!(
-            "{shown}: {n_lines} lines, over {MAX_LINES}: divide the room"
+            "{shown}: {n_lines} lines, over {MAX_LINES}: divide the file"
         ));
     }
     for (at, line) in text.lines().enumerate() {
@@ -214,21 +183,6 @@ mod tests {
         let text = format!("fn f() {{}} // {}\n", ["TO", "DO"].concat());
         let found = rust_file(Path::new("a.rs"), &text, &banned());
         assert_eq!(found.len(), 2, "{found:?}");
-    }
-
-    #[test]
-    fn a_room_over_the_limit_is_named_and_tests_do_not_count() {
-        assert_eq!(
-            room_of(Path::new("runtime/a/src/b/c.rs")).as_deref(),
-            Some("runtime/a")
-        );
-        assert_eq!(room_of(Path::new("runtime/a/src/b/tests.rs")), None);
-        assert_eq!(room_of(Path::new("plugins/a/src/lib.rs")), None);
-        assert_eq!(lines_outside_tests("a\nb\n#[cfg(test)]\nmod tests {\n"), 2);
-        let rooms = [("runtime/a", MAX_ROOM_LINES), ("runtime/b", 20_000)];
-        let rooms = rooms.map(|(room, n)| (room.to_owned(), n)).into();
-        let found = large_rooms(&rooms);
-        assert!(found.len() == 1 && found[0].starts_with("runtime/b: 20000"));
     }
 
     #[test]
