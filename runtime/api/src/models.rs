@@ -9,7 +9,7 @@ use perpend_contract::list::PageMeta;
 use perpend_domain::access::Permission::{ModelRead, ModelWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::model::{ModelDefinition, PricingTier, TierCondition};
-use perpend_domain::pricing::{PriceEntry, PriceTable, STANDARD};
+use perpend_domain::pricing::{PriceEntry, PriceTable, STANDARD, surely_fits};
 use perpend_domain::time::Timestamp;
 use perpend_web::auth::Act;
 use perpend_web::extract::{Body, Params};
@@ -300,9 +300,6 @@ fn taken(error: perpend_sql::Error) -> Problem {
     }
 }
 
-/// Models whose patterns always fit together, whatever they are.
-const MAX_UNCHECKED: usize = 100;
-
 /// Refuses a model with whose pattern those of the project are too large to be used together.
 async fn check_patterns(
     app: &App,
@@ -311,7 +308,7 @@ async fn check_patterns(
 ) -> Result<(), Problem> {
     let mut models = app.store.catalog.models(project).await?;
     models.retain(|other| other.id != model.id);
-    if models.len() < MAX_UNCHECKED {
+    if surely_fits(&model.pattern, models.len()) {
         return Ok(());
     }
     models.push(model.clone());

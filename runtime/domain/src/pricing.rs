@@ -29,6 +29,7 @@ use sellers::Sellers;
 pub use entry::{InvalidPrices, Listing, PriceEntry, STANDARD};
 pub use models::PriceView;
 pub use names::without_date;
+pub use patterns::surely_fits;
 
 /// Distinct names remembered per table before the memory is cleared: names come from clients.
 const MAX_REMEMBERED: usize = 10_000;

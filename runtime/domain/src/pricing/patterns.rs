@@ -9,10 +9,23 @@ use crate::model::MAX_PATTERN_SIZE;
 
 /// All patterns of a table together, compiled.
 const MAX_SET_SIZE: usize = 8 << 20;
+/// A small pattern, compiled.
+const SMALL_SIZE: usize = 4 << 10;
 /// What one thread caches while it matches.
 const MAX_CACHE_SIZE: usize = 1 << 20;
 /// Patterns of single conditions that stay compiled.
 const MAX_COMPILED: usize = 128;
+
+/// With fewer others, any pattern fits into its table; with fewer than [`MAX_SMALL`], any small one does.
+const MAX_ANY: usize = 64;
+const MAX_SMALL: usize = 1_000;
+
+/// Whether a pattern fits into a table beside so many others, whatever those are, if each was admitted so. A table for
+/// which this says no may be complete nevertheless.
+#[must_use]
+pub fn surely_fits(pattern: &str, n_others: usize) -> bool {
+    n_others < MAX_ANY || n_others < MAX_SMALL && compile(pattern, SMALL_SIZE).is_some()
+}
 
 /// The patterns of a table, compiled together when first used.
 #[derive(Debug, Default)]
