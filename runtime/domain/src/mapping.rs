@@ -180,24 +180,18 @@ mod tests {
     fn exceeded(mapping: &[Mapping], json: &str) -> Exceeded {
         match item(mapping, Payload::Json(json.to_owned())) {
             Err(NoItem::TooLarge { exceeded, .. }) => exceeded,
-            other => panic!("{other:?}"),
+            Err(other) => panic!("{other}"),
+            Ok(_) => panic!("an item was built"),
         }
     }
 
     #[test]
     fn a_mapping_that_takes_too_much_of_a_target_is_an_error_that_names_path_and_limit() {
-        let small = r#"{"a":[1,2,3,[4,5,[6,{"b":[7,8,9]}]]],"c":{"d":{"e":{"f":[1,2]}}}}"#;
-        let steps = [entry(
-            "output",
-            "output",
-            Some("$..*..*..*..*..*..*..*..*..*..*"),
-        )];
-        // Few nodes are deep enough: a wider value is needed for so many steps.
-        let wide = format!("[{}]", vec![small; 200].join(","));
-        assert_eq!(exceeded(&steps, &wide), Exceeded::Steps);
-        let error = item(&steps, Payload::Json(wide.clone()))
-            .unwrap_err()
-            .to_string();
+        // A hundred bytes, of which the path selects millions of nodes.
+        let deep = format!("{}{}", "[".repeat(55), "]".repeat(55));
+        let steps = [entry("output", "output", Some("$..*..*..*..*..*..*"))];
+        assert_eq!(exceeded(&steps, &deep), Exceeded::Steps);
+        let error = item(&steps, Payload::Json(deep)).unwrap_err().to_string();
         assert!(
             error.contains("`output`") && error.contains("$..*..*"),
             "{error}"
@@ -209,8 +203,8 @@ mod tests {
             Exceeded::Read
         );
         // JSON in a text counts too.
-        let in_text = serde_json::to_string(&vec![many[..150_000].to_owned() + "{}]"; 8]);
-        let in_text = in_text.unwrap();
+        let in_text = format!("[{}]", vec!["{}"; 100_000].join(","));
+        let in_text = serde_json::to_string(&vec![in_text; 3]).unwrap();
         assert_eq!(
             exceeded(&[entry("x", "output", None)], &in_text),
             Exceeded::Read

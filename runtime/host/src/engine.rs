@@ -68,6 +68,8 @@ fn config() -> Config {
         .concurrency_support(false)
         .wasm_relaxed_simd(false)
         .wasm_memory64(false)
+        // The engine is built without a collector; instructions that need no heap would be accepted all the same.
+        .wasm_gc(false)
         .cranelift_nan_canonicalization(true)
         .epoch_interruption(true)
         .max_wasm_stack(WASM_STACK)

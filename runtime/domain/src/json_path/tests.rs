@@ -89,7 +89,6 @@ const PATHS: &[&str] = &[
     "$.o[\"it's\"]",
     "$.o['it\\'s'][0]",
     "$.o['\\u263a']",
-    "$['\\ud83d\\ude00']",
     "$.n[?@ == 1]",
     "$.n[?@ == 1000]",
     "$.n[?@ == 9007199254740993]",
@@ -169,33 +168,43 @@ const PATHS: &[&str] = &[
 #[test]
 fn paths_select_what_rfc_9535_says() {
     let value = store();
+    let mut wrong = Vec::new();
     for path in PATHS {
-        let own = JsonPath::parse(path);
-        let expected = reference(path, &value);
-        assert_eq!(own.is_ok(), expected.is_some(), "{path}: {own:?}");
-        if let Some(expected) = expected {
-            assert_eq!(select(path, &value), Ok(expected), "{path}");
+        let own = JsonPath::parse(path).ok();
+        let own = own.and_then(|path| {
+            let nodes = path.select(&value, &mut Steps::new(N_STEPS)).ok()?;
+            Some(nodes.into_iter().cloned().collect::<Vec<Value>>())
+        });
+        if own != reference(path, &value) {
+            wrong.push((path, own.is_some()));
         }
     }
+    assert!(wrong.is_empty(), "{wrong:?}");
+    // The other implementation refuses it.
+    let pair = JsonPath::parse("$['\\ud83d\\ude00']").unwrap();
+    let value = json!({ "\u{1f600}": 1 });
+    assert_eq!(
+        pair.select(&value, &mut Steps::new(9)).unwrap(),
+        [&json!(1)]
+    );
 }
 
 #[test]
 fn a_path_that_selects_too_much_ends_with_its_budget() {
-    let value = store();
+    // A hundred bytes, of which six segments select millions of nodes.
+    let deep: Value =
+        serde_json::from_str(&format!("{}{}", "[".repeat(55), "]".repeat(55))).unwrap();
     for path in [
         "$..*..*..*..*..*..*",
-        "$[*,*,*,*,*,*,*,*,*,*][*,*,*,*,*,*,*,*,*,*][*,*,*,*,*,*,*,*,*,*][*,*,*,*,*,*,*,*,*,*]",
-        "$..[?count($..[?count($..[?count($..*)>0])>0])>0]",
-        "$..[?@ == $..[?count($..*..*) == 1]]",
+        "$..[*,*,*,*]..[*,*,*,*]..[*,*,*,*]..[*,*,*,*]",
+        "$..[?count($..*..*..*)>0]",
     ] {
-        let Ok(path) = JsonPath::parse(path) else {
-            continue;
-        };
+        let path = JsonPath::parse(path).unwrap();
         let mut steps = Steps::new(10_000);
-        assert_eq!(path.select(&value, &mut steps), Err(OutOfSteps));
+        assert_eq!(path.select(&deep, &mut steps), Err(OutOfSteps), "{path:?}");
         // It is used up for all that would come after it.
         let all = JsonPath::parse("$.*").unwrap();
-        assert_eq!(all.select(&value, &mut steps), Err(OutOfSteps));
+        assert_eq!(all.select(&deep, &mut steps), Err(OutOfSteps));
     }
 }
 

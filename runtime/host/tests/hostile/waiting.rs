@@ -289,34 +289,3 @@ fn guests_that_wake_among_busy_ones_get_their_places_back_and_answer() {
         assert_eq!(ended.class, FailureClass::FuelExhausted);
     }
 }
-
-#[test]
-fn a_guest_that_finds_no_place_when_it_wakes_ends_at_its_wall_clock_limit() {
-    let crowd = Crowd::new();
-    let judge = crowd.plugin(&judge());
-    let busy = crowd.plugin(&judge_that("(loop $l (br $l))"));
-    let gate = Arc::new(Gate {
-        n_waiting: AtomicUsize::new(0),
-        open: Semaphore::new(0),
-    });
-    let limits = Limits {
-        wall_ms: 3_000,
-        ..Limits::default()
-    };
-    let waiting = crowd.start(&judge, limits, AtGate(Arc::clone(&gate)));
-    crowd.until(&gate.n_waiting, 1);
-    let n_asked = Arc::new(AtomicUsize::new(0));
-    let start = |_| {
-        let limits = Limits {
-            cpu_ms: 60_000,
-            ..Limits::default()
-        };
-        crowd.start(&busy, limits, Counted(Arc::clone(&n_asked)))
-    };
-    let busy: Vec<_> = (0..N_PLACES).map(start).collect();
-    crowd.until(&n_asked, N_PLACES);
-    gate.open.add_permits(1);
-    let ended = crowd.result(waiting).outcome.unwrap_err();
-    assert_eq!(ended.class, FailureClass::WallTimeout);
-    busy.iter().for_each(JoinHandle::abort);
-}
