@@ -110,7 +110,7 @@ fn never_ends() -> io::Result<()> {
     loop {
         match socket.hear()? {
             ToWorker::Calls(calls) => {
-                let answer = |(id, ..)| (id, CallResult::empty());
+                let answer = |(id, _, _)| (id, CallResult::empty());
                 let answers = calls.into_iter().map(answer).collect();
                 socket.say(&FromWorker::Results(answers))?;
             }
