@@ -230,7 +230,7 @@ impl Shared {
                     return Ok((permit, attempt, traceparent));
                 }
                 Admission::NoRoom => {
-                    drop(permit);
+                    drop((permit, attempt));
                     unless_withdrawn(observer.as_ref(), observer.has_room()).await?;
                 }
             }
@@ -264,7 +264,7 @@ impl Shared {
             ..rejected
         });
         attempt.end(result.as_ref().err().map(|rejected| &rejected.failure));
-        permit.end(ended(&result), remaining);
+        let ended = ended(&result);
         let call = ProviderCall {
             model_asked: exchange.estimate.model.clone(),
             model_answered: result
@@ -298,7 +298,10 @@ impl Shared {
             body: String::from_utf8_lossy(&body).into_owned(),
             is_from_cache: false,
         });
-        exchange.observer.after(call, answer).await?;
+        let noted = exchange.observer.after(call, answer).await;
+        // Not before the cost is noted: a budget is passed by the requests that hold places at most.
+        permit.end(ended, remaining);
+        noted?;
         result.map(|(reply, facts)| (reply, usage(&facts)))
     }
 

@@ -15,7 +15,7 @@ use perpend_llm::{
 };
 use perpend_protocol::host_call::Role;
 use serde_json::json;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use support::{Act, GOOD, Recorder, Server, choice, endpoint, llm, mock, quick, request, said};
 
@@ -388,6 +388,58 @@ async fn the_answer_to_a_request_that_was_sent_is_reported_when_its_call_is_gone
     assert_eq!(text, "next", "a call that waited and is gone is not sent");
     release.send(()).unwrap();
     assert!(next.await.unwrap());
+}
+
+/// Notes an exchange when it is allowed to.
+struct Slow {
+    begun: mpsc::UnboundedSender<()>,
+    allowed: Arc<Semaphore>,
+}
+
+impl CallObserver for Slow {
+    fn kept(&self, _: u32) -> Option<Answered> {
+        None
+    }
+
+    fn before<'a>(&'a self, _: &'a Estimate) -> BoxFuture<'a, Result<Admission, Failure>> {
+        Box::pin(std::future::ready(Ok(Admission::Sends(None))))
+    }
+
+    fn after(&self, _: ProviderCall, _: Option<Answered>) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async {
+            self.begun.send(()).unwrap();
+            self.allowed.acquire().await.unwrap().forget();
+            Ok(())
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_place_is_free_when_the_cost_of_its_request_is_noted() {
+    let (llm, mut endpoint) = (llm(), busy(0));
+    endpoint.max_in_flight = 1;
+    let (begun, mut noting) = mpsc::unbounded_channel();
+    let allowed = Arc::new(Semaphore::new(0));
+    let start = || {
+        let observer = Arc::new(Slow {
+            begun: begun.clone(),
+            allowed: Arc::clone(&allowed),
+        });
+        let (llm, endpoint, request) = (llm.clone(), endpoint.clone(), request());
+        tokio::spawn(async move {
+            let (choice, limits) = (choice("m"), CallLimits::default());
+            let called = llm.complete(&endpoint, &choice, &limits, &request, observer);
+            called.await.is_ok()
+        })
+    };
+    let first = start();
+    noting.recv().await.unwrap();
+    let second = start();
+    tokio::task::yield_now().await;
+    let used = llm.connection_use(&endpoint.connection_id);
+    assert_eq!((used.n_in_flight, used.n_waiting), (1, 1));
+    allowed.add_permits(2);
+    assert!(first.await.unwrap() && second.await.unwrap());
 }
 
 #[tokio::test]
