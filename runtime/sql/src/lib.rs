@@ -33,6 +33,7 @@ mod sweep;
 pub mod testing;
 mod turns;
 mod tx;
+mod writes;
 
 pub use arg::Arg;
 pub use breakpoints::Breakpoints;

@@ -12,9 +12,9 @@ use sqlx_postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx_sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::outage::Outage;
-use crate::readiness::Writes;
 use crate::reading::Reading;
 use crate::turns::{Turn, Turns};
+use crate::writes::Writes;
 use crate::{Breakpoints, Error};
 
 /// `sqlite:PATH` or `postgres://...`. Its `Display` hides the password.

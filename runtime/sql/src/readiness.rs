@@ -5,11 +5,9 @@
 //!   standby. So a row is written. After a write that failed the row is large: a small one may fit into space that the
 //!   log of the database already has.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use perpend_domain::time::Timestamp;
-use tokio::sync::Mutex;
 
 use crate::{Arg, Error, Pool, Tx};
 
@@ -20,28 +18,6 @@ const SMALL_BYTES: usize = 16;
 const LARGE_BYTES: usize = 1 << 20;
 /// How long a successful write counts.
 const FRESH_MICROS: i64 = 1_000_000;
-
-/// What is known of the writes of a database.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Writes(Arc<Known>);
-
-#[derive(Debug, Default)]
-struct Known {
-    /// A write failed, and none of a large row has succeeded since.
-    has_failed: AtomicBool,
-    /// When the last write of a row succeeded.
-    proved_at: Mutex<Option<Timestamp>>,
-}
-
-impl Writes {
-    /// Notes why a write failed.
-    pub(crate) fn note<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
-        if matches!(result, Err(Error::Unavailable(_))) {
-            self.0.has_failed.store(true, Ordering::Relaxed);
-        }
-        result
-    }
-}
 
 impl Pool {
     /// Succeeds when the database takes writes. It is asked at most once a second.

@@ -10,9 +10,9 @@ use sqlx_sqlite::Sqlite;
 
 use crate::arg::{Arg, bind_args};
 use crate::pool::{Engine, Pool};
-use crate::readiness::Writes;
 use crate::sized::Sized;
 use crate::spell::for_sqlite;
+use crate::writes::Writes;
 use crate::{Breakpoints, Error};
 
 /// The breakpoint after each statement of a script.

@@ -42,6 +42,7 @@ mod metrics;
 mod older;
 mod organizations;
 mod otlp;
+mod owners;
 mod pages;
 mod pages_api;
 mod pages_compare;
