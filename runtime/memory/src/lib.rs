@@ -12,31 +12,20 @@
 
 mod state;
 
-use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::state::{Grant, State};
+use crate::state::{Grant, Limits, State};
 
-/// Who reserves memory.
-pub trait Owner: Clone + Eq + Hash + Send + 'static {}
-
-impl<T: Clone + Eq + Hash + Send + 'static> Owner for T {}
+pub use crate::state::{Exhausted, Owner};
 
 /// A number of bytes that concurrent work shares. Clones are one budget.
 pub struct MemoryBudget<O: Owner>(Arc<Shared<O>>);
 
 struct Shared<O: Owner> {
     limits: Limits,
-    state: Mutex<State<O>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    max_bytes: usize,
-    /// Of one owner.
-    max_owner_bytes: usize,
+    state: Mutex<State<O, Reservation<O>>>,
 }
 
 /// Bytes of a budget; dropping it returns them.
@@ -46,33 +35,16 @@ pub struct Reservation<O: Owner> {
     n_bytes: usize,
 }
 
-/// A reservation that cannot be made now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Exhausted {
-    /// The owner holds its share.
-    #[error("the owner holds its share of the memory budget")]
-    Owner,
-    /// All owners together hold the budget.
-    #[error("the memory budget is exhausted")]
-    Budget,
-    /// More than the whole budget.
-    #[error("more memory than the whole budget, {max_bytes} bytes")]
-    TooLarge {
-        /// The budget.
-        max_bytes: usize,
-    },
-}
-
 impl<O: Owner> Shared<O> {
     // The state is consistent between any two statements, also after a panic.
-    fn lock(&self) -> MutexGuard<'_, State<O>> {
+    fn lock(&self) -> MutexGuard<'_, State<O, Reservation<O>>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Hands out what was granted, after the lock is released: a reservation whose receiver is gone is dropped here, and
 /// dropping it takes the lock.
-fn deliver<O: Owner>(budget: &Arc<Shared<O>>, granted: Vec<Grant<O>>) {
+fn deliver<O: Owner>(budget: &Arc<Shared<O>>, granted: Vec<Grant<O, Reservation<O>>>) {
     for grant in granted {
         let reservation = Reservation {
             budget: Arc::clone(budget),

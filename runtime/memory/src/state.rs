@@ -1,10 +1,9 @@
 //! What is reserved and who waits.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 
 use tokio::sync::oneshot;
-
-use crate::{Exhausted, Limits, Owner, Reservation};
 
 /// A reservation of at most so many bytes is small.
 const SMALL_BYTES: usize = 256 << 10;
@@ -14,17 +13,47 @@ const RESERVE_PART: usize = 8;
 /// owner with large reservations leaves the reserve to others.
 const LITTLE_PART: usize = 64;
 
-pub(crate) struct State<O: Owner> {
+/// Who reserves memory.
+pub trait Owner: Clone + Eq + Hash + Send + 'static {}
+
+impl<T: Clone + Eq + Hash + Send + 'static> Owner for T {}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) max_bytes: usize,
+    /// Of one owner.
+    pub(crate) max_owner_bytes: usize,
+}
+
+/// A reservation that cannot be made now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Exhausted {
+    /// The owner holds its share.
+    #[error("the owner holds its share of the memory budget")]
+    Owner,
+    /// All owners together hold the budget.
+    #[error("the memory budget is exhausted")]
+    Budget,
+    /// More than the whole budget.
+    #[error("more memory than the whole budget, {max_bytes} bytes")]
+    TooLarge {
+        /// The budget.
+        max_bytes: usize,
+    },
+}
+
+/// What is reserved, and who waits for a reservation `R`.
+pub(crate) struct State<O: Owner, R> {
     n_bytes: usize,
     /// Of small reservations.
     n_small_bytes: usize,
     /// Owners that hold something.
     by_owner: HashMap<O, usize>,
     /// Owners that wait, in turn, each with its reservations in order of arrival.
-    waiting: VecDeque<(O, VecDeque<Waiter<O>>)>,
+    waiting: VecDeque<(O, VecDeque<Waiter<R>>)>,
 }
 
-impl<O: Owner> Default for State<O> {
+impl<O: Owner, R> Default for State<O, R> {
     fn default() -> Self {
         Self {
             n_bytes: 0,
@@ -35,16 +64,16 @@ impl<O: Owner> Default for State<O> {
     }
 }
 
-struct Waiter<O: Owner> {
+struct Waiter<R> {
     n_bytes: usize,
-    receiver: oneshot::Sender<Reservation<O>>,
+    receiver: oneshot::Sender<R>,
 }
 
 /// A reservation that was charged and is to be delivered.
-pub(crate) struct Grant<O: Owner> {
+pub(crate) struct Grant<O, R> {
     pub(crate) owner: O,
     pub(crate) n_bytes: usize,
-    pub(crate) receiver: oneshot::Sender<Reservation<O>>,
+    pub(crate) receiver: oneshot::Sender<R>,
 }
 
 const fn is_small(n_bytes: usize) -> bool {
@@ -74,7 +103,7 @@ impl Limits {
     }
 }
 
-impl<O: Owner> State<O> {
+impl<O: Owner, R> State<O, R> {
     pub(crate) const fn used_bytes(&self) -> usize {
         self.n_bytes
     }
@@ -157,12 +186,7 @@ impl<O: Owner> State<O> {
     }
 
     /// Adds a reservation to the end of the queue of its owner.
-    pub(crate) fn wait(
-        &mut self,
-        owner: O,
-        n_bytes: usize,
-        receiver: oneshot::Sender<Reservation<O>>,
-    ) {
+    pub(crate) fn wait(&mut self, owner: O, n_bytes: usize, receiver: oneshot::Sender<R>) {
         let waiter = Waiter { n_bytes, receiver };
         match self.waiting.iter_mut().find(|(known, _)| *known == owner) {
             Some((_, queue)) => queue.push_back(waiter),
@@ -172,7 +196,7 @@ impl<O: Owner> State<O> {
 
     /// Charges what can be granted to those that wait. The first owner in turn whose reservation does not fit into the
     /// budget keeps all later ones waiting, except for small ones that fit into the reserve.
-    pub(crate) fn grant(&mut self, limits: Limits) -> Vec<Grant<O>> {
+    pub(crate) fn grant(&mut self, limits: Limits) -> Vec<Grant<O, R>> {
         let mut granted = Vec::new();
         let mut is_blocked = false;
         let mut at = 0;

@@ -1,3 +1,5 @@
+//! Shares, turns and waiting.
+
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 

@@ -1,3 +1,5 @@
+//! Paths, compared with another implementation, and their budget.
+
 use proptest::prelude::*;
 use serde_json::json;
 
