@@ -35,3 +35,39 @@ pub(super) fn view((attempt, call): (u32, ModelCall)) -> contract::ModelCall {
         error_message: message,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perpend_domain::time::Timestamp;
+
+    use super::*;
+
+    fn call(cost: Option<f64>, is_failed: bool) -> ModelCall {
+        ModelCall {
+            provider: "main".to_owned(),
+            model: "m".to_owned(),
+            model_answered: None,
+            method: "none".to_owned(),
+            started_at: Timestamp::default(),
+            latency_ms: 1,
+            input_tokens: 1,
+            cached_tokens: 0,
+            output_tokens: 1,
+            reasoning_tokens: 0,
+            is_estimated: false,
+            cost,
+            is_from_cache: false,
+            saved: None,
+            error: is_failed.then(|| ("upstream_timeout".to_owned(), String::new())),
+        }
+    }
+
+    #[test]
+    fn calls_that_failed_cost_zero_with_a_positive_sign_and_an_unknown_price_stays_unknown() {
+        let failed = cost(&[call(None, true)]).unwrap();
+        assert!(failed == 0.0 && failed.is_sign_positive());
+        assert_eq!(cost(&[call(Some(0.5), false), call(None, true)]), Some(0.5));
+        assert_eq!(cost(&[call(Some(0.5), false), call(None, false)]), None);
+        assert_eq!(cost(&[]), None);
+    }
+}

@@ -137,6 +137,19 @@ async fn own_trace(app: &TestApp, score: &Value) {
     let said = call["input"].to_string();
     assert!(said.contains("How polite is this answer?"), "{call}");
     assert!(call["output"].to_string().contains("It thanks."), "{call}");
+    // Sums by day have its tokens.
+    let daily = "/api/public/metrics/daily?environment=perpend-eval";
+    let daily = app.client.get(daily).await.unwrap().json();
+    let mut models = daily["data"][0]["usage"].as_array().unwrap().iter();
+    let usage = models.find(|usage| usage["model"] == "gpt-4o-mini");
+    let tokens = ["inputUsage", "outputUsage", "totalUsage"].map(|name| &usage.unwrap()[name]);
+    assert_eq!(json!(tokens), json!([100, 10, 110]), "{daily}");
+    // The price of the target is not known.
+    let filter = "[{%22type%22:%22null%22,%22column%22:%22totalCost%22,%22operator%22:%22is%20null%22,%22value%22:%22%22}]";
+    let unpriced = format!("/api/public/traces?filter={filter}");
+    let unpriced = app.client.get(&unpriced).await.unwrap().json();
+    assert_eq!(count(&unpriced), 1, "{unpriced}");
+    assert_eq!(unpriced["data"][0]["id"], score["subject"]["traceId"]);
     // What a gateway traced of the call and sends on adds nothing.
     let foreign = Trace::of_id(execution.to_owned(), "gateway").generation("chat", "It thanks.");
     app.ingest(&foreign).await.unwrap();
