@@ -269,7 +269,9 @@ impl<'a> Call<'a> {
         let Some(wanted) = &self.wanted else {
             return Ok(Some(self.completion(reply, None)));
         };
-        let found = wanted.find(&reply, &self.request.messages).await?;
+        let calls: Vec<&str> = reply.structured().collect();
+        let said = (calls.as_slice(), reply.text.as_str());
+        let found = wanted.find(said, &self.request.messages).await?;
         // The limit may have been reached with the last brace.
         let is_cut_off =
             reply.finish == FinishReason::Length && !(found.is_ok() && is_whole(&reply));

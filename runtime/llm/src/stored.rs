@@ -33,7 +33,9 @@ impl Call<'_> {
             None => None,
             Some(_) if self.is_calling(&reply) => None,
             Some(wanted) => {
-                let found = wanted.find(&reply, &self.request.messages).await?;
+                let calls: Vec<&str> = reply.structured().collect();
+                let said = (calls.as_slice(), reply.text.as_str());
+                let found = wanted.find(said, &self.request.messages).await?;
                 match found.ok() {
                     Some(found) if reply.finish != FinishReason::Length || is_whole(&reply) => {
                         Some(found)

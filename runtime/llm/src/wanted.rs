@@ -10,7 +10,6 @@ use crate::extract::{self, Embedded, Quotable};
 use crate::failure::{Class, Failure};
 use crate::observe::ReplyCheck;
 use crate::plain;
-use crate::protocol::Reply;
 
 /// Maximum number of violations in a re-ask.
 const MAX_VIOLATIONS: usize = 20;
@@ -108,17 +107,18 @@ impl Wanted {
         )
     }
 
-    /// Finds the answer: the only value of a reply that matches the schema, outside of thinking and quotations, and last in it.
+    /// Finds the answer in the arguments of the calls and the text of a reply: the only value that matches the schema, outside of
+    /// thinking and quotations, and last in the text.
     ///
     /// The inner error says for the model why there is none. The outer error means that the schema is unusable.
     pub(crate) async fn find(
         &self,
-        reply: &Reply,
+        (calls, text): (&[&str], &str),
         prompt: &[Message],
     ) -> Result<Result<String, Vec<String>>, Failure> {
         let mut wrong = None;
         let mut fitting = Fitting::default();
-        for arguments in reply.structured() {
+        for arguments in calls {
             match self.violations(arguments).await? {
                 found if found.is_empty() => fitting.add(arguments),
                 found => _ = wrong.get_or_insert(found),
@@ -127,12 +127,12 @@ impl Wanted {
         if let Some(found) = fitting.only() {
             return Ok(found);
         }
-        let found = match extract::whole(&reply.text) {
+        let found = match extract::whole(text) {
             Some(whole) => match self.violations(&whole).await? {
                 found if found.is_empty() => Ok(whole),
                 found => Err(found),
             },
-            None => self.find_embedded(&reply.text, prompt).await?,
+            None => self.find_embedded(text, prompt).await?,
         };
         Ok(found.map_err(|found| wrong.unwrap_or(found)))
     }

@@ -1,7 +1,7 @@
 //! What is sent of a schema, and where it is checked.
 
 use futures_util::future::BoxFuture;
-use perpend_protocol::host_call::{FinishReason, Role, ToolCall};
+use perpend_protocol::host_call::Role;
 use serde_json::json;
 
 use super::*;
@@ -59,27 +59,10 @@ fn a_property_named_like_a_keyword_stays() {
     assert!(!wanted(&schema).is_strict);
 }
 
-fn reply(text: &str, calls: &[&str]) -> Reply {
-    let call = |arguments: &&str| ToolCall {
-        id: String::new(),
-        name: "reply".to_owned(),
-        arguments: (*arguments).to_owned(),
-    };
-    Reply {
-        text: text.to_owned(),
-        calls: calls.iter().map(call).collect(),
-        finish: FinishReason::Stop,
-        refusal: None,
-        usage: None,
-        logprobs: Vec::new(),
-        model: None,
-    }
-}
-
 /// What is found in a text that answers a prompt.
 async fn found_in(wanted: &Wanted, text: &str, prompt: &str) -> Result<String, Vec<String>> {
     let prompt = [Message::text(Role::User, prompt)];
-    wanted.find(&reply(text, &[]), &prompt).await.unwrap()
+    wanted.find((&[], text), &prompt).await.unwrap()
 }
 
 const DRAFT: &str = r#"{"reasoning": "draft", "score": 0.1}"#;
@@ -184,8 +167,7 @@ async fn json_of_the_prompt_is_no_answer_unless_the_reply_is_nothing_else() {
 #[tokio::test]
 async fn the_arguments_of_the_reply_tool_are_the_answer_unless_calls_differ() {
     let wanted = wanted(&judge());
-    let find =
-        async |text: &str, calls: &[&str]| wanted.find(&reply(text, calls), &[]).await.unwrap();
+    let find = async |text: &str, calls: &[&str]| wanted.find((calls, text), &[]).await.unwrap();
     assert_eq!(find(DRAFT, &[FINAL]).await.as_deref(), Ok(FINAL));
     assert_eq!(find("", &[FINAL, FINAL]).await.as_deref(), Ok(FINAL));
     assert_eq!(find(FINAL, &["{}"]).await.as_deref(), Ok(FINAL));
@@ -211,7 +193,7 @@ async fn schemas_that_are_not_plain_are_checked_elsewhere() {
     let found = found_in(&elsewhere, "{}", "?").await;
     assert_eq!(found, Err(vec!["{} is wrong".to_owned()]));
     let broken = wanted(&json!({ "$ref": "broken" }));
-    let failure = broken.find(&reply("{}", &[]), &[]).await.unwrap_err();
+    let failure = broken.find((&[], "{}"), &[]).await.unwrap_err();
     assert_eq!(failure.class, Class::InvalidInput);
 }
 
