@@ -8,7 +8,7 @@ use perpend_domain::ids::EvaluatorId;
 use perpend_domain::time::Timestamp;
 use perpend_ledger::{Finished, Outcome, Unheld};
 
-use crate::catalog::{Catalog, PreparedRule};
+use crate::catalog::{Catalog, PreparedRule, pause_of};
 use crate::parts::{Error, Inner};
 
 const FIRST_WAIT_MS: i64 = 15 * 60_000;
@@ -29,13 +29,6 @@ fn next_probe(pause: &Pause, due: Timestamp) -> Timestamp {
     let waited_ms = due.micros_since(pause.at) / 1_000;
     let wait_ms = (waited_ms + FIRST_WAIT_MS).clamp(FIRST_WAIT_MS, MAX_WAIT_MS);
     due.plus_millis(wait_ms)
-}
-
-/// Why a rule's evaluator must not run now.
-pub(crate) fn pause_of<'r>(rule: &'r PreparedRule, evaluator: &EvaluatorId) -> Option<&'r Pause> {
-    let used = rule.assignment(evaluator, None);
-    let of_evaluator = used.and_then(|each| each.evaluator.evaluator.paused.as_ref());
-    rule.rule.paused.as_ref().or(of_evaluator)
 }
 
 /// The pause in spite of which an execution of this evaluator may be tried now.

@@ -1,12 +1,12 @@
 //! Rules and evaluators as the engine applies them, kept until the catalog changes.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use perpend_domain::chain::{Link, Rows};
 use perpend_domain::evaluation::{
-    Assignment, Evaluator, Lane, Mapping, Rule, ScoreNaming, TargetKind,
+    Assignment, Evaluator, Lane, Mapping, Pause, Rule, ScoreNaming, TargetKind,
 };
 use perpend_domain::filter::{Filter, SCORE_COLUMNS, Written};
 use perpend_domain::identity::fingerprint;
@@ -94,6 +94,13 @@ impl PreparedRule {
     }
 }
 
+/// Why a rule's evaluator must not run now.
+pub(crate) fn pause_of<'r>(rule: &'r PreparedRule, evaluator: &EvaluatorId) -> Option<&'r Pause> {
+    let used = rule.assignment(evaluator, None);
+    let of_evaluator = used.and_then(|each| each.evaluator.evaluator.paused.as_ref());
+    rule.rule.paused.as_ref().or(of_evaluator)
+}
+
 /// One version of an evaluator in a rule.
 #[derive(Debug)]
 pub(crate) struct PreparedAssignment {
@@ -170,6 +177,18 @@ impl Catalog {
         let rules =
             rules.flat_map(|(project, rules)| rules.iter().map(move |rule| (project, rule)));
         rules.filter(|(_, rule)| rule.rule.enabled)
+    }
+
+    /// Evaluators by rule, as far as neither is paused.
+    pub(crate) fn running(&self) -> BTreeSet<(&ProjectId, &RuleId, &EvaluatorId)> {
+        let rules = self.enabled();
+        let running = rules.flat_map(|(project, rule)| {
+            let assignments = rule.assignments.iter();
+            let evaluators = assignments.map(|each| each.evaluator.id());
+            let evaluators = evaluators.filter(|evaluator| pause_of(rule, evaluator).is_none());
+            evaluators.map(move |evaluator| (project, &rule.rule.id, evaluator))
+        });
+        running.collect()
     }
 
     /// Whether a rule that kept failing may be tried again.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, Fuse};
 use perpend_domain::evaluation::{
-    Execution, ExecutionClass, NewExecution, NoScores, OnMissing, Pause, Rule, Target, Uncalled,
+    Execution, ExecutionClass, NewExecution, NoScores, OnMissing, Target, Uncalled,
 };
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::observation::Observation;
@@ -16,13 +16,14 @@ use perpend_domain::plugin::{Attempting, Call, CallResult, FailureClass, LogLine
 use perpend_domain::time::Timestamp;
 use perpend_ledger::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share, Unheld};
 
-use crate::breaker::{pause_of, probe_of};
+use crate::breaker::probe_of;
 use crate::call::{Load, Loaded, NoCall, call_of, gave_none, item_of};
-use crate::catalog::{Catalog, PreparedAssignment, PreparedRule};
+use crate::catalog::{Catalog, PreparedAssignment, PreparedRule, pause_of};
 use crate::failures::as_noted;
 use crate::memory::{Part, held_by};
 use crate::own_traces::{Evaluated, root};
 use crate::parts::{Breakpoint, Error, Inner, NEVER};
+use crate::reasons::{assignment_removed, paused, rule_deleted, uses, workers_lost};
 use crate::retry::{self, Next, Tried};
 use crate::scores::scores;
 use crate::turns::Seats;
@@ -762,40 +763,6 @@ fn log_lines(made: &NewExecution, lines: &[LogLine]) {
             "an evaluator says"
         );
     }
-}
-
-fn workers_lost() -> NoScores {
-    NoScores::new(
-        FailureClass::WorkerLost,
-        "every worker that took it was lost",
-    )
-}
-
-fn rule_deleted() -> NoScores {
-    NoScores::new(Uncalled::RuleDeleted, "the rule was deleted")
-}
-
-fn assignment_removed(shadow: Option<u32>) -> NoScores {
-    let message = match shadow {
-        None => "the rule no longer uses this evaluator",
-        Some(_) => "the rule no longer runs this version in the shadow",
-    };
-    NoScores::new(Uncalled::AssignmentRemoved, message)
-}
-
-/// Whether a stored rule has an assignment of this evaluator.
-fn uses(rule: &Rule, evaluator: &EvaluatorId) -> bool {
-    let mut assignments = rule.assignments.iter();
-    assignments.any(|each| each.evaluator_id == *evaluator)
-}
-
-/// What a pause of the rule, or of one of its evaluators, is to an execution that it holds.
-fn paused(rule: &PreparedRule, pause: &Pause) -> String {
-    let what = match rule.rule.paused {
-        Some(_) => "rule",
-        None => "evaluator",
-    };
-    format!("the {what} is paused ({}): {}", pause.reason, pause.message)
 }
 
 fn ended<'e>(

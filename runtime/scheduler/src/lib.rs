@@ -31,6 +31,7 @@ mod own_traces;
 mod parts;
 mod pointers;
 mod preview;
+mod reasons;
 mod recent;
 mod retry;
 mod scored;
@@ -39,6 +40,7 @@ mod target;
 mod trial;
 mod turns;
 mod whole;
+mod withdraw;
 mod work;
 
 use std::sync::atomic::{AtomicI64, AtomicU32};

@@ -3,16 +3,14 @@
 //! A call that is withdrawn before it begins ends as `cancelled`: its execution goes back to the queue, and whoever claims
 //! it next holds or cancels it. One that has begun goes on.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perpend_domain::evaluation::Execution;
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::plugin::{Call, Origin};
 
-use crate::breaker::pause_of;
-use crate::catalog::Catalog;
-use crate::parts::{Error, Inner};
+use crate::catalog::{Catalog, pause_of};
 
 /// The calls under way of this process, and the catalog by which they were last checked.
 #[derive(Debug, Default)]
@@ -117,7 +115,7 @@ impl OpenCalls {
     }
 
     /// Withdraws the calls that a newer catalog does not allow. Gives the catalog before, if there is a newer one.
-    fn check(&self, catalog: &Arc<Catalog>) -> Option<Arc<Catalog>> {
+    pub(crate) fn check(&self, catalog: &Arc<Catalog>) -> Option<Arc<Catalog>> {
         let mut open = self.lock();
         if catalog.revision() <= open.catalog.revision() {
             return None;
@@ -126,40 +124,5 @@ impl OpenCalls {
             call.withdraw_unless_runs(catalog);
         }
         Some(std::mem::replace(&mut open.catalog, Arc::clone(catalog)))
-    }
-}
-
-impl Inner {
-    /// Stops what waits on behalf of rules and evaluators that no longer run by this catalog: calls that have not begun, and
-    /// executions that wait for their next attempt.
-    pub(crate) async fn stop_waiting(&self, catalog: &Arc<Catalog>) -> Result<(), Error> {
-        let Some(before) = self.open_calls.check(catalog) else {
-            return Ok(());
-        };
-        self.deps.evaluate.answer_withdrawn();
-        let now = self.deps.clock.now();
-        let mut stopped = before.running();
-        for running in catalog.running() {
-            stopped.remove(&running);
-        }
-        for (project, rule, evaluator) in stopped {
-            let which = (project, rule, evaluator);
-            self.deps.store.ledger.end_delay(which, now).await?;
-        }
-        Ok(())
-    }
-}
-
-impl Catalog {
-    /// Evaluators by rule, as far as neither is paused.
-    fn running(&self) -> BTreeSet<(&ProjectId, &RuleId, &EvaluatorId)> {
-        let rules = self.enabled();
-        let running = rules.flat_map(|(project, rule)| {
-            let assignments = rule.assignments.iter();
-            let evaluators = assignments.map(|each| each.evaluator.id());
-            let evaluators = evaluators.filter(|evaluator| pause_of(rule, evaluator).is_none());
-            evaluators.map(move |evaluator| (project, &rule.rule.id, evaluator))
-        });
-        running.collect()
     }
 }

@@ -1,0 +1,41 @@
+//! Reasons for which executions end or are held without a call.
+
+use perpend_domain::evaluation::{NoScores, Pause, Rule, Uncalled};
+use perpend_domain::ids::EvaluatorId;
+use perpend_domain::plugin::FailureClass;
+
+use crate::catalog::PreparedRule;
+
+pub(crate) fn workers_lost() -> NoScores {
+    NoScores::new(
+        FailureClass::WorkerLost,
+        "every worker that took it was lost",
+    )
+}
+
+pub(crate) fn rule_deleted() -> NoScores {
+    NoScores::new(Uncalled::RuleDeleted, "the rule was deleted")
+}
+
+pub(crate) fn assignment_removed(shadow: Option<u32>) -> NoScores {
+    let message = match shadow {
+        None => "the rule no longer uses this evaluator",
+        Some(_) => "the rule no longer runs this version in the shadow",
+    };
+    NoScores::new(Uncalled::AssignmentRemoved, message)
+}
+
+/// Whether a stored rule has an assignment of this evaluator.
+pub(crate) fn uses(rule: &Rule, evaluator: &EvaluatorId) -> bool {
+    let mut assignments = rule.assignments.iter();
+    assignments.any(|each| each.evaluator_id == *evaluator)
+}
+
+/// What a pause of the rule, or of one of its evaluators, is to an execution that it holds.
+pub(crate) fn paused(rule: &PreparedRule, pause: &Pause) -> String {
+    let what = match rule.rule.paused {
+        Some(_) => "rule",
+        None => "evaluator",
+    };
+    format!("the {what} is paused ({}): {}", pause.reason, pause.message)
+}
