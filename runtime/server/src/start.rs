@@ -176,6 +176,29 @@ fn models(
     (Arc::new(models), llm, reply_check)
 }
 
+/// Starts the engine in the isolation that the settings choose.
+fn start_engine(
+    store: &Store,
+    program: PathBuf,
+    cache_dir: PathBuf,
+    settings: &Evaluation,
+    models: &Arc<dyn Models>,
+) -> anyhow::Result<Engine> {
+    let models = Arc::clone(models);
+    match settings.isolation {
+        Isolation::Process => Ok(Engine::processes(
+            store, program, cache_dir, settings, models,
+        )),
+        Isolation::InProcess => {
+            tracing::warn!(
+                "evaluation.isolation is in-process: plug-ins run in the process that holds keys and database, and \
+                 one that ends it ends the server; use it with plug-ins that you trust"
+            );
+            Ok(Engine::in_process(store, &cache_dir, models)?)
+        }
+    }
+}
+
 /// Registers the plug-ins that come with the server; those that are there already cost one look-up.
 async fn register_first_party(app: &App, bundle: &Bundle, home: &ProjectId) -> anyhow::Result<()> {
     for component in bundle.first_party {
@@ -230,19 +253,7 @@ impl Server {
             &prices,
             (&clock, config.evaluation.reply_lifetime_ms),
         );
-        let engine = match config.evaluation.isolation {
-            Isolation::Process => {
-                let models = Arc::clone(&models);
-                Engine::processes(&store, program, cache_dir, &config.evaluation, models)
-            }
-            Isolation::InProcess => {
-                tracing::warn!(
-                    "evaluation.isolation is in-process: plug-ins run in the process that holds keys and database, and \
-                     one that ends it ends the server; use it with plug-ins that you trust"
-                );
-                Engine::in_process(&store, &cache_dir, Arc::clone(&models))?
-            }
-        };
+        let engine = start_engine(&store, program, cache_dir, &config.evaluation, &models)?;
         walls::announce(&engine, &config.evaluation).await?;
         let engine = Arc::new(engine);
         reply_check.bind(&engine);
