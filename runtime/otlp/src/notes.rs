@@ -28,6 +28,8 @@ pub(crate) struct Notes {
     truncated: Map<String, Json>,
     /// Explanation of what was replaced or ignored, by field.
     notices: Map<String, Json>,
+    /// The same of usual repairs, which the answer does not mention.
+    repairs: Map<String, Json>,
 }
 
 impl Notes {
@@ -42,6 +44,11 @@ impl Notes {
             let field = cut_chars(field, MAX_SHOWN_CHARS).to_owned();
             self.notices.insert(field, explanation.into());
         }
+    }
+
+    /// A field contradicts another one and is repaired, as senders expect: only the metadata says so.
+    pub(crate) fn repaired(&mut self, field: &str, explanation: String) {
+        self.repairs.insert(field.to_owned(), explanation.into());
     }
 
     /// A value cannot be used and is ignored.
@@ -83,6 +90,7 @@ impl Notes {
     pub(crate) fn extend(&mut self, other: Self) {
         self.truncated.extend(other.truncated);
         self.notices.extend(other.notices);
+        self.repairs.extend(other.repairs);
     }
 
     /// One explanation of each change: the field, and what became of it.
@@ -105,7 +113,8 @@ impl Notes {
     }
 
     /// Writes the notes into the metadata. A key of the user that is not an object stays as it is.
-    pub(crate) fn write(self, metadata: &mut Map<String, Json>) {
+    pub(crate) fn write(mut self, metadata: &mut Map<String, Json>) {
+        self.notices.extend(self.repairs);
         for (key, notes) in [(TRUNCATED, self.truncated), (NOTICES, self.notices)] {
             if notes.is_empty() {
                 continue;

@@ -32,14 +32,21 @@ pub(crate) fn start_and_end(
         ("startTime", start_nanos, start, first),
         ("endTime", end_nanos, end, last),
     ] {
-        let reason = match read {
-            None if nanos == 0 => continue,
-            None => "is not between 1970-01-02 and 2100-01-01",
-            Some(read) if read != stored => "is before the start",
-            Some(_) => continue,
-        };
-        let stored = stored.to_iso_micros();
-        notes.replaced(field, format!("{nanos} ns {reason}; {stored} is stored"));
+        let iso = stored.to_iso_micros();
+        match read {
+            None if nanos == 0 => {}
+            None => {
+                let reason = "is not between 1970-01-02 and 2100-01-01";
+                notes.replaced(field, format!("{nanos} ns {reason}; {iso} is stored"));
+            }
+            Some(read) if read != stored => {
+                notes.repaired(
+                    field,
+                    format!("{nanos} ns is before the start; {iso} is stored"),
+                );
+            }
+            Some(_) => {}
+        }
     }
     (first, last)
 }
@@ -76,13 +83,11 @@ pub(crate) fn completion_start(
     let candidates = native.into_iter();
     let mut candidates = candidates
         .chain(LATENCIES.iter().filter_map(after))
-        .chain(chunk())
-        .peekable();
-    let first = candidates.peek().copied();
+        .chain(chunk());
     let found = candidates.find(is_within);
-    if let (None, Some(first)) = (found, first) {
+    if let Some(native) = native.filter(|at| !is_within(at)) {
         let expected = "between the start and the end";
-        notes.ignored("completionStartTime", &first.to_iso_micros(), expected);
+        notes.ignored("completionStartTime", &native.to_iso_micros(), expected);
     }
     found
 }

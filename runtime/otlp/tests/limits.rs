@@ -230,11 +230,6 @@ fn every_change_of_a_span_is_named_in_its_metadata_and_in_the_answer() {
             "endTime",
         ),
         (
-            json!({ "endTimeUnixNano": "1700000000000000000" }),
-            json!({}),
-            "endTime",
-        ),
-        (
             json!({}),
             native(
                 "observation.completion_start_time",
@@ -371,4 +366,15 @@ fn every_change_of_an_event_is_named_in_its_metadata() {
         );
         assert!(merge([&*patch]).is_some());
     }
+}
+
+#[test]
+fn an_end_before_the_start_is_repaired_and_noted_in_the_metadata_alone() {
+    let (observation, taken) = read(
+        &json!({ "endTimeUnixNano": "1700000000000000000" }),
+        &json!({}),
+    );
+    assert_eq!(observation.end, Some(observation.start));
+    assert!(names_field(&observation.content.metadata, "endTime"));
+    assert_eq!(taken.n_changed, 0);
 }
