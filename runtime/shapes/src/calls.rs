@@ -9,7 +9,7 @@ use crate::fields::Fields;
 use crate::kinds::{
     CALL_IDS, CALL_MEMBERS, Kind, RESULT_MEMBERS, RESULTS, RUN_BY_GEMINI, name_in_type,
 };
-use crate::members::{is_empty, merge, n_values, parsed};
+use crate::members::{is_empty, merge, n_values, parsed, text};
 use crate::messages::unify;
 use crate::speech::{Speaker, speaker};
 
@@ -401,6 +401,10 @@ fn collect_listed(listed: &Value, depth: usize, calls: &mut Vec<Call>) {
 }
 
 fn call_of(members: &Map<String, Value>) -> Option<Call> {
+    // A provider lists the tools of a server; the model did not call one.
+    if text(members, "type") == "mcp_list_tools_call" {
+        return None;
+    }
     let fields = CallFields::of(members);
     let name = fields.name.filter(|name| !name.is_empty())?;
     Some(Call {

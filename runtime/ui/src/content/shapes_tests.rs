@@ -131,7 +131,7 @@ fn what_providers_run_or_keep_is_a_call_or_a_file() {
     assert_eq!(
         outline(responses),
         [
-            "assistant: tool call mcp list tools(tool result(part({\"name\":\"f\",\"input_schema\":{}})) +)",
+            "assistant: tool call mcp_list_tools(tool result(part({\"name\":\"f\",\"input_schema\":{}})) +)",
             "assistant: tool call f({\"a\":1} tool result(JSON({\"approve\":true})))",
         ]
     );
@@ -218,8 +218,8 @@ fn calls_of_tools_that_providers_run_have_names_and_what_they_ran() {
     assert_eq!(
         lines,
         [
-            "assistant: tool call image generation(tool result())",
-            "assistant: tool call code interpreter(print(1) tool result(1))",
+            "assistant: tool call image_generation(tool result())",
+            "assistant: tool call code_interpreter(print(1) tool result(1))",
         ]
     );
     let generated = json!([{"role": "user", "content": [
