@@ -1,7 +1,5 @@
 //! Limits on one request and one span (otlp.md 6.3), and cutting text at them.
 
-use crate::notes::Notes;
-
 /// Limits on what one request and one span may hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -61,37 +59,6 @@ pub(crate) const MAX_DEPTH: usize = 64;
 pub(crate) const MAX_SLOTS: usize = 10_001;
 /// Number arrays longer than this are replaced by a note of their length.
 pub(crate) const MAX_NUMBERS: usize = 256;
-
-/// Characters of a fact that names something, such as a model or a release.
-pub(crate) const MAX_FACT_CHARS: usize = 800;
-/// Bytes of text in one key of an index: PostgreSQL holds 2,704 with the numbers and headers beside it.
-const MAX_KEY_BYTES: usize = 2_400;
-
-impl Notes {
-    /// Cuts a name to so many characters, and to the bytes that a key has left for it beside the id: with the short ids
-    /// of spans that is never less than 790 characters of three bytes.
-    pub(crate) fn limit_name(
-        &mut self,
-        field: &str,
-        name: &mut String,
-        max_chars: usize,
-        id: &str,
-    ) {
-        let max_bytes = MAX_KEY_BYTES.saturating_sub(id.len());
-        let kept = cut_bytes(cut_chars(name, max_chars), max_bytes).len();
-        if kept < name.len() {
-            self.cut(field, name.len());
-            name.truncate(kept);
-        }
-    }
-
-    /// Cuts a fact that is too long.
-    pub(crate) fn limit_fact(&mut self, field: &str, fact: Option<&mut String>) {
-        if let Some(text) = fact {
-            self.limit_name(field, text, MAX_FACT_CHARS, "");
-        }
-    }
-}
 
 /// The text cut to so many characters.
 pub(crate) fn cut_chars(text: &str, max_chars: usize) -> &str {
@@ -156,27 +123,5 @@ mod tests {
         ] {
             assert!(!is_deep(&nested(n, inner)), "{n} {inner}");
         }
-    }
-
-    #[test]
-    fn names_and_facts_are_cut_at_a_character_and_facts_say_so() {
-        let length = |text: String, id: &str| {
-            let mut name = text;
-            Notes::default().limit_name("name", &mut name, 1_024, id);
-            name.len()
-        };
-        assert_eq!(length("x".repeat(2_000), "id"), 1_024);
-        assert_eq!(length("é".repeat(2_000), "id"), 2_048);
-        assert_eq!(length("字".repeat(790), "id"), 2_370);
-        assert_eq!(length("字".repeat(1_024), &"i".repeat(1_200)), 1_200);
-        let mut notes = Notes::default();
-        let mut model = "🦀".repeat(1_000);
-        notes.limit_fact("model", Some(&mut model));
-        let mut fine = "x".repeat(800);
-        notes.limit_fact("release", Some(&mut fine));
-        notes.limit_fact("version", None);
-        let explanations: Vec<String> = notes.explanations().collect();
-        assert_eq!((model.len(), fine.len()), (2_400, 800));
-        assert_eq!(explanations, ["model was cut from 4000 bytes"]);
     }
 }

@@ -17,7 +17,7 @@ use crate::limits::{Limits, MAX_DEPTH, cut_bytes, is_deep};
 use crate::media::Extractor;
 use crate::metadata::{self, Shared};
 use crate::model::{Pairs, Room, Scope, Span, Value, check_ids, to_object};
-use crate::notes::Notes;
+use crate::notes::{Notes, TRUNCATED};
 use crate::scores::{self, Place};
 use crate::sink::{Full, Sink};
 use crate::source::Source;
@@ -490,7 +490,7 @@ fn scores_of(source: &Source<'_>, observation: &Observation, notes: &mut Notes) 
     let of_attributes = scores::of_attributes(&place, source.attributes, observation.start);
     let scores: Vec<NewScore> = of_events.chain(of_attributes).collect();
     for score in &scores {
-        if let Some(Json::Object(cut)) = score.metadata.get(metadata::TRUNCATED)
+        if let Some(Json::Object(cut)) = score.metadata.get(TRUNCATED)
             && let Some(size) = cut.get("name").and_then(Json::as_u64)
         {
             notes.cut("score.name", usize::try_from(size).unwrap_or(usize::MAX));

@@ -549,9 +549,6 @@ fn is_deep_value(value: &Json, depth: usize) -> bool {
     }
 }
 
-/// Where the sizes of what was cut are noted.
-pub(crate) const TRUNCATED: &str = "truncated";
-
 fn cut_value(value: &mut Json, max: usize, name: &str, cut: &mut Map<String, Json>) {
     let size = json_size(value);
     if size <= max {

@@ -8,7 +8,6 @@ use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 
 use crate::limits::{cut_bytes, cut_chars};
-use crate::metadata::TRUNCATED;
 
 /// Notices kept for one span.
 const MAX_NOTICES: usize = 50;
@@ -18,8 +17,15 @@ const MAX_SHOWN_CHARS: usize = 60;
 const DIGEST_BYTES: usize = 8;
 const SUFFIX_CHARS: usize = 1 + 2 * DIGEST_BYTES;
 
+/// Where the metadata has the sizes of what was cut.
+pub(crate) const TRUNCATED: &str = "truncated";
 /// Where the metadata explains values that were replaced or ignored.
 const NOTICES: &str = "notices";
+
+/// Characters of a fact that names something, such as a model or a release.
+const MAX_FACT_CHARS: usize = 800;
+/// Bytes of text in one key of an index: PostgreSQL holds 2,704 with the numbers and headers beside it.
+const MAX_KEY_BYTES: usize = 2_400;
 
 /// Changes of one span or event.
 #[derive(Clone, Debug, Default)]
@@ -83,6 +89,30 @@ impl Notes {
         id.push('~');
         for byte in &digest[..DIGEST_BYTES] {
             id.push_str(&format!("{byte:02x}"));
+        }
+    }
+
+    /// Cuts a name to so many characters, and to the bytes that a key has left for it beside the id: with the short ids
+    /// of spans that is never less than 790 characters of three bytes.
+    pub(crate) fn limit_name(
+        &mut self,
+        field: &str,
+        name: &mut String,
+        max_chars: usize,
+        id: &str,
+    ) {
+        let max_bytes = MAX_KEY_BYTES.saturating_sub(id.len());
+        let kept = cut_bytes(cut_chars(name, max_chars), max_bytes).len();
+        if kept < name.len() {
+            self.cut(field, name.len());
+            name.truncate(kept);
+        }
+    }
+
+    /// Cuts a fact that is too long.
+    pub(crate) fn limit_fact(&mut self, field: &str, fact: Option<&mut String>) {
+        if let Some(text) = fact {
+            self.limit_name(field, text, MAX_FACT_CHARS, "");
         }
     }
 
@@ -155,5 +185,27 @@ mod tests {
             (short.len(), notes.explanations().count()),
             (MAX_ID_CHARS, 0)
         );
+    }
+
+    #[test]
+    fn names_and_facts_are_cut_at_a_character_and_facts_say_so() {
+        let length = |text: String, id: &str| {
+            let mut name = text;
+            Notes::default().limit_name("name", &mut name, 1_024, id);
+            name.len()
+        };
+        assert_eq!(length("x".repeat(2_000), "id"), 1_024);
+        assert_eq!(length("é".repeat(2_000), "id"), 2_048);
+        assert_eq!(length("字".repeat(790), "id"), 2_370);
+        assert_eq!(length("字".repeat(1_024), &"i".repeat(1_200)), 1_200);
+        let mut notes = Notes::default();
+        let mut model = "🦀".repeat(1_000);
+        notes.limit_fact("model", Some(&mut model));
+        let mut fine = "x".repeat(800);
+        notes.limit_fact("release", Some(&mut fine));
+        notes.limit_fact("version", None);
+        let explanations: Vec<String> = notes.explanations().collect();
+        assert_eq!((model.len(), fine.len()), (2_400, 800));
+        assert_eq!(explanations, ["model was cut from 4000 bytes"]);
     }
 }
