@@ -4,7 +4,7 @@
 
 use axum::http::Method;
 use axum::http::header::CONTENT_DISPOSITION;
-use perpend_domain::mapping::{JsonPath, extract, open};
+use perpend_domain::mapping::{Budget, JsonPath, extract, open};
 use perpend_it::{OTLP, TestApp, Trace};
 use perpend_ui::encode;
 use serde_json::{Value, json};
@@ -117,8 +117,10 @@ async fn a_node_opens_at_its_path_which_a_mapping_takes() {
     let input = json!({ "list": [0, { "arguments": inner }] });
     let trace = recorded(&app, 7, &input.to_string()).await;
     let path = "$['list'][1]['arguments']['it\\'s \"here\"'][1]['deep']";
-    let mapped = extract(open(input), Some(&JsonPath::parse(path).unwrap()));
-    assert_eq!(mapped, Some(json!("found")));
+    let mut budget = Budget::default();
+    let opened = open(input, &mut budget).unwrap();
+    let mapped = extract(&opened, Some(&JsonPath::parse(path).unwrap()), &mut budget);
+    assert_eq!(mapped.unwrap(), Some(json!("found")));
     let at = format!("&path={}", encode(path));
     let page = visitor.page(&value(&trace, &at)).await;
     assert!(
