@@ -1,7 +1,5 @@
 //! Writers of one thing at the same time: each is answered, none is turned away.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use axum::http::Method;
 use futures_util::future::join_all;
 use perpend_it::TestApp;
