@@ -15,6 +15,9 @@ pub(super) fn start(config: &Config) -> anyhow::Result<()> {
     };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // A line that cannot be written, as on a full disk, is lost: what is said about it would go to the same place, and
+        // panic there.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     if is_json {
         builder.json().flatten_event(true).init();
