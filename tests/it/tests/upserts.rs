@@ -1,5 +1,6 @@
 //! Writers of one thing at the same time: each is answered, none is turned away.
 
+use axum::http::Method;
 use futures_util::future::join_all;
 use perpend_it::TestApp;
 use perpend_sql::DatabaseUrl;
