@@ -70,9 +70,6 @@ impl TryFrom<SessionRow> for BrowserSession {
     }
 }
 
-const SELECT: &str = "
-    SELECT digest, project_id, public_key, start_id, created_at, expires_at
-      FROM browser_sessions WHERE $1 < expires_at AND digest IN ";
 const INSERT: &str = "
     INSERT INTO browser_sessions (digest, project_id, public_key, start_id, created_at, expires_at)
     VALUES ($1, $2, $3, $4, $5, $6)";
@@ -93,7 +90,11 @@ impl Catalog {
         if digests.is_empty() {
             return Ok(Vec::new());
         }
-        let sql = format!("{SELECT}({})", value_list(digests.len(), 2));
+        let sql = format!(
+            "SELECT digest, project_id, public_key, start_id, created_at, expires_at
+               FROM browser_sessions WHERE $1 < expires_at AND digest IN ({})",
+            value_list(digests.len(), 2)
+        );
         let mut args: Vec<Arg<'_>> = vec![now.as_micros().into()];
         args.extend(digests.iter().map(|digest| Arg::from(digest.as_slice())));
         let rows = self.pool.select::<SessionRow>(&sql, &args).await?;

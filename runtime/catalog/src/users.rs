@@ -172,7 +172,8 @@ const SET_ROLE: &str = "
     UPDATE users SET role = $3, updated_at = $4
      WHERE organization_id = $1 AND id = $2 AND left_at IS NULL AND is_active = 1";
 const IS_ACTIVE: &str = "
-    SELECT is_active FROM users WHERE organization_id = $1 AND id = $2 AND left_at IS NULL";
+    SELECT CAST(is_active AS BIGINT) FROM users
+     WHERE organization_id = $1 AND id = $2 AND left_at IS NULL";
 const COUNT_OWNERS: &str = "
     SELECT COUNT(*) FROM users
      WHERE organization_id = $1 AND role = 'OWNER' AND left_at IS NULL AND is_active = 1";

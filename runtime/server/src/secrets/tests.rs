@@ -247,7 +247,7 @@ async fn a_reset_names_what_is_lost_and_can_be_taken_back() {
 }
 
 #[test]
-fn an_empty_database_file_is_refused_beside_a_key_and_nowhere_else() {
+fn an_empty_or_missing_database_file_is_refused_beside_a_key_and_nowhere_else() {
     let (dir, config) = node();
     let url = config.database();
     let database = dir.path().join("perpend.db");
@@ -263,7 +263,9 @@ fn an_empty_database_file_is_refused_beside_a_key_and_nowhere_else() {
     );
     std::fs::write(&database, "SQLite format 3").unwrap();
     refuse_emptied(&url, &config).unwrap();
-    // A key that was restored or set up before the database.
     std::fs::remove_file(&database).unwrap();
+    let said = refuse_emptied(&url, &config).unwrap_err().to_string();
+    assert!(said.contains("is missing"), "{said}");
+    std::fs::remove_file(key_file(&dir)).unwrap();
     refuse_emptied(&url, &config).unwrap();
 }
