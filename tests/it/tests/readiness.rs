@@ -15,8 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 const READY: &str = "/api/public/ready";
 
+/// Writes what fits into no page that the database has already.
 async fn write(app: &TestApp, number: u64) -> Answer {
-    let trace = Trace::new(number, "root").to_json();
+    let mixed = (0..60_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    let text: String = mixed.collect();
+    let trace = Trace::new(number, "root").generation("answer", &text);
+    let trace = trace.to_json();
     app.client.json(Method::POST, OTLP, &trace).await.unwrap()
 }
 
