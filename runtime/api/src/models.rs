@@ -294,7 +294,8 @@ fn taken(error: perpend_sql::Error) -> Problem {
     match error {
         // The clients of this endpoint know the name's being taken as 400.
         perpend_sql::Error::Conflict(_) => {
-            Problem::body("modelName", "a model of this name exists in the project")
+            let message = "a model of this name and start date exists in the project";
+            Problem::body("modelName", message)
         }
         error => error.into(),
     }
