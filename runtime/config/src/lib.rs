@@ -7,7 +7,9 @@
 //! The environment comes in as a map: nothing here reads the process.
 
 mod args;
+mod blank;
 mod load;
+mod parse;
 mod proxies;
 mod reference;
 mod settings;

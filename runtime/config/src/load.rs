@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use perpend_sql::DatabaseUrl;
 
 use crate::Config;
-use crate::settings::{self, SETTINGS, Setting};
+use crate::blank::blank;
+use crate::settings::{SETTINGS, Setting};
 
 /// Why the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +80,7 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong, with the name of the key.
     pub fn load(sources: &Sources<'_>) -> Result<Self, Error> {
-        let mut config = settings::blank();
+        let mut config = blank();
         for setting in SETTINGS {
             apply(&mut config, setting, setting.default, "the built-in values")?;
         }

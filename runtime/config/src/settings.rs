@@ -1,14 +1,9 @@
 //! The table of settings: the single source for file, environment, flags and reference page.
 
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use ipnet::IpNet;
-
-use crate::{
-    Admin, Answers, Config, Confinement, Evaluation, Exports, Ingest, Init, Isolation, LogFormat,
-    RateLimits, Secrets,
-};
+use crate::parse::{is_endpoint, name, number, public_key, some_text};
+use crate::{Config, Confinement, Isolation, LogFormat};
 
 /// One setting.
 pub(super) struct Setting {
@@ -37,56 +32,6 @@ impl Setting {
     pub(super) fn flag(&self) -> String {
         let name = self.short.unwrap_or(self.key);
         name.replace(['.', '_'], "-")
-    }
-}
-
-/// A tree to apply the built-in values to; each of its values is replaced by the table's.
-pub(super) fn blank() -> Config {
-    Config {
-        listen: ([127, 0, 0, 1], 0).into(),
-        public_url: None,
-        max_connections: 0,
-        trusted_proxies: Default::default(),
-        shutdown_grace: Duration::ZERO,
-        data_dir: Default::default(),
-        plugin_cache: None,
-        database_url: None,
-        database_readers: 1,
-        database_wait: Duration::ZERO,
-        log_level: String::new(),
-        log_format: LogFormat::Auto,
-        ingest: Ingest {
-            max_body_bytes: 0,
-            max_in_flight_bytes: 0,
-            max_key_share_percent: 0,
-            read_timeout: Duration::ZERO,
-            min_body_bytes_per_second: 0,
-            body_deadline: Duration::ZERO,
-            span: perpend_otlp::Limits::default(),
-        },
-        answers: Answers {
-            max_in_flight_bytes: 0,
-            timeout: Duration::ZERO,
-            pause: Duration::ZERO,
-            min_bytes_per_second: 0,
-            deadline: Duration::ZERO,
-        },
-        api_max_body_bytes: 0,
-        api_max_body_values: 0,
-        limits: RateLimits::default(),
-        evaluation: Evaluation {
-            isolation: Isolation::Process,
-            n_workers: 1,
-            confinement: Confinement::BestEffort,
-            worker_memory_bytes: 4 << 30,
-            memory_bytes: 128 << 20,
-            reply_lifetime_ms: 0,
-            max_reply_bytes: 0,
-        },
-        exports: Exports::default(),
-        secrets: Secrets::default(),
-        admin: Admin::default(),
-        init: Init::default(),
     }
 }
 
@@ -811,49 +756,3 @@ pub(super) const SETTINGS: &[Setting] = &[
         },
     },
 ];
-
-fn public_key(text: &str) -> Result<Option<String>, String> {
-    if text.contains(':') || text.chars().any(char::is_control) {
-        return Err("a public key holds no colon and no control character".to_owned());
-    }
-    Ok(some_text(text))
-}
-
-fn some_text(text: &str) -> Option<String> {
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
-fn name(text: &str) -> Result<String, String> {
-    if text.is_empty() || text.chars().count() > 100 || text.chars().any(char::is_control) {
-        return Err("a name has 1 to 100 characters and no control characters".to_owned());
-    }
-    Ok(text.to_owned())
-}
-
-/// Whether a text is a host with or without a port, an address, or a range of addresses.
-fn is_endpoint(text: &str) -> bool {
-    let bare = text
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
-    let is_address = bare.unwrap_or(text).parse::<IpAddr>().is_ok();
-    if is_address || text.parse::<IpNet>().is_ok() || text.parse::<SocketAddr>().is_ok() {
-        return true;
-    }
-    let (host, port) = match text.split_once(':') {
-        Some((host, port)) => (host, Some(port)),
-        None => (text, None),
-    };
-    let is_part = |c: char| c.is_alphanumeric() || "-._".contains(c);
-    !host.is_empty()
-        && host.chars().all(is_part)
-        && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| 0 < port))
-}
-
-fn number(text: &str, min: u64, max: u64) -> Result<u64, String> {
-    match text.parse::<u64>() {
-        Ok(number) if (min..=max).contains(&number) => Ok(number),
-        _ => Err(format!(
-            "{text:?} is not a whole number from {min} to {max}"
-        )),
-    }
-}

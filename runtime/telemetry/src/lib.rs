@@ -49,6 +49,7 @@ mod tests;
 mod tool_steps;
 mod touched;
 mod trace_bars;
+mod trace_details;
 mod trace_facets;
 mod trace_groups;
 mod trace_list;

@@ -1,0 +1,51 @@
+//! Values of settings, parsed from text.
+
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+
+pub(super) fn public_key(text: &str) -> Result<Option<String>, String> {
+    if text.contains(':') || text.chars().any(char::is_control) {
+        return Err("a public key holds no colon and no control character".to_owned());
+    }
+    Ok(some_text(text))
+}
+
+pub(super) fn some_text(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+pub(super) fn name(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.chars().count() > 100 || text.chars().any(char::is_control) {
+        return Err("a name has 1 to 100 characters and no control characters".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// Whether a text is a host with or without a port, an address, or a range of addresses.
+pub(super) fn is_endpoint(text: &str) -> bool {
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let is_address = bare.unwrap_or(text).parse::<IpAddr>().is_ok();
+    if is_address || text.parse::<IpNet>().is_ok() || text.parse::<SocketAddr>().is_ok() {
+        return true;
+    }
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (text, None),
+    };
+    let is_part = |c: char| c.is_alphanumeric() || "-._".contains(c);
+    !host.is_empty()
+        && host.chars().all(is_part)
+        && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| 0 < port))
+}
+
+pub(super) fn number(text: &str, min: u64, max: u64) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(number) if (min..=max).contains(&number) => Ok(number),
+        _ => Err(format!(
+            "{text:?} is not a whole number from {min} to {max}"
+        )),
+    }
+}
