@@ -190,14 +190,14 @@ impl<'a> Judging<'a> {
 
     /// Waits until so many executions are in this state; all executions.
     async fn executions(&self, state: &str, n: usize) -> Vec<Value> {
-        let path = "/api/v1/executions?limit=100";
+        let path = format!("/api/v1/executions?traceId={}", Trace::new(1, "ticket").id);
         let in_state = |answer: &Value| {
             let all = answer["data"].as_array().unwrap().iter();
             all.filter(|each| each["state"] == state).count()
         };
         let answer = self
             .app
-            .wait_for(path, |answer| in_state(answer) == n)
+            .wait_for(&path, |answer| in_state(answer) == n)
             .await;
         answer.unwrap()["data"].as_array().unwrap().clone()
     }
@@ -208,11 +208,10 @@ async fn story(change: Change, settings: &[(&'static str, &str)]) {
     let settings = [&[PRIVATE], settings].concat();
     let app = TestApp::with(&settings).await.unwrap();
     let judging = Judging::start(&app, &url).await;
-    for n in 0..N_TARGETS {
-        let text = format!("{MARK} {n}.");
-        let trace = Trace::new(n as u64 + 1, "ticket").generation("answer", &text);
-        app.ingest(&trace).await.unwrap();
-    }
+    let targets = (0..N_TARGETS).fold(Trace::new(1, "ticket"), |trace, n| {
+        trace.generation("answer", &format!("{MARK} {n}."))
+    });
+    app.ingest(&targets).await.unwrap();
     provider.arrived(N_PLACES).await;
     judging.executions("running", N_TARGETS).await;
 
