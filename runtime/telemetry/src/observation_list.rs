@@ -552,9 +552,11 @@ impl Telemetry {
                 .zip(can_pass)
                 .filter_map(|(row, can_pass)| can_pass.then_some(row.seq))
                 .collect();
-            let mut put = |found: Tested| filling.put(found, &mut scratch);
-            let seqs = (seqs.as_slice(), !query.with_total);
-            self.passing(project, seqs, (&list.rest, query), &mut put)
+            let mut put = |found: Tested| {
+                filling.put(found, &mut scratch);
+                filling.is_full()
+            };
+            self.passing(project, &seqs, (&list.rest, query), &mut put)
                 .await?;
             drop((scratch, turn));
             if filling.is_full() || is_end {
@@ -573,18 +575,16 @@ impl Telemetry {
         Ok(filling.finish())
     }
 
-    /// Hands on those of the rows that pass what is tested in memory, in their order; no more than a page needs where
-    /// that is enough.
+    /// Hands on those of the rows that pass what is tested in memory, in their order, until `put` returns that it needs
+    /// no more.
     async fn passing(
         &self,
         project: &ProjectId,
-        (seqs, until_full): (&[i64], bool),
+        seqs: &[i64],
         (rest, query): (&Rest, &ObservationQuery),
-        put: &mut (dyn FnMut(Tested) + Send),
+        put: &mut (dyn FnMut(Tested) -> bool + Send),
     ) -> Result<(), Error> {
         let with_content = query.with_content || rest.reads_content();
-        let wanted = query.offset + u64::from(query.limit);
-        let (mut n_found, mut n_bytes) = (0_u64, 0_usize);
         for chunk in seqs.chunks(LIST) {
             let sql = format!(
                 "SELECT {READ} FROM observations o JOIN traces t ON t.number = o.trace \
@@ -609,13 +609,10 @@ impl Telemetry {
                 };
                 left = left.get(part.len()..).unwrap_or_default();
                 for tested in self.tested(project, part, (rest, query)).await? {
-                    n_found += 1;
-                    n_bytes = n_bytes.saturating_add(tested.n_bytes);
                     scratch.keep(tested.n_bytes);
-                    put(tested);
-                }
-                if until_full && (wanted < n_found || query.max_bytes < n_bytes) {
-                    return Ok(());
+                    if put(tested) {
+                        return Ok(());
+                    }
                 }
             }
         }

@@ -77,6 +77,62 @@ async fn a_search_that_fills_its_page_is_not_given_up() {
     .await;
 }
 
+#[tokio::test]
+async fn a_search_finds_all_where_each_content_exceeds_the_page() {
+    on_each_database(|store| async move {
+        let p = project("p");
+        let spans = (1..=5).map(|id| span(1, id, None)).collect();
+        store
+            .telemetry
+            .write_batch(&p, batch(spans), at(0))
+            .await
+            .unwrap();
+        let raw = json!({
+            "type": "stringObject", "column": "metadata", "operator": "=", "key": "topic",
+            "value": "weather",
+        });
+        let query = ObservationQuery {
+            filter: Filter::parse(&[raw], OBSERVATIONS).unwrap(),
+            with_content: true,
+            max_bytes: 1,
+            ..ObservationQuery::default()
+        };
+        let mut by_cursor = query.clone();
+        let mut found = Vec::new();
+        loop {
+            let page = store.telemetry.observations(&p, &by_cursor).await.unwrap();
+            assert_eq!(page.items.len(), 1);
+            let last = &page.items[0].observation;
+            found.push(last.id.clone());
+            if !page.has_more {
+                break;
+            }
+            by_cursor.after = Some(ObservationCursor {
+                start: last.start,
+                trace_id: last.trace_id.clone(),
+                id: last.id.clone(),
+            });
+        }
+        let all: Vec<_> = (1..=5).rev().map(span_id).collect();
+        assert_eq!(found, all);
+        for with_total in [false, true] {
+            for (offset, id) in (0..5).zip(&all) {
+                let numbered = ObservationQuery {
+                    limit: 1,
+                    offset,
+                    with_total,
+                    ..query.clone()
+                };
+                let page = store.telemetry.observations(&p, &numbered).await.unwrap();
+                assert_eq!(&page.items[0].observation.id, id);
+                assert_eq!(page.has_more, offset < 4);
+                assert_eq!(page.n_total, if with_total { 5 } else { 0 });
+            }
+        }
+    })
+    .await;
+}
+
 /// Traces 1 to 3 with two observations each: only the child of trace 2 is about refunds.
 async fn write_refunds(store: &crate::testing::Store, project: &ProjectId) {
     let mut spans = Vec::new();
