@@ -23,7 +23,8 @@ const REPLACE: &str = "
                         tokenizer_config, pricing, created_at, updated_at)
     SELECT $1, $2, $3, $4, CAST($5 AS BIGINT), $6, $7, $8, $9, $10, $11
      WHERE NOT EXISTS (SELECT 1 FROM models WHERE project_id = $1 AND name = $3 AND id <> $2
-                          AND COALESCE(start_date, -1) = COALESCE(CAST($5 AS BIGINT), -1))
+                          AND COALESCE(start_date, -9223372036854775807)
+                            = COALESCE(CAST($5 AS BIGINT), -9223372036854775807))
     ON CONFLICT (project_id, id) DO UPDATE
        SET name = excluded.name, pattern = excluded.pattern, start_date = excluded.start_date,
            unit = excluded.unit, tokenizer_id = excluded.tokenizer_id,

@@ -58,7 +58,11 @@ impl Place {
             Self::Setting(text) => text,
             Self::File(path) => match std::fs::read_to_string(path) {
                 Ok(text) => {
-                    check_mode(path)?;
+                    use std::os::unix::fs::PermissionsExt as _;
+                    let mode = std::fs::metadata(path)?.permissions().mode();
+                    if let Some(warning) = mode_warning(path, mode) {
+                        tracing::warn!("{warning}");
+                    }
                     read = text;
                     &read
                 }
@@ -82,21 +86,19 @@ impl Place {
     }
 }
 
-/// Refuses a key that others may replace, and warns about one that others may read.
-fn check_mode(path: &Path) -> anyhow::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
+/// What to warn about a key file with these permissions. Not an error: some platforms set the permissions of mounted
+/// volumes themselves.
+fn mode_warning(path: &Path, mode: u32) -> Option<String> {
+    let risk = match mode & 0o777 {
+        mode if mode & 0o022 != 0 => "read or replace",
+        mode if mode & 0o044 != 0 => "read",
+        _ => return None,
+    };
     let shown = path.display();
-    anyhow::ensure!(
-        mode & 0o022 == 0,
-        "{shown} has mode {mode:04o}: users other than its owner may replace the key. Run `chmod 600 {shown}`"
-    );
-    if mode & 0o044 != 0 {
-        tracing::warn!(
-            "{shown} has mode {mode:04o}: users other than its owner may read the key. Run `chmod 600 {shown}`"
-        );
-    }
-    Ok(())
+    Some(format!(
+        "{shown} has mode {:04o}: users other than its owner may {risk} the key. Run `chmod 600 {shown}`",
+        mode & 0o777
+    ))
 }
 
 /// A new file that its owner alone can read.

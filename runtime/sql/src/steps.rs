@@ -63,6 +63,7 @@ pub const STEPS: &[Step] = &[
     step!("browser sessions", "0047_browser_sessions.sql"),
     step!("models by start date", "0048_models_by_start_date.sql"),
     step!("execution logs", "0049_execution_logs.sql"),
+    step!("latest label", "0050_latest_label.sql"),
 ];
 
 /// The version of a database that has all steps.

@@ -269,3 +269,17 @@ fn an_empty_or_missing_database_file_is_refused_beside_a_key_and_nowhere_else() 
     std::fs::remove_file(key_file(&dir)).unwrap();
     refuse_emptied(&url, &config).unwrap();
 }
+
+#[test]
+fn a_key_that_others_may_read_or_replace_is_warned_about() {
+    let warning = |mode| mode_warning(Path::new("secrets.key"), mode);
+    assert_eq!(warning(0o100_600), None);
+    assert!(warning(0o640).is_some_and(|text| text.contains("may read the key")));
+    for mode in [0o666, 0o620, 0o602] {
+        let text = warning(mode).unwrap_or_default();
+        assert!(
+            text.contains("replace") && text.contains(&format!("{mode:04o}")),
+            "{text}"
+        );
+    }
+}
