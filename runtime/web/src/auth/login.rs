@@ -4,6 +4,7 @@ use axum::http::HeaderMap;
 use perpend_catalog::SessionOrigin;
 use perpend_domain::ids::ProjectId;
 
+use super::login_token::LoginToken;
 use super::session::begin_session;
 use super::throttle::{Attempt, Target};
 use crate::Web;
@@ -37,10 +38,21 @@ pub async fn log_in_with_token(
     if !own.take(now) {
         return Ok(None);
     }
+    // Also where the client goes away while the session is being stored.
+    let mut unused = PutBack(Some(own));
     let origin = SessionOrigin::LoginToken(web.start_id.clone());
-    let begun = begin_session(web, headers, project, origin).await;
-    begun.map(Some).map_err(|error| {
-        own.put_back();
-        error.into()
-    })
+    let cookie = begin_session(web, headers, project, origin).await?;
+    unused.0 = None;
+    Ok(Some(cookie))
+}
+
+/// Makes a token usable again when it is dropped, unless a session began with it.
+struct PutBack<'w>(Option<&'w LoginToken>);
+
+impl Drop for PutBack<'_> {
+    fn drop(&mut self) {
+        if let Some(token) = self.0 {
+            token.put_back();
+        }
+    }
 }
