@@ -36,6 +36,8 @@ const MAX_READ: usize = 1_000;
 /// Rows of one page, and with their content.
 const PAGE: u32 = 500;
 const PAGE_READ: u32 = 50;
+/// Bytes of the contents of one page of observations.
+const PAGE_BYTES: usize = 8 << 20;
 /// Examples in the answer.
 const N_EXAMPLES: usize = 10;
 /// What reading the targets of a preview reserves.
@@ -174,6 +176,7 @@ impl Inner {
             limit: page_of(rule),
             with_content: rule.reads_content,
             without_records: true,
+            max_bytes: PAGE_BYTES,
             ..ObservationQuery::default()
         };
         let mut traces = HashMap::new();
@@ -242,35 +245,36 @@ impl Inner {
         // What arrives meanwhile moves others to the next page.
         let mut seen = HashSet::new();
         while found.goes_on() {
-            let page = telemetry.traces(project, &query).await?;
-            let is_last = count(page.items.len()) < query.limit;
-            let ids: Vec<TraceId> = page
-                .items
-                .iter()
-                .map(|stored| stored.trace.id.clone())
-                .collect();
-            let progress = telemetry.trace_progress(project, &ids).await?;
-            let progress: HashMap<TraceId, Progress> = progress.into_iter().collect();
-            for stored in page.items {
-                if !seen.insert(stored.trace.id.clone()) {
-                    continue;
+            let (mut reader, n_total) = telemetry.find_page(project, &query).await?;
+            while !reader.is_done() {
+                let traces = telemetry.next_traces(&mut reader).await?;
+                let ids: Vec<TraceId> = traces
+                    .iter()
+                    .map(|stored| stored.trace.id.clone())
+                    .collect();
+                let progress = telemetry.trace_progress(project, &ids).await?;
+                let progress: HashMap<TraceId, Progress> = progress.into_iter().collect();
+                for stored in traces {
+                    if !seen.insert(stored.trace.id.clone()) {
+                        continue;
+                    }
+                    if !found.examine(stored.trace.timestamp) {
+                        return Ok(());
+                    }
+                    let trace = stored.trace;
+                    let Some(progress) = progress.get(&trace.id) else {
+                        continue;
+                    };
+                    let scores = self
+                        .trace_scores(project, &trace.id, rule.reads_scores())
+                        .await?;
+                    let (target, name) = (Target::Trace(trace.id.clone()), trace.name.clone());
+                    let at = trace.timestamp;
+                    let whole = Whole::Trace(Box::new(trace), scores);
+                    found.take_whole(project, rule, (&target, &whole, progress), (name, at));
                 }
-                if !found.examine(stored.trace.timestamp) {
-                    return Ok(());
-                }
-                let trace = stored.trace;
-                let Some(progress) = progress.get(&trace.id) else {
-                    continue;
-                };
-                let scores = self
-                    .trace_scores(project, &trace.id, rule.reads_scores())
-                    .await?;
-                let (target, name) = (Target::Trace(trace.id.clone()), trace.name.clone());
-                let at = trace.timestamp;
-                let whole = Whole::Trace(Box::new(trace), scores);
-                found.take_whole(project, rule, (&target, &whole, progress), (name, at));
             }
-            if is_last {
+            if n_total <= u64::from(query.page) * u64::from(query.limit) {
                 return Ok(());
             }
             query.page += 1;
