@@ -20,6 +20,7 @@ use perpend_web::admission::{Account, Holder, read};
 use perpend_web::client_address::ClientAddress;
 use perpend_web::extract::Params;
 use perpend_web::problem::Problem;
+use perpend_web::reading;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::link::opened;
@@ -126,6 +127,7 @@ pub(super) async fn get_content(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let project = opened(&app, "GET", &id, &params, (client, &headers), ContentRead).await?;
+    reading::belongs_to(&project);
     let missing = || Problem::not_found("medium");
     let medium = app
         .store
@@ -140,12 +142,9 @@ pub(super) async fn get_content(
         .await
         .map_err(|_| Problem::unavailable("too many downloads are under way; try again"))?
         .map_err(|_| Problem::internal())?;
-    let bytes = app
-        .store
-        .telemetry
-        .media_bytes(&project, &id)
-        .await?
-        .ok_or_else(missing)?;
+    // The room bounds the memory that they take.
+    let bytes = perpend_sql::unlimited(app.store.telemetry.media_bytes(&project, &id));
+    let bytes = bytes.await?.ok_or_else(missing)?;
     let content_type = HeaderValue::try_from(&medium.content_type);
     let fallback = HeaderValue::from_static("application/octet-stream");
     let disposition = match is_shown(&medium.content_type) {

@@ -12,8 +12,8 @@ use tokio::sync::Semaphore;
 const PURPOSE: &str = "media links";
 /// Keeps a signature made here from being one anywhere else.
 const DOMAIN: &[u8] = b"media/1";
-/// Kibibytes of downloads that are held in memory at once.
-const HELD_KIB: usize = 400 << 10;
+/// Kibibytes of downloads that are held in memory at once. The largest medium has 100 MiB.
+const HELD_KIB: usize = 128 << 10;
 
 /// Signs and checks.
 pub(crate) struct Signer {
