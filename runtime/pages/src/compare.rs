@@ -14,6 +14,7 @@ use perpend_ui::{
     CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, PickPage, Scored, Section, Text,
 };
 use perpend_web::problem::Problem;
+use perpend_web::reading::apart;
 
 use crate::answer::{laid_out, page};
 use crate::state::App;
@@ -128,7 +129,10 @@ async fn compared(
     mut notices: Vec<Text>,
 ) -> Result<Response, Problem> {
     // Reading the contents of a large trace keeps one processor busy.
-    let sides = tokio::try_join!(side(app, viewer, &query.a), side(app, viewer, &query.b))?;
+    let sides = tokio::try_join!(
+        apart(side(app, viewer, &query.a)),
+        apart(side(app, viewer, &query.b))
+    )?;
     let mut sides = <[_; 2]>::from(sides);
     let outlines = sides
         .each_ref()

@@ -15,6 +15,7 @@ use perpend_ui::{
     of_segment, with_query,
 };
 use perpend_web::problem::Problem;
+use perpend_web::reading::apart;
 use serde::Deserialize;
 
 use crate::answer::{laid_out, page};
@@ -211,8 +212,8 @@ pub(super) async fn show(
     query.of = Some(session.clone());
     // Of a long session each of them keeps one processor busy.
     let (group, users) = tokio::join!(
-        telemetry.trace_group(project, &whole, &session),
-        telemetry.group_ids(project, &query)
+        apart(telemetry.trace_group(project, &whole, &session)),
+        apart(telemetry.group_ids(project, &query))
     );
     let (Some(group), users) = (group?, users?) else {
         return scored::session(&app, &viewer, &session).await;
@@ -235,9 +236,9 @@ pub(super) async fn show(
         trace::detail_of(&app, &viewer, &Target::Session(id), from).await
     };
     let (turns, found, said) = tokio::try_join!(
-        turns(&app, &viewer, &session, (skip, n)),
-        found(&app, &viewer, &session, &asked.find),
-        said
+        apart(turns(&app, &viewer, &session, (skip, n))),
+        apart(found(&app, &viewer, &session, &asked.find)),
+        apart(said)
     )?;
     let address = href(&viewer.base(), GroupedBy::Session, &session);
     // The hits of a search stay while its reader goes from one to the next.

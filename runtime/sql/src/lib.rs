@@ -45,7 +45,7 @@ pub use numbers::{Numbers, Table};
 pub use pool::{DatabaseUrl, Engine, InvalidDatabaseUrl, Options, Pool, ScanTurn};
 pub use query::{Put, Query, Scalars, Source, query, query_scalar};
 pub use reading::{
-    Memory, OutOfMemory, Reading, Scratch, charge, check_deadline, is_half_over, unlimited,
+    Memory, OutOfMemory, Reading, Scratch, apart, charge, check_deadline, is_half_over, unlimited,
 };
 pub use row::{As, At, Cell, Column, Record, Row};
 pub use sized::{Sized, value_list, value_rows};

@@ -130,6 +130,22 @@ impl Reading {
         self.0.memory.give_back(before.saturating_sub(n_bytes));
     }
 
+    /// A part of this one, with the same owner and deadline and a count of its own.
+    fn part(&self) -> Self {
+        let begun_at = self
+            .0
+            .begun_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        Self(Arc::new(State {
+            owner: self.0.owner.clone(),
+            memory: Box::new(OfWhole(self.clone())),
+            n_bytes: AtomicUsize::new(0),
+            timeout: self.0.timeout,
+            begun_at: Mutex::new(*begun_at),
+        }))
+    }
+
     /// Starts the time anew, for the next piece of an answer that is sent in pieces.
     pub fn renew(&self) {
         let mut begun_at = self
@@ -167,6 +183,40 @@ pub async fn unlimited<F: Future>(future: F) -> F::Output {
     CURRENT.scope(None, future).await
 }
 
+/// Runs one of several futures of a request that run at the same time: with the limits of the request and a count of
+/// its own, so that a [`Scratch`] of one returns nothing that another has charged. What is charged at its end stays with
+/// the request.
+pub async fn apart<F: Future>(future: F) -> F::Output {
+    let Some(reading) = Reading::current() else {
+        return future.await;
+    };
+    let part = reading.part();
+    let output = part.scope(future).await;
+    part.0.n_bytes.store(0, Ordering::Relaxed);
+    output
+}
+
+/// The memory of a request as that of a part of it.
+#[derive(Debug)]
+struct OfWhole(Reading);
+
+impl Memory for OfWhole {
+    fn take(&self, n_bytes: usize) -> Result<(), OutOfMemory> {
+        let whole = &self.0.0;
+        whole.memory.take(n_bytes)?;
+        whole.n_bytes.fetch_add(n_bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn give_back(&self, n_bytes: usize) {
+        self.0.give_back(n_bytes);
+    }
+
+    fn belongs_to(&self, owner: &ProjectId) {
+        self.0.belongs_to(owner);
+    }
+}
+
 /// Charges `n_bytes` to the present request.
 ///
 /// # Errors
@@ -193,7 +243,7 @@ pub fn is_half_over() -> bool {
 }
 
 /// Memory that is needed only for a part of a request: what was charged since this was made is returned when it is
-/// dropped, except for what was [kept](Self::keep).
+/// dropped, except for what was [kept](Self::keep). Futures that run at the same time have to be [`apart`].
 #[derive(Debug)]
 #[must_use = "it returns memory when it is dropped"]
 pub struct Scratch {
@@ -287,6 +337,31 @@ pub(crate) mod tests {
             })
             .await;
         assert!(Reading::current().is_none());
+        drop(reading);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn scratch_memory_of_one_future_is_not_that_of_another() {
+        let budget = Budget::new(100);
+        let reading = Reading::new(budget.clone(), Duration::MAX / 4);
+        let with_scratch = apart(async {
+            let mut scratch = Scratch::begin();
+            charge(20).unwrap();
+            scratch.keep(5);
+            tokio::task::yield_now().await;
+        });
+        let without = apart(async {
+            charge(30).unwrap();
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+        });
+        let both = async {
+            tokio::join!(with_scratch, without);
+            assert_eq!(budget.used(), 35);
+            assert_eq!(Reading::current().unwrap().n_bytes(), 35);
+        };
+        reading.scope(both).await;
         drop(reading);
         assert_eq!(budget.used(), 0);
     }

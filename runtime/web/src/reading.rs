@@ -11,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 use perpend_domain::ids::ProjectId;
+pub use perpend_sql::apart;
 use perpend_sql::{Memory, OutOfMemory, Reading};
 
 use crate::Web;
