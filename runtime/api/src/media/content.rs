@@ -24,6 +24,7 @@ use perpend_web::reading;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::link::opened;
+use super::signer::HELD_KIB;
 use crate::state::App;
 
 /// How long a download waits for room among the others.
@@ -137,7 +138,8 @@ pub(super) async fn get_content(
         .ok_or_else(missing)?;
     let downloads = Arc::clone(&app.media_signer.downloads);
     let n_kib = kibibytes(&medium);
-    let room = downloads.acquire_many_owned(n_kib);
+    // A larger one, which a span may hold, takes all of it.
+    let room = downloads.acquire_many_owned(n_kib.min(HELD_KIB));
     let room = tokio::time::timeout(WAIT_FOR_ROOM, room)
         .await
         .map_err(|_| Problem::unavailable("too many downloads are under way; try again"))?

@@ -12,8 +12,8 @@ use tokio::sync::Semaphore;
 const PURPOSE: &str = "media links";
 /// Keeps a signature made here from being one anywhere else.
 const DOMAIN: &[u8] = b"media/1";
-/// Kibibytes of downloads that are held in memory at once. The largest medium has 100 MiB.
-const HELD_KIB: usize = 128 << 10;
+/// Kibibytes of downloads that are held in memory at once. The largest medium that is uploaded has 100 MiB.
+pub(super) const HELD_KIB: u32 = 128 << 10;
 
 /// Signs and checks.
 pub(crate) struct Signer {
@@ -36,7 +36,7 @@ impl Signer {
         let key = Hmac::new_from_slice(&vault.derive(PURPOSE));
         Self {
             key: key.unwrap_or_else(|_| Hmac::new(&Default::default())),
-            downloads: Arc::new(Semaphore::new(HELD_KIB)),
+            downloads: Arc::new(Semaphore::new(HELD_KIB as usize)),
         }
     }
 
