@@ -301,7 +301,7 @@ impl Engine {
             }
             DatabaseUrl::Postgres(raw) => {
                 let connect = PgConnectOptions::from_str(raw)?.statement_cache_capacity(STATEMENTS);
-                let pool = PgPoolOptions::new()
+                let pool = watched()
                     .max_connections(options.n_readers + 4)
                     .acquire_timeout(options.wait);
                 match pool.connect_with(connect.clone()).await {
@@ -313,13 +313,31 @@ impl Engine {
     }
 }
 
+/// Connections whose server looks once a second whether its client is still there, and else ends the statement.
+/// PostgreSQL before 14 has no such parameter, and some systems cannot look: then nothing is set.
+fn watched() -> PgPoolOptions {
+    const WATCH: &str = "SELECT set_config(name, '1000', false) FROM pg_settings \
+        WHERE name = 'client_connection_check_interval'";
+    PgPoolOptions::new().after_connect(|connection, _| {
+        Box::pin(async move {
+            if let Err(error) = sqlx::query(WATCH).execute(&mut *connection).await {
+                if error.as_database_error().is_none() {
+                    return Err(error);
+                }
+                tracing::debug!(%error, "the server cannot look whether its clients are there");
+            }
+            Ok(())
+        })
+    })
+}
+
 /// Connections whose statements end after the time that a request may read.
 fn limited(raw: &str, options: &Options) -> Result<sqlx_postgres::PgPool, Error> {
     let timeout = options.read_timeout.as_millis().to_string();
     let connect = PgConnectOptions::from_str(raw)?
         .statement_cache_capacity(STATEMENTS)
         .options([("statement_timeout", timeout)]);
-    Ok(PgPoolOptions::new()
+    Ok(watched()
         .max_connections(options.n_readers)
         .acquire_timeout(options.wait)
         .connect_lazy_with(connect))
