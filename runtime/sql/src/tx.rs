@@ -49,7 +49,7 @@ impl Tx {
                 })
             };
             Ok(Self {
-                open: pool.guard(Box::pin(begin)).await?,
+                open: pool.writes.note(pool.guard(Box::pin(begin)).await)?,
                 breakpoints: pool.breakpoints.clone(),
                 writes: pool.writes.clone(),
             })

@@ -1,10 +1,9 @@
-//! Whether statements failed lately because the database was unavailable.
+//! Whether writes failed lately because the database was unavailable.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use perpend_domain::time::Timestamp;
-use tokio::sync::Mutex;
 
 use crate::Error;
 
@@ -14,10 +13,23 @@ pub(crate) struct Writes(pub(crate) Arc<Known>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// A statement failed, and no write of a large row has succeeded since.
+    /// A statement of a transaction failed, and no write of a large row has succeeded since.
     pub(crate) has_failed: AtomicBool,
-    /// When the last write of a row succeeded.
-    pub(crate) proved_at: Mutex<Option<Timestamp>>,
+    /// Held by the probe that writes a row.
+    pub(crate) proving: tokio::sync::Mutex<()>,
+    /// When a probe wrote a row last, and whether it succeeded.
+    last: Mutex<Option<(Timestamp, bool)>>,
+}
+
+impl Known {
+    pub(crate) fn last(&self) -> Option<(Timestamp, bool)> {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_last(&self, at: Timestamp, is_written: bool) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((at, is_written));
+    }
 }
 
 impl Writes {
