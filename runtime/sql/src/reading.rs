@@ -186,14 +186,17 @@ pub async fn unlimited<F: Future>(future: F) -> F::Output {
 /// Runs one of several futures of a request that run at the same time: with the limits of the request and a count of
 /// its own, so that a [`Scratch`] of one returns nothing that another has charged. What is charged at its end stays with
 /// the request.
-pub async fn apart<F: Future>(future: F) -> F::Output {
-    let Some(reading) = Reading::current() else {
-        return future.await;
-    };
-    let part = reading.part();
-    let output = part.scope(future).await;
-    part.0.n_bytes.store(0, Ordering::Relaxed);
-    output
+pub fn apart<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    let future = Box::pin(future);
+    async move {
+        let Some(reading) = Reading::current() else {
+            return future.await;
+        };
+        let part = reading.part();
+        let output = part.scope(future).await;
+        part.0.n_bytes.store(0, Ordering::Relaxed);
+        output
+    }
 }
 
 /// The memory of a request as that of a part of it.
