@@ -15,6 +15,7 @@ use perpend_web::answer::Answer;
 use perpend_web::auth::Act;
 use perpend_web::extract::Body;
 use perpend_web::problem::Problem;
+use perpend_web::reading;
 use perpend_web::routes::Operation;
 
 use crate::state::{App, Routes};
@@ -43,7 +44,8 @@ async fn preview_rule(
     input.enabled = Some(false);
     let (rule, evaluators) = rules::draft(&app, project, &input).await?;
     let _turn = app.trials.wait(project).await?;
-    let found = app.scheduler.preview(project, rule.clone()).await?;
+    let preview = app.scheduler.preview(project, rule.clone());
+    let found = reading::limited(&app.web, project, preview).await?;
     let per_day = per_day(&app, &found);
     let mut examples = found.examples.iter();
     let tried_on = examples.find(|example| example.item.is_ok());

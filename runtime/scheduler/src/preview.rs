@@ -17,6 +17,7 @@ use perpend_domain::telemetry::{
 };
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
+use perpend_sql::{Scratch, is_half_over};
 
 use crate::Scheduler;
 use crate::call::{Load, NoCall, item_of, missing_of};
@@ -113,6 +114,8 @@ struct Match {
 struct Found {
     now: Timestamp,
     since: Timestamp,
+    /// When the last target began that was looked at.
+    reached: Timestamp,
     n_examined: usize,
     max_examined: usize,
     is_whole: bool,
@@ -146,6 +149,7 @@ impl Scheduler {
         let mut found = Found {
             now,
             since: now.plus_millis(-N_DAYS * DAY_MS),
+            reached: now,
             n_examined: 0,
             max_examined: if is_cheap { MAX_OBSERVATIONS } else { MAX_READ },
             is_whole: true,
@@ -160,7 +164,9 @@ impl Scheduler {
             TargetKind::Trace => inner.preview_traces(project, &rule, &mut found).await?,
             TargetKind::Session => inner.preview_sessions(project, &rule, &mut found).await?,
         }
-        inner.preview_of(project, &rule, found).await
+        // What it reads is charged to the memory of evaluations.
+        let preview = Box::pin(inner.preview_of(project, &rule, found));
+        perpend_sql::unlimited(preview).await
     }
 }
 
@@ -182,6 +188,7 @@ impl Inner {
         let mut traces = HashMap::new();
         let telemetry = &self.deps.store.telemetry;
         while found.goes_on() {
+            let _scratch = Scratch::begin();
             let page = telemetry.observations(project, &query).await?;
             for stored in &page.items {
                 if !found.examine(stored.observation.start) {
@@ -247,6 +254,7 @@ impl Inner {
         while found.goes_on() {
             let (mut reader, n_total) = telemetry.find_page(project, &query).await?;
             while !reader.is_done() {
+                let _scratch = Scratch::begin();
                 let traces = telemetry.next_traces(&mut reader).await?;
                 let ids: Vec<TraceId> = traces
                     .iter()
@@ -311,6 +319,7 @@ impl Inner {
                 if !found.examine(listed.created_at) {
                     return Ok(());
                 }
+                let _scratch = Scratch::begin();
                 let target = Target::Session(id);
                 let whole = self.whole(project, &target, &[rule]).await?;
                 let progress = self.progress(project, &target).await?;
@@ -396,9 +405,13 @@ impl Inner {
 }
 
 impl Found {
-    /// Whether more may be looked at.
+    /// Whether more may be looked at. In the second half of its time a request shows what it has found.
     fn goes_on(&mut self) -> bool {
-        let goes_on = self.n_examined < self.max_examined;
+        let is_late = is_half_over();
+        if is_late {
+            self.since = self.since.max(self.reached);
+        }
+        let goes_on = !is_late && self.n_examined < self.max_examined;
         self.is_whole &= goes_on;
         goes_on
     }
@@ -409,6 +422,7 @@ impl Found {
             return false;
         }
         self.n_examined += 1;
+        self.reached = at;
         if self.n_examined == self.max_examined {
             self.since = at;
         }

@@ -48,6 +48,19 @@ pub fn belongs_to(project: &ProjectId) {
     }
 }
 
+/// Runs a future with the limits of a request of this project that reads: for one that is not a GET and changes nothing.
+pub fn limited<F: Future>(
+    web: &Web,
+    project: &ProjectId,
+    future: F,
+) -> impl Future<Output = F::Output> {
+    let account = AnswerMemory(web.answers.account());
+    let reading = Reading::new(account, web.config.answers.timeout);
+    reading.belongs_to(project);
+    let future = Box::pin(future);
+    async move { reading.scope(future).await }
+}
+
 /// Layer: limits what a request reads that changes nothing, and counts its answer until it was taken.
 pub async fn limit(State(web): State<Web>, request: Request, next: Next) -> Response {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
