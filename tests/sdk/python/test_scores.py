@@ -50,8 +50,8 @@ class Scores(ClientTest):
         self.assertEqual([c.label for c in configs.get_by_id(made.id).categories], ["kind", "rude"])
         self.assertIn(made.id, [config.id for config in configs.get(page=1, limit=10).data])
         trace = uuid.uuid4().hex
-        self.client.create_score(name="x", value="kind", trace_id=trace, config_id=made.id)
-        self.client.create_score(name="x", value="odd", trace_id=trace, config_id=made.id)
+        self.client.create_score(name="tone", value="kind", trace_id=trace, config_id=made.id)
+        self.client.create_score(name="tone", value="odd", trace_id=trace, config_id=made.id)
         self.client.flush()
         stored = lambda: rest(f"/v2/scores?traceId={trace}")["data"]
         eventually(stored)
