@@ -13,6 +13,8 @@ use crate::endpoint::Endpoint;
 const PLACEHOLDER: &str = "***";
 /// Servers without keys get placeholders such as `x`, which are in every text.
 const MIN_SECRET: usize = 6;
+/// In replies also words such as `ollama` and `lm-studio` are placeholders: a verdict or a comment may have them.
+const MIN_IN_REPLY: usize = 12;
 /// From here on a secret is no name of a member.
 const MIN_IN_NAME: usize = 12;
 /// The value of a header that has so many characters and no blank is taken for a secret.
@@ -36,20 +38,20 @@ pub(crate) struct Secrets(Vec<String>);
 impl Secrets {
     /// The key and the values of all headers: for messages of failures.
     pub(crate) fn all(endpoint: &Endpoint) -> Self {
-        Self::of(endpoint, |_, _| true)
+        Self::of(endpoint, MIN_SECRET, |_, _| true)
     }
 
     /// The key and the values of headers that are secret by their name or length: for replies, in which the value of another
     /// header, such as a date, is a word like others.
     pub(crate) fn in_replies(endpoint: &Endpoint) -> Self {
-        Self::of(endpoint, |name, value| {
+        Self::of(endpoint, MIN_IN_REPLY, |name, value| {
             let name = name.to_ascii_lowercase();
             let is_long = MIN_SECRET_VALUE <= value.len() && !value.contains(' ');
             is_long || SECRET_HEADERS.iter().any(|word| name.contains(word))
         })
     }
 
-    fn of(endpoint: &Endpoint, is_secret: impl Fn(&str, &str) -> bool) -> Self {
+    fn of(endpoint: &Endpoint, least: usize, is_secret: impl Fn(&str, &str) -> bool) -> Self {
         let headers = endpoint.headers.iter();
         let values = headers.filter(|(name, value)| is_secret(name, value.expose()));
         let values = values.map(|(_, value)| value.expose());
@@ -58,12 +60,13 @@ impl Secrets {
             .clone()
             .filter_map(|value| value.split_whitespace().last());
         let secrets = values.chain(tokens).chain([endpoint.key.expose()]);
-        Self::from_texts(secrets)
+        Self::from_texts(secrets, least)
     }
 
-    fn from_texts<'s>(secrets: impl Iterator<Item = &'s str>) -> Self {
+    /// Of those that have `least` bytes.
+    fn from_texts<'s>(secrets: impl Iterator<Item = &'s str>, least: usize) -> Self {
         let mut forms: Vec<String> = secrets
-            .filter(|secret| MIN_SECRET <= secret.len())
+            .filter(|secret| least <= secret.len())
             .flat_map(forms)
             .filter(|form| MIN_SECRET <= form.len())
             .collect();
@@ -199,7 +202,7 @@ mod tests {
     const KEY: &str = "sk-a/b+c?d\"e-0123456789";
 
     fn secrets() -> Secrets {
-        Secrets::from_texts([KEY, "x", ""].into_iter())
+        Secrets::from_texts([KEY, "x", ""].into_iter(), MIN_SECRET)
     }
 
     #[test]
@@ -247,8 +250,21 @@ mod tests {
     }
 
     #[test]
+    fn placeholder_keys_are_words_in_replies() {
+        for key in ["ollama", "default", "lm-studio"] {
+            let verdict = format!(r#"{{"verdict":"{key}"}}"#);
+            let in_replies = Secrets::from_texts([key].into_iter(), MIN_IN_REPLY);
+            assert_eq!(in_replies.removed_from_body(&verdict), verdict);
+            let in_failures = Secrets::from_texts([key].into_iter(), MIN_SECRET);
+            assert!(!in_failures.removed(&verdict).contains(key));
+        }
+        let in_replies = Secrets::from_texts([KEY].into_iter(), MIN_IN_REPLY);
+        assert!(!in_replies.removed(&format!("it is {KEY}")).contains(KEY));
+    }
+
+    #[test]
     fn a_body_stays_json_and_its_members_keep_their_names() {
-        let secrets = Secrets::from_texts(["content"].into_iter());
+        let secrets = Secrets::from_texts(["content"].into_iter(), MIN_SECRET);
         let body = r#"{"content": "the content", "n": 1}"#;
         assert_eq!(
             secrets.removed_from_body(body),
