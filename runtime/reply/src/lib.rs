@@ -6,7 +6,8 @@
 //! Invariants:
 //! - **Pure, and without dependencies.** It is part of a component too.
 //! - **Fail closed.** A block that is not closed reaches to the end of the text, and a closing tag without an opening one
-//!   hides everything before it. An answer is missed rather than a draft taken for it.
+//!   hides everything before it. An answer is missed rather than a draft taken for it. Only a name in brackets that
+//!   follows a letter, a digit or a backtick and is not closed is a type or the mention of a tag: it hides nothing.
 //! - **Bounded.** The work is linear in the length of the text, times [`MAX_DEPTH`] at most.
 
 mod json;
@@ -19,7 +20,7 @@ pub use json::MAX_DEPTH;
 pub use quotes::is_quoted;
 
 use json::Extent;
-use tags::Tag;
+use tags::{Kind, Tag};
 
 /// The structure of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,8 @@ impl Outline {
     #[must_use]
     pub fn of(text: &str) -> Self {
         let mut outline = Self::default();
+        // Kinds that are not closed anywhere from here on: the text is searched once for each.
+        let mut unclosed: Vec<Kind> = Vec::new();
         let mut at = 0;
         let bytes = text.as_bytes();
         while let Some(byte) = bytes.get(at) {
@@ -55,7 +58,18 @@ impl Outline {
                 let after = at + n_bytes;
                 match tag {
                     Tag::Open(kind) => {
-                        let end = kind.end(&text[after..]).map_or(text.len(), |n| after + n);
+                        let end = match unclosed.contains(&kind) {
+                            true => None,
+                            false => kind.end(&text[after..]).map(|n| after + n),
+                        };
+                        if end.is_none() && kind.is_named() && follows_word(&text[..at]) {
+                            if !unclosed.contains(&kind) {
+                                unclosed.push(kind);
+                            }
+                            at = after;
+                            continue;
+                        }
+                        let end = end.unwrap_or(text.len());
                         outline.hidden.push(at..end);
                         at = end;
                     }
@@ -105,6 +119,11 @@ impl Outline {
         masked.push_str(&text[at..]);
         masked
     }
+}
+
+/// Whether what comes after this text is a part of its last word, or in inline code.
+fn follows_word(before: &str) -> bool {
+    before.ends_with(|c: char| c.is_alphanumeric() || c == '`')
 }
 
 /// Whether a line is a quotation in Markdown.

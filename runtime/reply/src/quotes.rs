@@ -15,20 +15,30 @@ const PAIRS: [(char, char); 6] = [
 const MARKS: [char; 3] = ['"', '\'', '`'];
 
 /// Whether a part of a text stands between quotation marks together with whatever else is between them. A text that is a
-/// quotation as a whole quotes nothing.
+/// quotation as a whole quotes nothing, and neither does the first or the last line when it is code as a whole.
 #[must_use]
 pub fn is_quoted(text: &str, part: &Range<usize>) -> bool {
     let (Some(before), Some(after)) = (text.get(..part.start), text.get(part.end..)) else {
         return false;
     };
-    let is_whole = |begin: usize, end: usize| {
-        let is_decoration = |c: char| c.is_whitespace() || ".*_`".contains(c);
-        text[..begin].chars().all(is_decoration) && text[end..].chars().all(is_decoration)
+    let is_decoration = |c: char| c.is_whitespace() || ".*_`".contains(c);
+    let is_bare = |text: &str| text.chars().all(is_decoration);
+    let is_whole = |begin: usize, end: usize| is_bare(&text[..begin]) && is_bare(&text[end..]);
+    let is_code_line = |begin: usize, end: usize| {
+        let line = text[..begin].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = text[end..].find('\n').map_or(text.len(), |at| end + at);
+        let is_apart = is_bare(&text[line..begin]) && is_bare(&text[end..line_end]);
+        let is_first = is_bare(&text[..line]);
+        let is_last = is_bare(&text[line_end..]);
+        let is_line = !text[begin..end].trim_matches(is_decoration).contains('\n');
+        is_apart && is_line && (is_first || is_last)
     };
     let is_pair = |begin: Option<usize>, end: Option<usize>| {
-        begin
-            .zip(end)
-            .is_some_and(|(begin, end)| !is_whole(begin, part.end + end))
+        begin.zip(end).is_some_and(|(begin, end)| {
+            let end = part.end + end;
+            let is_code = text[begin..].starts_with('`');
+            !is_whole(begin, end) && !(is_code && is_code_line(begin, end))
+        })
     };
     let mut pairs = PAIRS.iter();
     let is_in_pair = pairs.any(|(open, close)| {

@@ -1,6 +1,7 @@
 //! Tags around thinking and quotations, in the spellings of models and of the servers that run them.
 
-/// Words in the names of tags around thinking: `think`, `thought`, `inner_monologue`, `begin_of_thought` and so on.
+/// What words begin with in the names of tags around thinking: `thinking`, `thoughts`, `inner_monologue`, `begin_of_thought`
+/// and so on.
 const THINKING: [&str; 10] = [
     "think",
     "thought",
@@ -13,8 +14,15 @@ const THINKING: [&str; 10] = [
     "draft",
     "deliberat",
 ];
-/// Words in the names of tags around quotations.
-const QUOTATION: [&str; 3] = ["quot", "cite", "excerpt"];
+/// Whole words in them.
+const THINKING_WORDS: [&str; 3] = ["cot", "plan", "planning"];
+/// What words begin with in the names of tags around quotations.
+const QUOTATION: [&str; 4] = ["quot", "blockquot", "cite", "excerpt"];
+/// What may come before such a word without a separator: `antThinking`, `chainOfThought`, `selfReflection`.
+const BEFORE: [&str; 12] = [
+    "begin", "start", "end", "of", "ant", "inner", "internal", "deep", "self", "chain", "hidden",
+    "my",
+];
 /// Longest name of a tag, and longest attributes.
 const MAX_NAME: usize = 40;
 const MAX_ATTRIBUTES: usize = 200;
@@ -75,6 +83,11 @@ impl Tag {
 }
 
 impl Kind {
+    /// Whether its tags are names in brackets, which occur in other texts too.
+    pub(crate) fn is_named(self) -> bool {
+        matches!(self, Self::Thinking | Self::Quotation)
+    }
+
     /// Where the block ends, from the end of its opening tag.
     pub(crate) fn end(self, text: &str) -> Option<usize> {
         let starts = text.match_indices(['<', '&', '◁', '[', '-']);
@@ -157,9 +170,23 @@ fn named(text: &str) -> Option<(String, bool, usize)> {
 }
 
 fn kind(name: &str) -> Option<Kind> {
-    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
-    if has(&THINKING) || name == "cot" || name == "plan" {
+    if name == "q" {
+        return Some(Kind::Quotation);
+    }
+    let words = || name.split(['_', ':', '-']).map(last_word);
+    let has =
+        |starts: &[&str]| words().any(|word| starts.iter().any(|start| word.starts_with(start)));
+    if has(&THINKING) || words().any(|word| THINKING_WORDS.contains(&word)) {
         return Some(Kind::Thinking);
     }
-    (has(&QUOTATION) || name == "q").then_some(Kind::Quotation)
+    has(&QUOTATION).then_some(Kind::Quotation)
+}
+
+/// A word without what may come before it.
+fn last_word(word: &str) -> &str {
+    let mut word = word;
+    while let Some(rest) = BEFORE.iter().find_map(|before| word.strip_prefix(before)) {
+        word = rest;
+    }
+    word
 }

@@ -37,6 +37,10 @@ fn values_in_thinking_and_quotations_are_hidden() {
         format!("<think>{draft}</think>{answer}<think>or {draft}"),
         format!("> {draft}\n\n{answer}"),
         format!("  > {draft}\n> {draft}\n{answer}"),
+        format!("<antThinking>{draft}</antThinking>{answer}"),
+        format!("<inner_monologue>{draft}</inner_monologue>{answer}"),
+        format!("<chainOfThought>{draft}</chainOfThought>{answer}"),
+        format!("Well<think>{draft}</think>{answer}"),
         format!("<quote>{draft}</quote>{answer}"),
         format!("<blockquote>\n{draft}\n</blockquote>\n{answer}"),
         format!("<!-- {draft} -->{answer}"),
@@ -51,6 +55,8 @@ fn a_block_without_an_end_hides_the_rest() {
     for text in [
         r#"<think>{"score": 0.1}"#,
         r#"Well. <think> {"score": 0.1} and so"#,
+        "It returns `Promise<Quote>`.\n<think>{\"score\": 0.1}",
+        "It is an Option<Draft>.\n<quote>{\"score\": 0.1}",
         r#"<|channel|>analysis<|message|>{"score": 0.1}"#,
         r#"<!-- {"score": 0.1}"#,
         "[begin data 0123456789abcdef]\n{\"score\": 0.1}",
@@ -75,6 +81,10 @@ fn words_in_angle_brackets_that_are_not_tags_of_thinking_hide_nothing() {
         "Vec<Thing> {\"score\": 1}",
         "[1] [reasoning] {\"score\": 1}",
         "<think/>{\"score\": 1}",
+        "It returns a Promise<Quote>. {\"score\": 1}",
+        "It takes an Option<DraftOrder> and a Vec<Quote>.\n{\"score\": 1}",
+        "It lacks the `<q>` tag and the `<think>` tag. {\"score\": 1}",
+        "It is <excited> about <explanation> {\"score\": 1}",
     ] {
         assert_eq!(values(text).last(), Some(&"{\"score\": 1}"), "{text}");
     }
@@ -117,6 +127,9 @@ fn a_part_between_quotation_marks_is_quoted() {
         "Il dit « GRADE: X ».",
         "It's \"a\" and then \"it's X\".",
         "It says \"a\nb X\nc\" at length.",
+        "It says:\n`GRADE: X`\nThat is wrong.",
+        "It says:\n\"GRADE: X\"",
+        "It says:\n```\na\nGRADE: X\n```",
     ] {
         assert!(quoted(text), "{text}");
     }
@@ -124,6 +137,10 @@ fn a_part_between_quotation_marks_is_quoted() {
         "GRADE: X",
         "\"X\"",
         "**`X`**.",
+        "It is good.\n`GRADE: X`",
+        "It is good.\n\n**`GRADE: X`**.\n",
+        "It is good.\n```\nGRADE: X\n```",
+        "`GRADE: X`\nIt is good.",
         r#"It says "a", GRADE: X, and "b"."#,
         "It's bad, isn't it? X. It's so.",
         "A 5\" pipe: X, and a 6\" pipe",
@@ -139,6 +156,8 @@ fn hostile_texts_end_soon() {
         "{",
         "[",
         "<think>",
+        "a<think>",
+        "a<q>b<think>",
         "</think>",
         "{\"a\":",
         "{\"",
