@@ -35,7 +35,9 @@ struct Verdict {
 /// Why there is none.
 fn verdict(pattern: &regex::Regex, shape: &Shape<'_>, reply: &str) -> Result<Verdict, String> {
     let visible = Outline::of(reply).masked(reply);
+    let offered = shape.verdicts().unwrap_or_default();
     let mut last = None;
+    let mut is_last_offered = false;
     let mut texts: Vec<&str> = Vec::new();
     let mut has_quoted = false;
     for captures in pattern.captures_iter(&visible) {
@@ -48,10 +50,15 @@ fn verdict(pattern: &regex::Regex, shape: &Shape<'_>, reply: &str) -> Result<Ver
             continue;
         };
         let text = found.as_str().trim();
-        if !texts.contains(&text) {
-            texts.push(text);
+        let meant = meant(&offered, text).unwrap_or(text);
+        if !texts.contains(&meant) {
+            texts.push(meant);
         }
-        last = Some((text, found));
+        // Another spelling repeats a verdict, but is none alone.
+        if meant == text || !is_last_offered {
+            last = Some((text, found));
+            is_last_offered = offered.iter().any(|verdict| verdict == text);
+        }
     }
     let (text, found) = last.ok_or_else(|| match has_quoted {
         true => "the reply only quotes a verdict".to_owned(),
@@ -67,6 +74,22 @@ fn verdict(pattern: &regex::Regex, shape: &Shape<'_>, reply: &str) -> Result<Ver
         value: shape.verdict(text)?,
         text: text.to_owned(),
         start: found.start() + (found.as_str().len() - found.as_str().trim_start().len()),
+    })
+}
+
+/// The verdict that a text stands for: itself, or the only one that differs from it in case or in the form of a number alone.
+fn meant<'v>(offered: &'v [String], text: &str) -> Option<&'v str> {
+    let number = |text: &str| text.parse::<f64>().ok();
+    let is_alike = |verdict: &str| {
+        let is_equal = number(verdict).is_some_and(|verdict| number(text) == Some(verdict));
+        is_equal || verdict.to_lowercase() == text.to_lowercase()
+    };
+    let offered = || offered.iter().map(String::as_str);
+    let exact = offered().find(|verdict| *verdict == text);
+    exact.or_else(|| {
+        let mut alike = offered().filter(|verdict| is_alike(verdict));
+        let first = alike.next()?;
+        alike.next().is_none().then_some(first)
     })
 }
 
@@ -202,6 +225,7 @@ mod tests {
             "The answer says \"GRADE: C\", but it is wrong.\nGRADE: I",
             "The answer says `GRADE: C`.\n**GRADE: I**",
             "GRADE: I. To repeat it: GRADE: I",
+            "It is wrong.\n`GRADE: I`",
         ] {
             assert_eq!(
                 found(r"GRADE: (\w+)", reply),
@@ -222,6 +246,25 @@ mod tests {
             "no verdict",
         ] {
             assert!(found(r"GRADE: (\w+)", reply).is_err(), "{reply}");
+        }
+    }
+
+    #[test]
+    fn spellings_of_one_verdict_do_not_differ() {
+        let scores = [("Pass", 1.0), ("Fail", 0.0), ("4", 0.4)];
+        let scores = scores.map(|(choice, score)| (choice.to_owned(), score));
+        let pattern = compile(r"(?i)\b(?:pass|fail|\d+(?:\.\d+)?)\b").unwrap();
+        let found = |reply: &str| verdict(&pattern, &Shape::Choice(&scores), reply);
+        for (reply, text, start) in [
+            ("Pass. So: PASS", "Pass", 0),
+            ("PASS. So: Pass", "Pass", 10),
+            ("4, or 4.0", "4", 0),
+        ] {
+            let found = found(reply).map(|verdict| (verdict.text, verdict.start));
+            assert_eq!(found, Ok((text.to_owned(), start)), "{reply}");
+        }
+        for reply in ["Pass, or FAIL", "PASS", "4, or 4.5"] {
+            assert!(found(reply).is_err(), "{reply}");
         }
     }
 
