@@ -12,6 +12,34 @@ use serde_json::{Map, Number, Value};
 const MAX_VALUES: usize = 64;
 /// Longest text after the answer that can be a mere courtesy, in bytes.
 const MAX_COURTESY: usize = 200;
+/// Parts of words, and phrases, in texts that speak of the answer or take it back.
+const DOUBTFUL: [&str; 25] = [
+    "true",
+    "false",
+    "score",
+    "verdict",
+    "instead",
+    "rather",
+    "wait",
+    "actual",
+    "reflection",
+    "correct",
+    "mistake",
+    "wrong",
+    "take that back",
+    "take it back",
+    "taking that back",
+    "reconsider",
+    "revis",
+    "however",
+    "second thought",
+    "withdraw",
+    "retract",
+    "ignore",
+    "disregard",
+    "should be",
+    "hmm",
+];
 
 /// The visible part of a reply, when it is a JSON value and nothing else, perhaps in a code fence.
 pub(crate) fn whole(text: &str) -> Option<String> {
@@ -21,25 +49,27 @@ pub(crate) fn whole(text: &str) -> Option<String> {
     }
     let text = text.trim_end();
     let outline = Outline::of(text);
+    let masked = outline.masked(text);
+    let visible = masked.trim();
+    let tries = [Some(visible), unfenced(visible)];
+    let found = tries.into_iter().flatten().find(is_json)?;
+    let end = masked.find(found)? + found.len();
     // What was thought after the answer may take it back.
-    if outline
+    let is_last = outline
         .hidden
         .last()
-        .is_some_and(|hidden| hidden.end == text.len())
-    {
-        return None;
-    }
-    let visible = outline.masked(text);
-    let visible = visible.trim();
-    let tries = [Some(visible), unfenced(visible)];
-    let found = tries.into_iter().flatten().find(is_json);
-    found.map(str::to_owned)
+        .is_none_or(|hidden| hidden.start < end);
+    is_last.then(|| found.to_owned())
 }
 
 /// The content of the only code fence, when the text has nothing else.
 fn unfenced(text: &str) -> Option<&str> {
     let inner = text.strip_prefix("```")?.strip_suffix("```")?;
-    let (_language, body) = inner.split_once('\n')?;
+    let body = match inner.split_once('\n') {
+        Some((language, body)) if !language.contains(['{', '[']) => body,
+        // The language and the content on one line.
+        _ => inner.trim_start_matches(|c: char| c.is_ascii_alphabetic()),
+    };
     (!body.contains("```")).then(|| body.trim())
 }
 
@@ -54,6 +84,8 @@ pub(crate) struct Candidate<'t> {
 pub(crate) struct Embedded<'t> {
     text: &'t str,
     masked: String,
+    /// Where the last part begins that is hidden.
+    last_hidden: Option<usize>,
     /// Those that look like an answer, in order.
     pub(crate) candidates: Vec<Candidate<'t>>,
     pub(crate) is_cut: bool,
@@ -83,6 +115,7 @@ impl<'t> Embedded<'t> {
         Self {
             text,
             masked: outline.masked(text),
+            last_hidden: outline.hidden.last().map(|hidden| hidden.start),
             candidates,
             is_cut: outline.cut.is_some(),
             has_more,
@@ -92,10 +125,24 @@ impl<'t> Embedded<'t> {
     /// Whether the text around a value leaves no doubt that it is the answer: it begins the reply, ends it or stands on lines
     /// of its own, and what follows is a courtesy at most.
     pub(crate) fn is_final(&self, candidate: &Candidate<'_>, doubtful: &[String]) -> bool {
+        // Thinking after the answer may take it back.
+        if self
+            .last_hidden
+            .is_some_and(|start| candidate.at.end <= start)
+        {
+            return false;
+        }
         let before = self.masked[..candidate.at.start].trim_start();
-        // With what is hidden: thinking after the answer may take it back.
         let after = self.text[candidate.at.end..].trim_end();
         let (before, after) = untagged(before, after);
+        // The end of a sentence, of inline code, of bold text or of a code fence says nothing.
+        let after = match after
+            .chars()
+            .all(|c| c.is_whitespace() || "`*_.!".contains(c))
+        {
+            true => "",
+            false => after,
+        };
         let ends_line = |text: &str| {
             text.split('\n')
                 .next()
@@ -107,6 +154,43 @@ impl<'t> Embedded<'t> {
             .is_none_or(|line| line.trim().is_empty());
         let is_apart = before.is_empty() || after.is_empty() || (starts_line && ends_line(after));
         is_apart && is_courtesy(after, doubtful)
+    }
+
+    /// Whether a reply does no more than announce a value: such a reply has no room for a quotation.
+    pub(crate) fn is_announced(&self, candidate: &Candidate<'_>) -> bool {
+        const ANNOUNCING: [&str; 23] = [
+            "a",
+            "answer",
+            "as",
+            "evaluation",
+            "final",
+            "follows",
+            "grade",
+            "here",
+            "i",
+            "is",
+            "it",
+            "json",
+            "judgement",
+            "judgment",
+            "my",
+            "rating",
+            "response",
+            "result",
+            "s",
+            "score",
+            "so",
+            "the",
+            "verdict",
+        ];
+        let at = &candidate.at;
+        let around = [&self.masked[..at.start], &self.masked[at.end..]];
+        let words = around
+            .into_iter()
+            .flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
+        words
+            .filter(|word| !word.is_empty())
+            .all(|word| ANNOUNCING.contains(&word.to_lowercase().as_str()))
     }
 }
 
@@ -120,26 +204,32 @@ fn untagged<'t>(before: &'t str, after: &'t str) -> (&'t str, &'t str) {
     name_of(after).unwrap_or((before, after))
 }
 
-/// Whether a text says nothing about a verdict: it is short, and has no digit and none of these words.
+/// Whether a text says nothing about a verdict: it is short, and has no digit, no doubtful word and none of these texts.
 fn is_courtesy(text: &str, doubtful: &[String]) -> bool {
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '`');
     let lower = text.to_lowercase();
-    let is_word = |word: &str| {
+    let has_word = |word: &str| {
         let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
-        words.any(|own| own == word)
+        match word.len() {
+            // `A` may be a choice, and `a` is in every text.
+            1 => words.any(|own| own == word),
+            _ => words.any(|own| own.eq_ignore_ascii_case(word)),
+        }
     };
-    let is_doubtful = |word: &str| match word.chars().nth(1) {
-        // `A` may be a choice, and the letter is in every text.
-        None => is_word(word),
-        Some(_) => lower.contains(&word.to_lowercase()),
+    let has = |doubtful: &String| {
+        let is_word = doubtful
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '_');
+        match is_word {
+            true => has_word(doubtful.as_str()),
+            // Several words, or words of a script that does not separate them.
+            false => lower.contains(&doubtful.to_lowercase()),
+        }
     };
-    let mut doubtful = doubtful.iter().map(String::as_str);
     text.len() <= MAX_COURTESY
         && !text.contains(|c: char| c.is_numeric() || c == '{' || c == '[')
-        && !["true", "false", "score", "verdict", "instead", "rather"]
-            .into_iter()
-            .any(is_doubtful)
-        && !doubtful.any(is_doubtful)
+        && !DOUBTFUL.iter().any(|part| lower.contains(part))
+        && !doubtful.iter().any(has)
 }
 
 fn has_member(value: &Value, names: &[&str]) -> bool {
@@ -154,27 +244,78 @@ fn has_member(value: &Value, names: &[&str]) -> bool {
 }
 
 /// The texts that a model was given, to find out what it quotes of them.
-pub(crate) struct Quotable(String);
+pub(crate) struct Quotable {
+    text: String,
+    /// Whether data and instructions are told apart.
+    pub(crate) is_fenced: bool,
+}
 
 impl Quotable {
+    /// Where the system message explains the fences of the judge, texts outside of them are instructions, and the examples in
+    /// those are no quotations. A text of another message without fences is data as a whole.
     pub(crate) fn of(messages: &[Message]) -> Self {
-        let given = messages
-            .iter()
-            .filter(|message| message.role != Role::Assistant);
-        let texts = given
-            .flat_map(|message| &message.parts)
-            .filter_map(|part| match part {
-                MessagePart::Text(text) => Some(text.as_str()),
-                MessagePart::ToolResult(result) => Some(result.content.as_str()),
-                _ => None,
-            });
-        Self(texts.map(bare).collect::<Vec<_>>().join("\n"))
+        let is_system = |message: &&Message| message.role == Role::System;
+        let mut rules = messages.iter().filter(is_system).flat_map(texts);
+        let has_rule = rules.any(|text| text.contains("`[begin data MARK]`"));
+        let mut given = Vec::new();
+        let mut is_fenced = false;
+        for message in messages {
+            if message.role == Role::Assistant {
+                continue;
+            }
+            for text in texts(message) {
+                let data = match has_rule {
+                    true => fenced(text),
+                    false => Vec::new(),
+                };
+                is_fenced |= !data.is_empty();
+                if data.is_empty() && !(has_rule && message.role == Role::System) {
+                    given.push(bare(text));
+                }
+                given.extend(data.into_iter().map(bare));
+            }
+        }
+        Self {
+            text: given.join("\n"),
+            is_fenced,
+        }
     }
 
     /// Whether a JSON text was in one of them, whatever its white space was and however often it was escaped.
     pub(crate) fn has(&self, json: &str) -> bool {
-        self.0.contains(&bare(json))
+        self.text.contains(&bare(json))
     }
+}
+
+fn texts(message: &Message) -> impl Iterator<Item = &str> {
+    message.parts.iter().filter_map(|part| match part {
+        MessagePart::Text(text) => Some(text.as_str()),
+        MessagePart::ToolResult(result) => Some(result.content.as_str()),
+        _ => None,
+    })
+}
+
+/// What is between the lines `[begin data MARK]` and `[end data MARK]` of a text. A fence without an end reaches to the end
+/// of the text.
+fn fenced(text: &str) -> Vec<&str> {
+    const N_MARK: usize = 16;
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once("[begin data ") {
+        rest = after;
+        let Some((mark, data)) = after.split_at_checked(N_MARK) else {
+            continue;
+        };
+        let is_mark = mark.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let Some(data) = data.strip_prefix("]\n").filter(|_| is_mark) else {
+            continue;
+        };
+        let end = format!("\n[end data {mark}]");
+        let (inside, after) = data.split_once(end.as_str()).unwrap_or((data, ""));
+        found.push(inside);
+        rest = after;
+    }
+    found
 }
 
 /// A text without white space and without backslashes and the line breaks that they stand for.
@@ -286,6 +427,7 @@ mod tests {
             format!("\n {object} \n"),
             format!("```json\n{object}\n```"),
             format!("<think>{{\"a\": 1}}</think>\n```\n{object}\n```\n"),
+            format!("```json {object} ```"),
         ] {
             assert_eq!(whole(&text).as_deref(), Some(object), "{text}");
         }
@@ -295,6 +437,9 @@ mod tests {
             "",
             "{\"a\": 1",
             &format!("{object}\n{object}"),
+            &format!("```json {object}\n{object}\n```"),
+            &format!("{object}<think>No, that is wrong.</think>"),
+            &format!("```\n{object}\n<think>No, that is wrong.</think>\n```"),
         ] {
             assert_eq!(whole(text), None, "{text}");
         }

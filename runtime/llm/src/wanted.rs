@@ -164,7 +164,8 @@ impl Wanted {
         let mut last = None;
         let mut wrong = Vec::new();
         for candidate in &embedded.candidates {
-            if quotable.has(candidate.text) {
+            let is_announced = !quotable.is_fenced && embedded.is_announced(candidate);
+            if quotable.has(candidate.text) && !is_announced {
                 wrong = vec![format!("the reply quotes JSON of the prompt; {ALONE}")];
                 continue;
             }
