@@ -49,6 +49,8 @@ pub struct Named {
 
 struct Table {
     names: HashMap<String, (Meaning, Relation, usize)>,
+    /// By the exact name: names of one meaning that differ in little else are in use with different relations.
+    relations: HashMap<&'static str, Relation>,
     containers: HashMap<String, Side>,
     details: HashMap<(Side, String), (Meaning, usize)>,
     cached: Vec<String>,
@@ -61,6 +63,8 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
             .entry(word(name))
             .or_insert((*meaning, *relation, rank));
     }
+    let relations = SPELLINGS.iter();
+    let relations = relations.map(|(_, relation, name, _)| (*name, *relation));
     let containers = CONTAINERS.iter();
     let containers = containers
         .map(|(side, name, _)| (word(name), *side))
@@ -78,6 +82,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     }
     Table {
         names,
+        relations: relations.collect(),
         containers,
         details,
         cached: CACHED_CONTAINERS.iter().map(|name| word(name)).collect(),
@@ -91,7 +96,7 @@ pub fn meaning(name: &str) -> Option<Named> {
     if let Some((meaning, relation, rank)) = table.names.get(&word(name)) {
         return Some(Named {
             meaning: *meaning,
-            relation: *relation,
+            relation: *table.relations.get(name).unwrap_or(relation),
             rank: *rank,
             is_in_details: false,
         });
@@ -175,14 +180,19 @@ mod tests {
     #[test]
     fn one_name_has_one_meaning() {
         let mut known: HashMap<String, Meaning> = HashMap::new();
-        for (meaning, _, name, source) in SPELLINGS {
+        for (meaning, relation, name, source) in SPELLINGS {
             assert!(!source.is_empty(), "{name} has no source");
             let other = known.insert(word(name), *meaning);
             assert!(
                 other.is_none_or(|other| other == *meaning),
                 "{name} has two meanings"
             );
-            assert_eq!(super::meaning(name).unwrap().meaning, *meaning, "{name}");
+            let named = super::meaning(name).unwrap();
+            assert_eq!(
+                (named.meaning, named.relation),
+                (*meaning, *relation),
+                "{name}"
+            );
         }
         for (side, container, _) in CONTAINERS {
             for (meaning, names) in DETAILS

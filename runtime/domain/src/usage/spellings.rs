@@ -168,17 +168,17 @@ pub const SPELLINGS: &[(Meaning, Relation, &str, &str)] = &[
     ),
     (
         Cached,
-        Varies,
+        Inside,
         "cache_read_input_token_count",
         "agent-framework-core 1.23.0",
     ),
     (
         Cached,
-        Varies,
+        Inside,
         "cache_read_tokens",
         "pydantic-ai-slim 2.68.0; genai-prices 0.2.3",
     ),
-    (Cached, Varies, "cacheReadTokens", "ai 6.0.326"),
+    (Cached, Inside, "cacheReadTokens", "ai 6.0.326"),
     (Cached, Varies, "cache_read", "langchain-core 1.8.4"),
     (
         Cached,
@@ -188,7 +188,7 @@ pub const SPELLINGS: &[(Meaning, Relation, &str, &str)] = &[
     ),
     (
         Cached,
-        Varies,
+        Inside,
         "cached_input_tokens",
         "@mastra/otel-exporter 0.3.3; ai 5.0.277 cachedInputTokens",
     ),
@@ -258,17 +258,17 @@ pub const SPELLINGS: &[(Meaning, Relation, &str, &str)] = &[
     ),
     (
         CacheWrite,
-        Varies,
+        Inside,
         "cache_creation_input_token_count",
         "agent-framework-core 1.23.0",
     ),
     (
         CacheWrite,
-        Varies,
+        Inside,
         "cache_write_tokens",
         "pydantic-ai-slim 2.68.0; genai-prices 0.2.3",
     ),
-    (CacheWrite, Varies, "cacheWriteTokens", "ai 6.0.326"),
+    (CacheWrite, Inside, "cacheWriteTokens", "ai 6.0.326"),
     (
         CacheWrite,
         Varies,
@@ -437,19 +437,19 @@ pub const SPELLINGS: &[(Meaning, Relation, &str, &str)] = &[
     // Parts of the output.
     (
         Reasoning,
-        Varies,
+        Inside,
         "reasoning_tokens",
         "traceloop-sdk 0.62.4; xai-sdk 1.21.0; @mastra/otel-exporter 0.3.3; ai 5.0.277",
     ),
     (
         Reasoning,
-        Varies,
+        Inside,
         "reasoning_output_tokens",
         "sentry-sdk 2.75.0 reasoning.output_tokens; google-adk 2.13.0",
     ),
     (
         Reasoning,
-        Varies,
+        Inside,
         "reasoning_output_token_count",
         "agent-framework-core 1.23.0",
     ),

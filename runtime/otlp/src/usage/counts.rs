@@ -301,9 +301,11 @@ impl Counts {
                     Meaning::CacheWrite5m,
                     Meaning::CacheWrite1h,
                 ];
+                let (cached, reasoning) =
+                    (self.cached_and_written(), self.sum(&[Meaning::Reasoning]));
                 let suggested = (
-                    self.leaves_out(Meaning::Input, &parts),
-                    self.leaves_out(Meaning::Output, &[Meaning::Reasoning]),
+                    self.leaves_out(Meaning::Input, &parts, cached),
+                    self.leaves_out(Meaning::Output, &[Meaning::Reasoning], reasoning),
                 );
                 self.left_out_by_total(suggested).unwrap_or(suggested)
             }
@@ -327,14 +329,22 @@ impl Counts {
         }
     }
 
-    /// Whether the count of a side is without these parts, by their names.
-    fn leaves_out(&self, side: Meaning, parts: &[Meaning]) -> bool {
+    /// Whether the count of a side is without these parts, which are `all` together: by the names, and where those of
+    /// the parts alone say that it is not, by the numbers.
+    fn leaves_out(&self, side: Meaning, parts: &[Meaning], all: Quantity) -> bool {
         let own = self.known.get(&side).map(|count| count.relation);
-        let mut parts = parts.iter().filter_map(|part| self.known.get(part));
+        let parts: Vec<&Count> = parts
+            .iter()
+            .filter_map(|part| self.known.get(part))
+            .collect();
         match own {
             Some(Relation::Inside) => false,
             Some(Relation::Beside) => true,
-            _ => parts.all(|part| !part.is_in_details && part.relation != Relation::Inside),
+            _ if parts.iter().any(|part| part.is_in_details) => false,
+            _ => {
+                let is_more = self.value(side).is_some_and(|side| side < all);
+                is_more || parts.iter().all(|part| part.relation != Relation::Inside)
+            }
         }
     }
 
