@@ -77,6 +77,16 @@ fn usage_of_every_library_and_provider_has_the_right_buckets_and_cost() {
 }
 
 #[test]
+fn buckets_that_are_sent_again_stay_as_they_are() {
+    let cases: Vec<Value> = serde_json::from_str(CASES).unwrap();
+    for case in &cases {
+        let stored: Usage = serde_json::from_value(case["usage"].clone()).unwrap();
+        let again = of_event("usageDetails", &case["usage"]);
+        assert_eq!(again, stored, "{}", case["source"]);
+    }
+}
+
+#[test]
 fn tokens_are_whole_and_other_quantities_may_be_fractions() {
     let seconds = json!({ "seconds": 20.424, "total": 20.424 });
     let usage = of_event("usageDetails", &seconds);

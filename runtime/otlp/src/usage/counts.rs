@@ -72,6 +72,8 @@ pub(super) struct Count {
     is_in_details: bool,
     /// The bucket that it is in an answer to the sender.
     bucket: String,
+    /// Whether its name is that of a canonical bucket.
+    is_canonical: bool,
 }
 
 /// Counts by their meaning.
@@ -221,6 +223,7 @@ impl Counts {
             relation: named.relation,
             is_in_details: named.is_in_details,
             bucket,
+            is_canonical: path == named.meaning.bucket(),
         };
         match self.known.entry(named.meaning) {
             std::collections::btree_map::Entry::Vacant(slot) => {
@@ -245,15 +248,35 @@ impl Counts {
             .sum()
     }
 
+    /// Whether what was written to a cache for an hour is not part of the other counts of written input: buckets are
+    /// disjoint where the object is flat, and it has the canonical name or all buckets together are the total.
+    fn is_hour_apart(&self, is_flat: bool, total: Option<Quantity>) -> bool {
+        let one_hour = self.known.get(&Meaning::CacheWrite1h);
+        let Some(one_hour) = one_hour.filter(|_| is_flat) else {
+            return false;
+        };
+        let counted = self.known.iter().filter(|(meaning, count)| {
+            !matches!(meaning, Meaning::Uncached | Meaning::Total) && !count.is_in_details
+        });
+        let all: Quantity = counted.map(|(_, count)| count.value).sum();
+        one_hour.is_canonical || total == Some(all)
+    }
+
     /// All input that was written to a cache.
-    fn written(&self) -> Quantity {
+    fn written(&self, is_hour_apart: bool) -> Quantity {
+        if is_hour_apart {
+            let written = self.sum(&[Meaning::CacheWrite]);
+            let written = written.max(self.sum(&[Meaning::CacheWrite5m]));
+            return written.saturating_add(self.sum(&[Meaning::CacheWrite1h]));
+        }
         let by_lifetime = self.sum(&[Meaning::CacheWrite5m, Meaning::CacheWrite1h]);
         self.sum(&[Meaning::CacheWrite]).max(by_lifetime)
     }
 
     /// All input that was read from a cache or written to one.
     fn cached_and_written(&self) -> Quantity {
-        self.sum(&[Meaning::Cached]).saturating_add(self.written())
+        self.sum(&[Meaning::Cached])
+            .saturating_add(self.written(false))
     }
 
     /// Which parts the sides leave out, if the total is exactly what one answer gives: the cached and written input,
@@ -389,7 +412,7 @@ impl Counts {
     fn disjoint(mut self, left_out: (bool, bool), is_flat: bool, is_canonical: bool) -> Disjoint {
         let (no_cached, no_reasoning) = left_out;
         let total = self.known.remove(&Meaning::Total).map(|count| count.value);
-        let written = self.written();
+        let written = self.written(self.is_hour_apart(is_flat, total));
         let cached_modalities = self.take_cached_modalities(is_flat);
         let mut usage = Usage::new();
         let mut put = |count: &Count, meaning: Meaning, value: Quantity| {
@@ -509,6 +532,7 @@ impl Counts {
                 relation: Relation::Inside,
                 is_in_details: true,
                 bucket: Meaning::Cached.bucket().to_owned(),
+                is_canonical: false,
             };
             self.known.insert(Meaning::Cached, count);
         }
