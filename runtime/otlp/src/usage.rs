@@ -190,7 +190,8 @@ const OBJECTS: [&str; 5] = [
 
 /// Senders that copy the counts of Anthropic or Bedrock, where the input is without the cached input: the OpenTelemetry
 /// instrumentations of botocore (0.66b2) and Bedrock (opentelemetry-instrumentation-bedrock 0.62.4), the AI SDK before
-/// version 6 (`@ai-sdk/anthropic` 2.0.112, `@ai-sdk/amazon-bedrock` 3.0.137), and Mastra, which passes its counts on.
+/// version 6 (`@ai-sdk/anthropic` 2.0.112, `@ai-sdk/amazon-bedrock` 3.0.137; version 4 has the cache only in the
+/// metadata of the provider), and Mastra, which passes its counts on.
 fn counts_cache_beside(source: &Source<'_>) -> bool {
     let scopes = [
         "opentelemetry.instrumentation.botocore",
@@ -203,16 +204,30 @@ fn counts_cache_beside(source: &Source<'_>) -> bool {
         return true;
     }
     let attributes = source.attributes;
+    let counts = ["ai.usage.cachedInputTokens", "ai.usage.promptTokens"];
     let is_of_ai_sdk = attributes.get("gen_ai.usage.cached_input_tokens").is_some()
-        || (attributes.get("ai.usage.cachedInputTokens").is_some()
+        || (attributes.first(&counts).is_some()
             && !attributes.has_prefix("ai.usage.inputTokenDetails."));
+    is_of_ai_sdk && is_of_anthropic_or_bedrock(source)
+}
+
+fn is_of_anthropic_or_bedrock(source: &Source<'_>) -> bool {
+    let attributes = source.attributes;
+    let is_either = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        name.contains("anthropic") || name.contains("bedrock")
+    };
+    // Models of a gateway have their provider in their name: `anthropic/claude-sonnet-4`.
+    let vendor_of = |model: &str| {
+        let vendor = model.split_once('/').map(|(vendor, _)| vendor);
+        vendor.is_some_and(is_either)
+    };
     let providers = ["ai.model.provider", "gen_ai.provider.name", "gen_ai.system"];
+    let models = ["ai.model.id", "gen_ai.request.model"];
     let mut providers = providers.iter().filter_map(|key| attributes.text(key));
-    is_of_ai_sdk
-        && providers.any(|provider| {
-            let provider = provider.to_ascii_lowercase();
-            provider.contains("anthropic") || provider.contains("bedrock")
-        })
+    let mut models = models.iter().filter_map(|key| attributes.text(key));
+    providers
+        .any(|provider| is_either(provider) || (provider == "gateway" && models.any(vendor_of)))
 }
 
 pub(crate) fn native_cost(object: &Map<String, Json>, notes: &mut Notes) -> Cost {
