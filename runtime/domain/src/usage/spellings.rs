@@ -468,6 +468,12 @@ pub const SPELLINGS: &[(Meaning, Relation, &str, &str)] = &[
     (
         Reasoning,
         Beside,
+        "experimental.reasoning_tokens",
+        "google-adk 1 telemetry/tracing.py gen_ai.usage.experimental.reasoning_tokens",
+    ),
+    (
+        Reasoning,
+        Beside,
         "total_thought_tokens",
         "google-genai 3.6.1 interactions",
     ),

@@ -371,16 +371,20 @@ impl Counts {
         }
     }
 
-    /// Usage in attributes. A side includes its parts by the conventions, unless the numbers say otherwise, or its
-    /// sender is known to count the cached input beside it.
+    /// Usage in attributes. A side includes its parts by the conventions, unless the numbers say otherwise, its sender
+    /// is known to count the cached input beside it, or there is no total and the name of the reasoning says that it is
+    /// counted beside the output.
     pub(super) fn of_attributes(mut self, is_cache_beside: bool) -> Reading {
         self.unknown.clear();
         let (cached, reasoning) = (self.cached_and_written(), self.sum(&[Meaning::Reasoning]));
         let is_more =
             |part: Quantity, side: Meaning| self.value(side).is_some_and(|side| side < part);
+        let has_total = self.known.contains_key(&Meaning::Total);
+        let relation = |meaning: Meaning| self.known.get(&meaning).map(|count| count.relation);
+        let is_named_beside = !has_total && relation(Meaning::Reasoning) == Some(Relation::Beside);
         let must = (
             is_cache_beside || is_more(cached, Meaning::Input),
-            is_more(reasoning, Meaning::Output),
+            is_named_beside || is_more(reasoning, Meaning::Output),
         );
         let by_total = || {
             let total = self.value(Meaning::Total)?;
