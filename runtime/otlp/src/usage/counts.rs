@@ -307,8 +307,31 @@ impl Counts {
         answers.into_iter().find(is_total)
     }
 
+    /// Takes the written input out of the input of a flat object whose total shows that the input is without the input
+    /// read from a cache, but not without what was written to one: the Langfuse callback of litellm 1.110.2.
+    fn take_written_from_input(&mut self) {
+        let written = self.written(false);
+        let cached = self.sum(&[Meaning::Cached]);
+        let all = self.sum(&[Meaning::Input, Meaning::Output, Meaning::Cached]);
+        let has_canonical_name = [Meaning::CacheWrite, Meaning::CacheWrite1h]
+            .iter()
+            .filter_map(|meaning| self.known.get(meaning))
+            .any(|count| count.is_canonical);
+        if cached.is_zero() || has_canonical_name || self.value(Meaning::Total) != Some(all) {
+            return;
+        }
+        if let Some(input) = self.known.get_mut(&Meaning::Input)
+            && written <= input.value
+        {
+            input.value = input.value.saturating_sub(written);
+        }
+    }
+
     /// Usage in an object of its own.
     pub(super) fn of_object(mut self, is_flat: bool) -> Reading {
+        if is_flat {
+            self.take_written_from_input();
+        }
         let relation = |meaning: Meaning| self.known.get(&meaning).map(|count| count.relation);
         let is_providers = relation(Meaning::Input) == Some(Relation::Inside)
             || matches!(
