@@ -537,8 +537,9 @@ impl Counts {
         Some(uncached.saturating_sub(inside.saturating_sub(cached)))
     }
 
-    /// Removes the modalities of the cached input, which repeat it; without [`Meaning::Cached`] they make it up.
-    /// Returns what of each modality was cached, where the modality includes it.
+    /// Removes the modalities of the cached input, which repeat it; without [`Meaning::Cached`] they make it up. Buckets
+    /// of a flat object stay, since they are disjoint. Returns what of each modality was cached, where the modality
+    /// includes it.
     fn take_cached_modalities(&mut self, is_flat: bool) -> Vec<(Meaning, Quantity)> {
         let pairs = [
             (Meaning::CachedText, Meaning::InputText),
@@ -548,6 +549,9 @@ impl Counts {
             (Meaning::CachedDocument, Meaning::InputDocument),
         ];
         let taken = pairs.into_iter().filter_map(|(cached, modality)| {
+            if is_flat && !self.known.get(&cached)?.is_in_details {
+                return None;
+            }
             let count = self.known.remove(&cached)?;
             Some((modality, count.value))
         });
