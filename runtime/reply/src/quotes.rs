@@ -37,7 +37,7 @@ pub fn is_quoted(text: &str, part: &Range<usize>) -> bool {
         begin.zip(end).is_some_and(|(begin, end)| {
             let end = part.end + end;
             let is_code = text[begin..].starts_with('`');
-            !is_whole(begin, end) && !(is_code && is_code_line(begin, end))
+            !(is_whole(begin, end) || is_code && is_code_line(begin, end))
         })
     };
     let mut pairs = PAIRS.iter();
