@@ -109,8 +109,15 @@ enum Logical {
     Matches {
         text: Comparable,
         /// None for a literal that is no pattern: nothing matches it.
-        pattern: Option<Regex>,
+        pattern: Option<Pattern>,
     },
+}
+
+#[derive(Clone, Debug)]
+struct Pattern {
+    regex: Regex,
+    /// By the size of what is compiled.
+    steps_per_byte: usize,
 }
 
 #[derive(Clone, Copy, Debug)]

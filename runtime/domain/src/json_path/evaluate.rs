@@ -146,18 +146,17 @@ impl<'v> Evaluation<'v, '_> {
             }
             Logical::Matches { text, pattern } => {
                 let literal = as_literal(text);
-                let Found::Node(found) = self.found(text, current)? else {
-                    let text = literal.and_then(Value::as_str);
-                    return Ok(text
-                        .zip(pattern.as_ref())
-                        .is_some_and(|(text, pattern)| pattern.is_match(text)));
+                let text = match self.found(text, current)? {
+                    Found::Node(found) => found.as_str(),
+                    _ => literal.and_then(Value::as_str),
                 };
-                let (Some(text), Some(pattern)) = (found.as_str(), pattern) else {
+                let (Some(text), Some(pattern)) = (text, pattern) else {
                     return Ok(false);
                 };
-                // A search may visit every byte once for each state of the pattern; what is compiled is small.
-                self.steps.take(1 + text.len())?;
-                Ok(pattern.is_match(text))
+                // A search may visit every byte once for each state of the pattern.
+                let n_steps = pattern.steps_per_byte.saturating_mul(1 + text.len());
+                self.steps.take(n_steps)?;
+                Ok(pattern.regex.is_match(text))
             }
         }
     }

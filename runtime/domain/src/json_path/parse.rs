@@ -2,14 +2,16 @@
 
 use serde_json::{Number, Value};
 
-use super::{Comparable, Comparison, JsonPath, Logical, Query, Segment, Selector};
+use super::{Comparable, Comparison, JsonPath, Logical, Pattern, Query, Segment, Selector};
 
 /// Bytes of a path.
 pub const MAX_PATH_BYTES: usize = 2_000;
 /// Filters, parentheses and function calls inside each other.
 const MAX_DEPTH: usize = 16;
-/// A compiled pattern, bytes.
-const MAX_PATTERN_SIZE: usize = 256 << 10;
+/// Bytes of a compiled pattern, at most, and the steps that such a pattern takes for each byte of a text.
+const PATTERN_SIZES: [(usize, usize); 3] = [(16 << 10, 1), (64 << 10, 4), (256 << 10, 16)];
+/// Memory of a search.
+const CACHE_BYTES: usize = 256 << 10;
 /// Integers are exact in a double.
 const MAX_INTEGER: i64 = (1 << 53) - 1;
 
@@ -540,22 +542,35 @@ impl Parser<'_> {
                     "match" => format!("^(?:{pattern})$"),
                     _ => pattern,
                 };
-                // A dot is any character except a line break, of which there are two.
-                let built = regex::RegexBuilder::new(&whole)
-                    .crlf(true)
-                    .size_limit(MAX_PATTERN_SIZE)
-                    .dfa_size_limit(MAX_PATTERN_SIZE)
-                    .build();
-                let pattern = match built {
-                    Err(regex::Error::CompiledTooBig(_)) => {
-                        return Err((begin, "the pattern is too large".to_owned()));
-                    }
-                    built => built.ok(),
-                };
+                let compiled = compiled(&whole);
+                let pattern = compiled.map_err(|problem| (begin, problem.to_owned()))?;
                 Called::Logical(Logical::Matches { text, pattern })
             }
         })
     }
+}
+
+/// None for a text that is no pattern.
+fn compiled(pattern: &str) -> Result<Option<Pattern>, &'static str> {
+    for (max_size, steps_per_byte) in PATTERN_SIZES {
+        // A dot is any character except a line break, of which there are two.
+        let built = regex::RegexBuilder::new(pattern)
+            .crlf(true)
+            .size_limit(max_size)
+            .dfa_size_limit(CACHE_BYTES)
+            .build();
+        match built {
+            Ok(regex) => {
+                return Ok(Some(Pattern {
+                    regex,
+                    steps_per_byte,
+                }));
+            }
+            Err(regex::Error::CompiledTooBig(_)) => {}
+            Err(_) => return Ok(None),
+        }
+    }
+    Err("the pattern is too large")
 }
 
 fn only(mut parts: Vec<Logical>, all: fn(Vec<Logical>) -> Logical) -> Logical {

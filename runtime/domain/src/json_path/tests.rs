@@ -227,6 +227,20 @@ fn comparing_and_searching_take_steps() {
 }
 
 #[test]
+fn a_search_takes_steps_by_the_length_of_the_text_and_the_size_of_the_pattern() {
+    let ends = |path: &str, value: &Value, n_steps: usize| {
+        let path = JsonPath::parse(path).unwrap();
+        path.select(value, &mut Steps::new(n_steps)).is_err()
+    };
+    let literal = format!("$[?search('{}', '[01]*1[01]{{200}}x')]", "01".repeat(450));
+    assert!(ends(&literal, &json!(vec![0; 1_000]), 50_000));
+    let text = json!(["a".repeat(100)]);
+    assert!(!ends("$[?search(@, 'b')]", &text, 200));
+    assert!(!ends(r"$[?search(@, '\\w{8}b')]", &text, 5_000));
+    assert!(ends(r"$[?search(@, '\\w{8}b')]", &text, 200));
+}
+
+#[test]
 fn a_path_is_short_and_nested_little_and_its_patterns_are_small_literals() {
     let refused = |path: &str| JsonPath::parse(path).unwrap_err().to_string();
     assert!(refused(&format!("$.{}", "a".repeat(MAX_PATH_BYTES))).len() < 200);
