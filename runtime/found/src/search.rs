@@ -213,12 +213,7 @@ impl Pattern {
 /// Where `text` first occurs in `whole`, in any case: a character may have another length in the other case.
 #[must_use]
 pub fn first(whole: &str, text: &str) -> Option<(usize, usize)> {
-    let mut found = None;
-    Pattern::new(text)?.each(whole, |place| {
-        found = Some(place);
-        ControlFlow::Break(())
-    });
-    found
+    Sought::new(text)?.first(whole)
 }
 
 /// A text to search for: literally, in any case and script.
@@ -239,6 +234,17 @@ impl Sought {
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         Pattern::new(text).map(Self)
+    }
+
+    /// Where the text first occurs in another.
+    #[must_use]
+    pub fn first(&self, whole: &str) -> Option<(usize, usize)> {
+        let mut found = None;
+        self.0.each(whole, |place| {
+            found = Some(place);
+            ControlFlow::Break(())
+        });
+        found
     }
 
     /// Where the text occurs in a part of a step.

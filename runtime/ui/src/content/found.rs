@@ -1,7 +1,7 @@
 //! Where in a value a text stands: the whole of it is read, JSON inside strings too, and the answer is a list of paths.
 
 use perpend_domain::mapping::{NodePath, Step, opens};
-use perpend_found::{Excerpt, first};
+use perpend_found::{Excerpt, Sought};
 
 use super::fold::SHOWN_BYTES;
 use super::form::Form;
@@ -44,14 +44,14 @@ pub(crate) struct Place {
 impl Places {
     /// Where this text stands in a node, in any case.
     pub(super) fn of(node: &Node, path: &NodePath, at: &Addresses, text: &str) -> Self {
+        let Some(sought) = Sought::new(text) else {
+            return Self::default();
+        };
         let mut search = Search {
-            text,
+            sought,
             at,
             places: Self::default(),
         };
-        if text.is_empty() {
-            return search.places;
-        }
         match (node.holds_others(), node.string()) {
             (false, Some(whole)) => search.value(&path.0, &whole),
             _ => search.json(node.json(), &|| path.0.clone(), node.n_left()),
@@ -61,7 +61,7 @@ impl Places {
 }
 
 struct Search<'s> {
-    text: &'s str,
+    sought: Sought,
     at: &'s Addresses,
     places: Places,
 }
@@ -132,11 +132,11 @@ impl Search<'_> {
     }
 
     fn holds(&self, whole: &str) -> bool {
-        first(whole, self.text).is_some()
+        self.sought.first(whole).is_some()
     }
 
     fn key(&mut self, steps: &dyn Fn() -> Vec<Step>, name: &str) {
-        if let Some(found) = first(name, self.text) {
+        if let Some(found) = self.sought.first(name) {
             let place = self.place(&steps(), Excerpt::of(name, found).into(), "&as=tree");
             self.push(Place {
                 is_key: true,
@@ -150,7 +150,7 @@ impl Search<'_> {
         let mut from = 0;
         for _ in 0..IN_TEXT {
             let rest = whole.get(from..).unwrap_or_default();
-            let Some((start, end)) = first(rest, self.text) else {
+            let Some((start, end)) = self.sought.first(rest) else {
                 return;
             };
             let found = (from + start, from + end);
@@ -163,7 +163,7 @@ impl Search<'_> {
             from = found.1;
         }
         let rest = whole.get(from..).unwrap_or_default();
-        self.places.is_partial |= first(rest, self.text).is_some();
+        self.places.is_partial |= self.sought.first(rest).is_some();
     }
 
     fn place(&self, steps: &[Step], around: Around, form: &str) -> Place {
