@@ -91,7 +91,7 @@ pub fn is_media_type(content_type: &str) -> bool {
 static MARKERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let words = r#";base64,|"(?:media|blob|file|Buffer|bytes|images)\\*"|[bB]ase64|b64_json|inline_?[dD]ata|input_audio"#;
     let types = r"[mM]ime_?[tT]ype|media_?[tT]ype|_mimetype";
-    let data = r#""[A-Za-z0-9+/_-]{32}|"b['\\]"#;
+    let data = r#""[A-Za-z0-9+/_-]{40}|"b['\\]"#;
     Regex::new(&[words, types, data].join("|")).ok()
 });
 
@@ -415,7 +415,7 @@ mod tests {
     fn provider_objects_of_every_shape_are_taken_out() {
         let shapes = [
             json!({ "type": "base64", "media_type": "image/png", "data": "AP8=" }),
-            json!({ "type": "media", "mime_type": "image/png", "data": "AP8" }),
+            json!({ "type": "media", "mime_type": "image/png", "data": "AP8=" }),
             json!({ "inline_data": { "mime_type": "image/png", "data": "AP8=" } }),
             json!({ "inlineData": { "mimeType": "image/png", "data": "AP8=" } }),
             json!({ "type": "file", "mediaType": "image/png", "data": "AP8=" }),
@@ -461,6 +461,8 @@ mod tests {
     fn words_in_the_places_of_media_stay() {
         for value in [
             json!([{ "type": "image", "image": "cat", "mediaType": "image/png" }]),
+            json!({ "type": "image", "mediaType": "image/png", "data": "cat" }),
+            json!({ "type": "file", "mediaType": "application/pdf", "data": "file-6F2ksmvXxt4VdoqmHRw6kL" }),
             json!({ "format": "json", "data": "abcd" }),
             json!({ "format": "wav", "data": "see below" }),
             json!({ "mimeType": "text/plain", "content": "hello" }),

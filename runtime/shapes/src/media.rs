@@ -65,6 +65,10 @@ const FILES: [(&str, &[&str]); 15] = [
     ("input_image", &["data"]),
     ("input_audio", &["data"]),
 ];
+/// Those of them that say that the data are encoded: their data are base64 however short.
+const ENCODED: [&str; 5] = ["base64", "blob", "binary", "file-data", "image-data"];
+/// What ids of files at a provider begin with.
+const FILE_IDS: [&str; 2] = ["file-", "file_"];
 /// Members that are lists of media, and what the types of these begin with.
 const LISTS: [(&str, &str); 4] = [
     ("images", "image/"),
@@ -171,19 +175,23 @@ pub fn held(members: &Map<String, Value>, around: Option<&str>) -> Option<Held> 
     }
     let mut kinds = KINDS.iter().filter_map(|key| text(members, key));
     let file = kinds.clone().find_map(|kind| {
-        let known = FILES.iter().find(|(known, _)| *known == kind)?;
-        known.1.iter().copied().find(is_data)
+        let (kind, keys) = FILES.iter().find(|(known, _)| *known == kind)?;
+        let key = keys.iter().copied().find(is_data)?;
+        Some((key, ENCODED.contains(kind)))
     });
     if let Some(content_type) = declared(members) {
         // A resource of MCP, which may be a file of any type.
         let is_resource = members.contains_key("uri");
         let blob = ["blob"].into_iter().find(is_data).filter(|_| is_resource);
-        let is_certain = |key: &&'static str| {
-            // Short base64 is a word, too.
-            let is_text = content_type.starts_with("text/") || content_type.ends_with("/json");
-            !is_text || text(members, key).is_some_and(is_bytes)
+        // Short base64 is a word, too.
+        let is_text = content_type.starts_with("text/") || content_type.ends_with("/json");
+        let is_certain = |key: &str, is_encoded: bool| {
+            let data = text(members, key).unwrap_or_default();
+            is_bytes(data) || !is_text && (is_encoded || is_padded(data))
         };
-        if let Some(key) = file.or(blob).filter(is_certain) {
+        let file = file.filter(|(key, is_encoded)| is_certain(key, *is_encoded));
+        let blob = blob.filter(|key| is_certain(key, true));
+        if let Some(key) = file.map(|(key, _)| key).or(blob) {
             return found(key, content_type);
         }
         let families = ["image/", "audio/", "video/", "application/pdf"];
@@ -307,7 +315,13 @@ fn sound_type(format: &str) -> &'static str {
 
 /// Whether all of a text is base64, or the bytes of a Python literal.
 fn is_encoded(text: &str) -> bool {
-    !text.contains(' ') && is_base64(text) || python_literal(text).is_some()
+    let is_id = FILE_IDS.iter().any(|start| text.starts_with(start));
+    !is_id && !text.contains(' ') && is_base64(text) || python_literal(text).is_some()
+}
+
+/// Whether base64 ends as words and names do not.
+fn is_padded(data: &str) -> bool {
+    data.ends_with('=') && data.len().is_multiple_of(4)
 }
 
 /// The same for a text that may also be a word or a name.

@@ -55,6 +55,10 @@ fn a_small_medium_in_a_text_is_told_by_its_first_bytes() {
         json!({"images": ["a.png", "cat", "//service/Cat1"]}),
         json!({"uri": "a", "blob": "words"}),
         json!({"mimeType": "text/plain", "blob": "words"}),
+        json!({"type": "file", "mediaType": "application/pdf", "data": "file-6F2ksmvXxt4VdoqmHRw6kL"}),
+        json!({"type": "base64", "media_type": "image/png", "data": "file_6F2ksmvXxt4VdoqmHRw6kL"}),
+        json!({"type": "image", "mediaType": "image/png", "data": "cat"}),
+        json!({"type": "audio", "mimeType": "audio/wav", "data": "hello/world"}),
     ] {
         assert_eq!(types(value.clone()), [""; 0], "{value}");
     }
