@@ -9,7 +9,7 @@ use crate::fields::Fields;
 use crate::kinds::{
     CALL_IDS, CALL_MEMBERS, Kind, RESULT_MEMBERS, RESULTS, RUN_BY_GEMINI, name_in_type,
 };
-use crate::members::{is_empty, merge, n_values, parsed, text};
+use crate::members::{MAX_VALUES, is_empty, merge, n_values, parsed, text};
 use crate::messages::unify;
 use crate::speech::{Speaker, speaker};
 
@@ -275,10 +275,16 @@ pub struct Call {
     pub arguments: Value,
 }
 
-/// The calls in a JSON document, in order.
+/// Whether a JSON document has too many values to be searched for calls.
+#[must_use]
+pub fn is_too_large(json: &str) -> bool {
+    MAX_VALUES < n_values(json)
+}
+
+/// The calls in a JSON document, in order; none in one that is too large.
 #[must_use]
 pub fn calls_in(json: &str) -> Vec<Call> {
-    if !may_hold_calls(json) {
+    if is_too_large(json) || !may_hold_calls(json) {
         return Vec::new();
     }
     let Ok(mut value) = serde_json::from_str(json) else {
@@ -349,7 +355,9 @@ fn collect_in_object(members: &Map<String, Value>, depth: usize, calls: &mut Vec
     if is_message && speaker(members) == Some(Speaker::Tool) {
         return;
     }
-    match Kind::of(members) {
+    let kind = Kind::of(members);
+    let is_message = is_message && !(kind == Kind::Call && is_bare(members));
+    match kind {
         Kind::Result if !is_message => return,
         Kind::Call if !is_message => {
             if let Some(call) = call_of(members) {
@@ -379,14 +387,22 @@ fn collect_in_object(members: &Map<String, Value>, depth: usize, calls: &mut Vec
     calls.truncate(MAX_CALLS);
 }
 
+/// Whether an object with a type says nothing but what its type means, although it may have a role.
+fn is_bare(members: &Map<String, Value>) -> bool {
+    let is_said = |key: &&str| members.get(*key).is_some_and(|value| !value.is_null());
+    let holds_more = ["content", "parts"].iter().chain(&LISTS).any(is_said);
+    !text(members, "type").is_empty() && !holds_more
+}
+
 /// The member of a message that holds its calls.
 fn collect_listed(listed: &Value, depth: usize, calls: &mut Vec<Call>) {
     match listed {
         Value::Array(items) => {
             let items = items.iter().filter_map(Value::as_object);
+            let items = items.filter(|item| is_called(item));
             calls.extend(items.filter_map(call_of));
         }
-        Value::Object(members) => match call_of(members) {
+        Value::Object(members) => match call_of(members).filter(|_| is_called(members)) {
             Some(call) => calls.push(call),
             None => collect(listed, depth + 1, calls),
         },
@@ -398,6 +414,15 @@ fn collect_listed(listed: &Value, depth: usize, calls: &mut Vec<Call>) {
         }
         _ => {}
     }
+}
+
+/// Whether an object in a list of calls has an id or arguments, perhaps empty ones, or holds the object that has them:
+/// other lists have objects with names, too.
+fn is_called(members: &Map<String, Value>) -> bool {
+    let is_held = |key: &&str| members.get(*key).is_some_and(Value::is_object);
+    CALL_IDS.iter().any(|key| !text(members, key).is_empty())
+        || ARGUMENTS.iter().any(|key| members.contains_key(*key))
+        || with_function(&CALL_MEMBERS).iter().any(is_held)
 }
 
 fn call_of(members: &Map<String, Value>) -> Option<Call> {

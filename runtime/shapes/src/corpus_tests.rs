@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::calls::calls_in;
+use crate::calls::{calls_in, is_too_large};
 use crate::conversation;
 use crate::encoded::decoded;
 use crate::inline::{InlineMedium, take};
@@ -34,6 +34,15 @@ fn the_calls_of_every_library_are_found() {
         .map(|case| format!("{}: {}", named(case), calls_of(&case["output"])))
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_document_of_too_many_values_is_not_searched_for_calls() {
+    let call = with_call(4, "f", &json!({}));
+    let large = format!("[{}{call}]", "{},".repeat(300_000));
+    assert!(is_too_large(&large) && calls_in(&large).is_empty());
+    let small = format!("[{}{call}]", "{},".repeat(1_000));
+    assert!(!is_too_large(&small) && calls_in(&small).len() == 1);
 }
 
 #[test]

@@ -10,13 +10,11 @@ use serde_json::{Map, Value};
 
 use crate::encoded::{decoded, decoded_length, type_of};
 use crate::media::{buffer, held, type_in_list, types_around};
-use crate::members::{n_values, parsed};
+use crate::members::{MAX_VALUES, n_values, parsed};
 use crate::spans::{plain_type, spans};
 
 /// Larger JSON is read as text: only its beginning is shown anyway.
 const PARSED_BYTES: usize = 32 << 20;
-/// JSON with more values is read as text too: each takes some 100 bytes once it is taken apart.
-const PARSED_VALUES: usize = 300_000;
 
 /// A medium that was taken out of a value.
 #[derive(Clone, Debug)]
@@ -68,7 +66,7 @@ impl InlineMedium {
 /// The value that was recorded as text, or as a JSON document. Text that holds an object or a list as JSON is read as that.
 #[must_use]
 pub fn read(text: &str, is_json: bool) -> Value {
-    let is_small = text.len() <= PARSED_BYTES && n_values(text) <= PARSED_VALUES;
+    let is_small = text.len() <= PARSED_BYTES && n_values(text) <= MAX_VALUES;
     let value = is_small.then(|| match is_json {
         false => parsed(text),
         true => serde_json::from_str(text).ok(),

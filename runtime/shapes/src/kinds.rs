@@ -25,6 +25,34 @@ const CALLS: [&str; 7] = [
     "function.call",
     "tool.execution",
 ];
+/// Types of calls that name no tool, without `_call` at their ends.
+const NAMELESS: [&str; 6] = [
+    "tool",
+    "function",
+    "custom_tool",
+    "invalid_tool",
+    "server_tool",
+    "mcp",
+];
+/// Tools that providers run, whose calls have their names with `_call` behind it as type.
+const PROVIDED: [&str; 14] = [
+    "apply_patch",
+    "code_execution",
+    "code_interpreter",
+    "computer",
+    "file_search",
+    "google_maps",
+    "google_search",
+    "image_generation",
+    "local_shell",
+    "mcp_list_tools",
+    "shell",
+    "tool_search",
+    "url_context",
+    "web_search",
+];
+/// Members of which an item of a provider has one beside its id, when it is a call.
+const CALL_FACTS: [&str; 5] = ["status", "action", "arguments", "code", "queries"];
 /// Chunks of the AI SDK that begin, end or answer a call of which another chunk has the arguments.
 const UI_CHUNKS: [&str; 8] = [
     "tool-input-start",
@@ -151,7 +179,7 @@ impl Kind {
             _ if kind.ends_with("tool_result") || kind.ends_with("_call_output") => Self::Result,
             _ if UI_CHUNKS.contains(&kind) => Self::Unknown,
             _ if CALLS.contains(&kind) => Self::Call,
-            _ if kind.ends_with("_call") || kind.ends_with("tool_use") => Self::Call,
+            _ if is_call_type(object, kind) || kind.ends_with("tool_use") => Self::Call,
             _ if is_ui_call(kind) && object.contains_key("toolCallId") => Self::Call,
             "function" | "custom" if is_call_in(object, kind) => Self::Call,
             _ if MEDIUM_TYPES.contains(&kind) => Self::Medium,
@@ -179,16 +207,17 @@ pub fn name_in_type(kind: &str) -> Option<String> {
         return (!is_own).then(|| name.to_owned());
     }
     let name = kind.strip_suffix("_call")?;
-    let is_own = [
-        "tool",
-        "function",
-        "custom_tool",
-        "invalid_tool",
-        "server_tool",
-        "mcp",
-    ]
-    .contains(&name);
-    (!is_own && !name.is_empty()).then(|| name.to_owned())
+    (!NAMELESS.contains(&name) && !name.is_empty()).then(|| name.to_owned())
+}
+
+/// Whether the type that ends with `_call` is that of a call of a tool: calls by phone have such types, too.
+fn is_call_type(object: &Map<String, Value>, kind: &str) -> bool {
+    let Some(name) = kind.strip_suffix("_call") else {
+        return false;
+    };
+    let has = |key: &str| object.contains_key(key);
+    let is_item = has("id") && CALL_FACTS.iter().any(|key| has(key));
+    NAMELESS.contains(&name) || PROVIDED.contains(&name) || has("call_id") || is_item
 }
 
 /// Whether it is a part of a message of Vercel's UI that says nothing: a step begins.
@@ -209,7 +238,27 @@ fn is_call_in(object: &Map<String, Value>, member: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_type_that_ends_as_those_of_calls_is_one_with_the_members_of_a_call() {
+        for (part, kind) in [
+            (json!({"type": "function_call"}), Kind::Call),
+            (json!({"type": "web_search_call"}), Kind::Call),
+            (json!({"type": "new_call", "call_id": "c"}), Kind::Call),
+            (
+                json!({"type": "new_call", "id": "c", "status": "x"}),
+                Kind::Call,
+            ),
+            (json!({"type": "new_call", "id": "c"}), Kind::Unknown),
+            (json!({"type": "margin_call", "amount": 5}), Kind::Unknown),
+            (json!({"type": "phone_call", "name": "Anna"}), Kind::Unknown),
+        ] {
+            assert_eq!(Kind::of(part.as_object().unwrap()), kind, "{part}");
+        }
+    }
 
     #[test]
     fn the_name_of_a_tool_is_read_from_the_type_of_its_call() {

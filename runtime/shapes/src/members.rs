@@ -5,6 +5,9 @@ use serde_json::{Map, Value};
 /// Longest text that is read as JSON where it was written as JSON twice.
 const MAX_TWICE_BYTES: usize = 500_000;
 
+/// Values of a JSON text that is read, at most: each takes some 100 bytes once it is taken apart.
+pub(crate) const MAX_VALUES: usize = 300_000;
+
 /// Whether a value says nothing: also an object whose members all say nothing.
 #[must_use]
 pub fn is_empty(value: &Value) -> bool {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::members::{MAX_VALUES, n_values};
 use crate::messages::{HOLDERS, unify};
 use crate::speech::{Speaker, speaker};
 
@@ -12,8 +13,8 @@ const MAX_DEPTH: usize = 8;
 /// last text of all; none of what is no conversation.
 #[must_use]
 pub fn last_said(json: &str) -> Option<String> {
-    // Texts and numbers are no conversation, and not read.
-    if !json.trim_start().starts_with(['[', '{']) {
+    // Texts and numbers are no conversation, and not read; what is too large is not read either.
+    if !json.trim_start().starts_with(['[', '{']) || MAX_VALUES < n_values(json) {
         return None;
     }
     let mut value: Value = serde_json::from_str(json).ok()?;
@@ -116,5 +117,10 @@ mod tests {
             assert_eq!(last_said(&value.to_string()).as_deref(), said, "{value}");
         }
         assert_eq!(last_said("[{\"role\": \"user\""), None);
+        let large = format!(
+            "[{}{{\"role\":\"user\",\"content\":\"a\"}}]",
+            "{},".repeat(MAX_VALUES)
+        );
+        assert_eq!(last_said(&large), None);
     }
 }
