@@ -4,18 +4,31 @@ use serde_json::{Map, Value, json};
 
 use crate::fields::Fields;
 use crate::kinds::Kind;
-use crate::locate::{Item, locate};
+use crate::locate::{Item, Located, QUESTIONS, locate};
 use crate::members::is_empty;
-use crate::messages::unify;
+use crate::messages::{HOLDERS, unify};
 use crate::speech::{
     LANGCHAIN, MAX_LAYERS, Speaker, class_of, is_message, is_spoken, langchain_role, layer,
     role_of_class,
 };
 
-/// Lists around contents that are no messages.
+/// Lists around contents that are no messages, and objects around what stands beside a conversation.
 const MAX_DEPTH: usize = 8;
 /// Members that hold what a message says.
 const CONTENTS: [&str; 4] = ["content", "parts", "contents", "text"];
+/// Members that hold what a model answers; the other holders have what it is asked.
+const ANSWERS: [&str; 10] = [
+    "output_messages",
+    "replies",
+    "choices",
+    "candidates",
+    "generations",
+    "output",
+    "outputs",
+    "message",
+    "update",
+    "response",
+];
 /// Members of a message about its transport: what it cost, when and by which model it was made, how it ended.
 const TRANSPORT: [&str; 26] = [
     "id",
@@ -53,16 +66,101 @@ pub fn conversation(mut value: Value, role: Speaker) -> Vec<Value> {
     unify(&mut value);
     let mut messages = Vec::new();
     match locate(&value) {
-        Some(located) => {
-            let items = located.items.iter();
-            messages.extend(items.filter_map(|item| match item {
-                Item::Message(message) => message_of(message, role),
-                Item::Said(role, said) => instructions(role, said),
-            }));
-        }
+        Some(located) => messages = all_of(&located, role, 0),
         None => contents(&value, role, 0, &mut messages),
     }
     messages
+}
+
+/// The messages of a conversation, and those in the members beside it: what is asked before what is answered.
+fn all_of(located: &Located<'_>, role: Speaker, depth: usize) -> Vec<Value> {
+    let mut beside = Beside::default();
+    beside.read(&located.further, located.holder, depth);
+    let is_instruction = |item: &&Item<'_>| matches!(item, Item::Said("system", _));
+    let n_instructions = located.items.iter().take_while(is_instruction).count();
+    let (instructed, said) = located.items.split_at(n_instructions);
+    let said = messages_of(said, role);
+    let is_answer = located.holder.is_some_and(|key| ANSWERS.contains(&key));
+    let (first, second) = match is_answer {
+        true => (beside.asked, said),
+        false => (said, beside.asked),
+    };
+    let mut messages = messages_of(instructed, role);
+    for more in [first, second, beside.answered] {
+        add(&mut messages, more);
+    }
+    messages
+}
+
+fn messages_of(items: &[Item<'_>], role: Speaker) -> Vec<Value> {
+    let messages = items.iter().filter_map(|item| match item {
+        Item::Message(message) => message_of(message, role),
+        Item::Said(role, said) => instructions(role, said),
+    });
+    messages.collect()
+}
+
+/// Adds messages, without those at their beginning that are there: an answer may repeat what was asked.
+fn add(messages: &mut Vec<Value>, more: Vec<Value>) {
+    let said: Vec<&Value> = messages.iter().filter(|one| !is_of_system(one)).collect();
+    let is_repeated = |known: &[&Value]| {
+        known.len() <= more.len() && known.iter().zip(&more).all(|(known, one)| *known == one)
+    };
+    let all: Vec<&Value> = messages.iter().collect();
+    let n_repeated = match (more.as_slice(), said.as_slice()) {
+        ([one], [.., last]) if one == *last => 1,
+        _ if is_repeated(&all) => all.len(),
+        _ if is_repeated(&said) => said.len(),
+        _ => 0,
+    };
+    messages.extend(more.into_iter().skip(n_repeated));
+}
+
+/// What stands beside a conversation in the members of other names.
+#[derive(Default)]
+struct Beside {
+    asked: Vec<Value>,
+    answered: Vec<Value>,
+}
+
+impl Beside {
+    /// `around` is the member that is around the conversation itself; none where any may be.
+    fn read(&mut self, further: &Map<String, Value>, around: Option<&str>, depth: usize) {
+        if MAX_DEPTH < depth {
+            return;
+        }
+        for key in HOLDERS {
+            let Some(value) = further.get(key) else {
+                continue;
+            };
+            if let Some(located) = locate(value) {
+                let (into, role) = match ANSWERS.contains(&key) {
+                    true => (&mut self.answered, Speaker::Assistant),
+                    false => (&mut self.asked, Speaker::User),
+                };
+                add(into, all_of(&located, role, depth + 1));
+                continue;
+            }
+            match value {
+                Value::String(said) if QUESTIONS.contains(&key) && !said.trim().is_empty() => {
+                    let asked = json!({ "role": Speaker::User.role(), "content": said });
+                    add(&mut self.asked, vec![asked]);
+                }
+                Value::Object(inner) if around.is_none_or(|around| around == key) => {
+                    self.read(inner, None, depth + 1);
+                }
+                _ => {}
+            }
+        }
+        // Of a list of conversations.
+        for (key, value) in further {
+            if key.starts_with('[')
+                && let Value::Object(inner) = value
+            {
+                self.read(inner, None, depth + 1);
+            }
+        }
+    }
 }
 
 /// Whether a message gives instructions rather than takes part.

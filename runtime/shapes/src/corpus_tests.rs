@@ -72,6 +72,48 @@ fn each_message_of_every_library_has_its_role() {
 }
 
 #[test]
+fn messages_in_several_members_are_one_conversation() {
+    let says = |role: &str, text: &str| json!({ "role": role, "content": text });
+    let (asked, answered) = (says("user", "Q1"), says("assistant", "A1"));
+    let (first, second) = (json!([asked]), json!([answered]));
+    for (value, texts) in [
+        (json!({ "messages": first, "input": "Q2" }), "Q1 Q2"),
+        (json!({ "messages": first, "input": "Q1" }), "Q1"),
+        (
+            json!({ "request": { "system": "S", "messages": first }, "response": { "choices": [{ "message": answered }] } }),
+            "S Q1 A1",
+        ),
+        (
+            json!({ "input_messages": first, "output_messages": second }),
+            "Q1 A1",
+        ),
+        (
+            json!({ "instructions": "S", "input": "Q2", "output": second }),
+            "S Q2 A1",
+        ),
+        (
+            json!({ "system": "S", "messages": first, "output": [asked, answered] }),
+            "S Q1 A1",
+        ),
+        (
+            json!({ "body": { "messages": first, "input": "Q2" } }),
+            "Q1 Q2",
+        ),
+        (
+            json!({ "messages": first, "output": { "input": "x" } }),
+            "Q1",
+        ),
+    ] {
+        let messages = conversation(value.clone(), Speaker::User);
+        let said: Vec<&str> = messages
+            .iter()
+            .map(|message| message["content"].as_str().unwrap())
+            .collect();
+        assert_eq!(said.join(" "), texts, "{value}");
+    }
+}
+
+#[test]
 fn the_media_of_every_library_are_found() {
     let cases = cases(include_str!("../../../tests/corpus/shapes/media.json"));
     let mut wrong = Vec::new();
@@ -169,14 +211,24 @@ proptest! {
     fn each_text_of_a_conversation_is_in_its_messages(
         said in prop::collection::vec((0..15_usize, "text[0-9]{6}"), 1..8),
         system in prop::option::of("text[0-9]{6}"),
+        other in prop::option::of((0..15_usize, "text[0-9]{6}")),
+        holder in prop::sample::select(vec!["input", "output_messages", "request", "response"]),
+        asked in prop::option::of("text[0-9]{6}"),
     ) {
         let messages: Vec<Value> = said.iter().map(|(shape, text)| with_text(*shape, text)).collect();
         let mut request = json!({ "messages": messages });
         if let Some(system) = &system {
             request["system"] = json!(system);
         }
+        if let Some((shape, text)) = &other {
+            request[holder] = json!([with_text(*shape, text)]);
+        }
+        if let Some(asked) = &asked {
+            request["prompt"] = json!(asked);
+        }
         let all = json!(conversation(request, Speaker::User)).to_string();
-        for text in said.iter().map(|(_, text)| text).chain(&system) {
+        let texts = said.iter().chain(&other).map(|(_, text)| text);
+        for text in texts.chain(&system).chain(&asked) {
             prop_assert!(all.contains(text.as_str()), "{} is not in {}", text, all);
         }
     }

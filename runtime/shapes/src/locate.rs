@@ -22,7 +22,8 @@ const INSTRUCTIONS: [&str; 11] = [
     "systemMessage",
     "preamble",
 ];
-const QUESTIONS: [&str; 3] = ["prompt", "input", "contents"];
+/// Members with a text that a user says.
+pub(crate) const QUESTIONS: [&str; 3] = ["prompt", "input", "contents"];
 
 /// A message, where it is.
 pub enum Item<'v> {
@@ -36,6 +37,8 @@ pub enum Item<'v> {
 pub struct Located<'v> {
     pub items: Vec<Item<'v>>,
     pub tools: Option<&'v Value>,
+    /// The outermost member that holds the messages.
+    pub holder: Option<&'static str>,
     /// What else the objects around it say.
     pub further: Map<String, Value>,
 }
@@ -83,7 +86,10 @@ fn of_list(items: &[Value], depth: usize) -> Option<Located<'_>> {
         all.items.extend(found.items);
         all.tools = all.tools.or(found.tools);
         match items.len() {
-            1 => merge(&mut all.further, found.further),
+            1 => {
+                all.holder = found.holder;
+                merge(&mut all.further, found.further);
+            }
             _ if found.further.is_empty() => {}
             _ => {
                 let further = Value::Object(found.further);
@@ -112,6 +118,7 @@ fn of_object(members: &Map<String, Value>, depth: usize) -> Option<Located<'_>> 
             if !inner.is_empty() {
                 found.further.insert(key.to_owned(), Value::Object(inner));
             }
+            found.holder = Some(key);
             found
         }
         // A question alone is a text like any other.
