@@ -7,6 +7,8 @@
 //! - **Bounded.** All reservations together never exceed the budget.
 //! - **Fair.** An owner has a share; waiting reservations are granted to owners in turn, and one reservation of an owner
 //!   that holds nothing may exceed the share: it would never be granted otherwise.
+//! - **Queues of one owner do not block each other.** Where an owner has several queues, each leaves a part of the share
+//!   free for the others, and waits by itself.
 //! - **Small work is not delayed by large work.** One eighth of the budget is only for reservations of at most 256 KiB.
 //! - **No deadlock.** [`MemoryBudget::reserve`] grants a whole reservation or waits with nothing; growing one never waits.
 

@@ -12,11 +12,20 @@ const RESERVE_PART: usize = 8;
 /// One part in so many of the budget is what an owner may hold and still use the reserve of the budget, so that an
 /// owner with large reservations leaves the reserve to others.
 const LITTLE_PART: usize = 64;
+/// A queue that holds something may hold at most so many times what it leaves free of the share of its owner.
+const QUEUE_FACTOR: usize = 2;
 
-/// Who reserves memory.
-pub trait Owner: Clone + Eq + Hash + Send + 'static {}
+/// Who reserves memory: an owner, or one of several queues of an owner.
+pub trait Owner: Clone + Eq + Hash + Send + 'static {
+    /// Whose share is charged.
+    type Share: Clone + Eq + Hash + Send + 'static;
 
-impl<T: Clone + Eq + Hash + Send + 'static> Owner for T {}
+    /// Whether several queues have one share. Then each leaves a part of it to the others.
+    const HAS_QUEUES: bool = false;
+
+    /// Whose share is charged; the owner itself where it has no queues.
+    fn share(&self) -> &Self::Share;
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -48,8 +57,10 @@ pub(crate) struct State<O: Owner, R> {
     /// Of small reservations.
     n_small_bytes: usize,
     /// Owners that hold something.
-    by_owner: HashMap<O, usize>,
-    /// Owners that wait, in turn, each with its reservations in order of arrival.
+    by_owner: HashMap<O::Share, usize>,
+    /// Queues that hold something.
+    by_queue: HashMap<O, usize>,
+    /// Queues that wait, in turn, each with its reservations in order of arrival.
     waiting: VecDeque<(O, VecDeque<Waiter<R>>)>,
 }
 
@@ -59,6 +70,7 @@ impl<O: Owner, R> Default for State<O, R> {
             n_bytes: 0,
             n_small_bytes: 0,
             by_owner: HashMap::new(),
+            by_queue: HashMap::new(),
             waiting: VecDeque::new(),
         }
     }
@@ -78,6 +90,16 @@ pub(crate) struct Grant<O, R> {
 
 const fn is_small(n_bytes: usize) -> bool {
     n_bytes <= SMALL_BYTES
+}
+
+/// Subtracts from what somebody holds; who holds nothing is forgotten.
+fn subtract<K: Eq + Hash>(held: &mut HashMap<K, usize>, key: &K, n_bytes: usize) {
+    if let Some(of_key) = held.get_mut(key) {
+        *of_key -= n_bytes;
+        if *of_key == 0 {
+            held.remove(key);
+        }
+    }
 }
 
 /// What large reservations may have of `all_bytes`.
@@ -109,7 +131,18 @@ impl<O: Owner, R> State<O, R> {
     }
 
     fn of_owner(&self, owner: &O) -> usize {
-        self.by_owner.get(owner).copied().unwrap_or_default()
+        let held = self.by_owner.get(owner.share());
+        held.copied().unwrap_or_default()
+    }
+
+    /// Whether a queue that holds something would leave too little of the share of its owner to the others.
+    fn is_beyond_queue(&self, limits: Limits, owner: &O, own_bytes: usize, n_bytes: usize) -> bool {
+        let of_queue = self.by_queue.get(owner).copied().unwrap_or_default();
+        let is_alone = of_queue == own_bytes;
+        let free = limits
+            .max_owner_bytes
+            .saturating_sub(self.of_owner(owner) + n_bytes);
+        O::HAS_QUEUES && !is_alone && free.saturating_mul(QUEUE_FACTOR) < of_queue + n_bytes
     }
 
     /// Whether a reservation of `own_bytes` may grow by `n_bytes`.
@@ -129,6 +162,9 @@ impl<O: Owner, R> State<O, R> {
         let of_owner = self.of_owner(owner);
         let is_alone = of_owner == own_bytes;
         if !is_alone && Limits::open_to(limits.max_owner_bytes, is_small) < of_owner + n_bytes {
+            return Err(Exhausted::Owner);
+        }
+        if self.is_beyond_queue(limits, owner, own_bytes, n_bytes) {
             return Err(Exhausted::Owner);
         }
         let little = SMALL_BYTES.max(max_bytes / LITTLE_PART);
@@ -158,7 +194,8 @@ impl<O: Owner, R> State<O, R> {
         }
         self.n_bytes += n_bytes;
         self.move_small(own_bytes, own_bytes + n_bytes);
-        *self.by_owner.entry(owner.clone()).or_default() += n_bytes;
+        *self.by_owner.entry(owner.share().clone()).or_default() += n_bytes;
+        *self.by_queue.entry(owner.clone()).or_default() += n_bytes;
     }
 
     /// Returns `n_bytes` of a reservation of `own_bytes`.
@@ -168,12 +205,8 @@ impl<O: Owner, R> State<O, R> {
         }
         self.n_bytes -= n_bytes;
         self.move_small(own_bytes, own_bytes - n_bytes);
-        if let Some(held) = self.by_owner.get_mut(owner) {
-            *held -= n_bytes;
-            if *held == 0 {
-                self.by_owner.remove(owner);
-            }
-        }
+        subtract(&mut self.by_owner, owner.share(), n_bytes);
+        subtract(&mut self.by_queue, owner, n_bytes);
     }
 
     const fn move_small(&mut self, before: usize, after: usize) {
@@ -185,7 +218,7 @@ impl<O: Owner, R> State<O, R> {
         }
     }
 
-    /// Adds a reservation to the end of the queue of its owner.
+    /// Adds a reservation to the end of its queue.
     pub(crate) fn wait(&mut self, owner: O, n_bytes: usize, receiver: oneshot::Sender<R>) {
         let waiter = Waiter { n_bytes, receiver };
         match self.waiting.iter_mut().find(|(known, _)| *known == owner) {
@@ -194,11 +227,13 @@ impl<O: Owner, R> State<O, R> {
         }
     }
 
-    /// Charges what can be granted to those that wait. The first owner in turn whose reservation does not fit into the
-    /// budget keeps all later ones waiting, except for small ones that fit into the reserve.
+    /// Charges what can be granted to those that wait. The first in turn whose reservation does not fit into the budget
+    /// keeps all later ones waiting, except for small ones that fit into the reserve; the first that does not fit into the
+    /// share of its owner, all later large ones of this owner.
     pub(crate) fn grant(&mut self, limits: Limits) -> Vec<Grant<O, R>> {
         let mut granted = Vec::new();
         let mut is_blocked = false;
+        let mut full: Vec<O::Share> = Vec::new();
         let mut at = 0;
         while let Some((owner, queue)) = self.waiting.get_mut(at) {
             while queue
@@ -213,26 +248,42 @@ impl<O: Owner, R> State<O, R> {
             };
             let owner = owner.clone();
             let fits = self.check(limits, &owner, 0, n_bytes);
+            let is_in_turn = is_small(n_bytes) || !full.contains(owner.share());
             let may_pass = !is_blocked
                 || is_small(n_bytes) && self.n_small_bytes + n_bytes <= limits.reserve_bytes();
-            if fits.is_err() || !may_pass {
+            if fits.is_err() || !may_pass || !is_in_turn {
                 is_blocked |= fits == Err(Exhausted::Budget);
+                if fits == Err(Exhausted::Owner)
+                    && !self.is_beyond_queue(limits, &owner, 0, n_bytes)
+                {
+                    full.push(owner.share().clone());
+                }
                 at += 1;
                 continue;
             }
             self.charge(&owner, 0, n_bytes);
-            // The owner goes to the end of the line with what it still waits for.
             if let Some((_, mut queue)) = self.waiting.remove(at) {
                 granted.extend(queue.pop_front().map(|waiter| Grant {
                     owner: owner.clone(),
                     n_bytes,
                     receiver: waiter.receiver,
                 }));
-                if !queue.is_empty() {
-                    self.waiting.push_back((owner, queue));
-                }
+                self.end_turn(at, (owner, queue));
             }
         }
         granted
+    }
+
+    /// The owner goes to the end of the line with what it still waits for: its other queues that come later, then the one
+    /// that had the turn.
+    fn end_turn(&mut self, at: usize, (owner, queue): (O, VecDeque<Waiter<R>>)) {
+        let later = self.waiting.split_off(at);
+        let is_own = |(other, _): &(O, VecDeque<Waiter<R>>)| other.share() == owner.share();
+        let (own, others): (VecDeque<_>, VecDeque<_>) = later.into_iter().partition(is_own);
+        self.waiting.extend(others);
+        self.waiting.extend(own);
+        if !queue.is_empty() {
+            self.waiting.push_back((owner, queue));
+        }
     }
 }

@@ -12,6 +12,28 @@ const SMALL: usize = 256 << 10;
 
 type Budget = MemoryBudget<&'static str>;
 
+impl Owner for &'static str {
+    type Share = Self;
+
+    fn share(&self) -> &Self {
+        self
+    }
+}
+
+/// One of several queues of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Queue(&'static str, u8);
+
+impl Owner for Queue {
+    type Share = &'static str;
+
+    const HAS_QUEUES: bool = true;
+
+    fn share(&self) -> &Self::Share {
+        &self.0
+    }
+}
+
 fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Option<F::Output> {
     match future.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
@@ -143,6 +165,49 @@ fn a_wait_that_is_dropped_holds_up_nobody() {
     assert!(poll(next.as_mut()).is_none());
     drop(gone);
     assert!(poll(next.as_mut()).is_some());
+}
+
+#[test]
+fn a_queue_leaves_a_part_of_the_share_of_its_owner_to_the_other_queues() {
+    let budget = MemoryBudget::<Queue>::new(80 * MIB, 40 * MIB);
+    let first = Queue("a", 1);
+    let mut held: Vec<_> = (0..20)
+        .map_while(|_| budget.try_reserve(first, 2 * MIB).ok())
+        .collect();
+    assert_eq!(held.len(), 13);
+    let mut waits = pin!(budget.reserve(first, 2 * MIB));
+    assert!(poll(waits.as_mut()).is_none());
+    let mut other = poll(pin!(budget.reserve(Queue("a", 2), 2 * MIB))).unwrap();
+    // The share is that of the owner, whatever its queues.
+    assert_eq!(other.try_grow(8 * MIB).unwrap_err(), Exhausted::Owner);
+    held.truncate(11);
+    assert!(poll(waits.as_mut()).is_some());
+}
+
+#[test]
+fn owners_take_turns_whatever_the_number_of_their_queues() {
+    let budget = MemoryBudget::<Queue>::new(8 * MIB, 8 * MIB);
+    let first = budget.try_reserve(Queue("a", 0), 7 * MIB).unwrap();
+    let queues = [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2)];
+    let mut waits: Vec<_> = queues
+        .map(|(owner, queue)| Box::pin(budget.reserve(Queue(owner, queue), 7 * MIB)))
+        .into();
+    for wait in &mut waits {
+        assert!(poll(wait.as_mut()).is_none());
+    }
+    drop(first);
+    let mut order = Vec::new();
+    while let Some((at, granted)) = waits
+        .iter_mut()
+        .enumerate()
+        .find_map(|(at, wait)| Some((at, poll(wait.as_mut())?)))
+    {
+        let Queue(owner, queue) = *granted.owner();
+        order.push((owner, queue));
+        drop(waits.remove(at));
+    }
+    let expected = [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3)];
+    assert_eq!(order, expected);
 }
 
 proptest! {

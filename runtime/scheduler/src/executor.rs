@@ -10,7 +10,7 @@ use futures_util::stream::{BoxStream, Fuse};
 use perpend_domain::evaluation::{
     Execution, ExecutionClass, NewExecution, NoScores, OnMissing, Target, Uncalled,
 };
-use perpend_domain::ids::{EvaluatorId, ProjectId};
+use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{Attempting, Call, CallResult, FailureClass, LogLine, Replies, Reuse};
 use perpend_domain::time::Timestamp;
@@ -20,7 +20,7 @@ use crate::breaker::probe_of;
 use crate::call::{Load, Loaded, NoCall, call_of, gave_none, item_of};
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule, pause_of};
 use crate::failures::as_noted;
-use crate::memory::{Part, held_by};
+use crate::memory::{Holder, Part, held_by};
 use crate::own_traces::{Evaluated, root};
 use crate::parts::{Breakpoint, Error, Inner, NEVER};
 use crate::reasons::{assignment_removed, paused, rule_deleted, uses, workers_lost};
@@ -65,8 +65,8 @@ struct Sorted<'c> {
 }
 
 impl Inner {
-    /// Batches of one evaluator each: a slow one holds up no result of another. There is a seat for each
-    /// execution, and maybe some that nobody needs.
+    /// Batches of one rule and one of its evaluators each: a slow one holds up no result of another. There is a seat for
+    /// each execution, and maybe some that nobody needs.
     pub(crate) fn split(
         &self,
         leased: Vec<Execution>,
@@ -78,13 +78,14 @@ impl Inner {
             .entry(lease.fence)
             .or_default()
             .extend(seqs);
-        let mut by_evaluator: BTreeMap<EvaluatorId, Vec<Execution>> = BTreeMap::new();
+        let mut by_assignment: BTreeMap<(RuleId, EvaluatorId), Vec<Execution>> = BTreeMap::new();
         for each in leased {
-            let evaluator = each.made.evaluator_id.clone();
-            by_evaluator.entry(evaluator).or_default().push(each);
+            let made = &each.made;
+            let assignment = (made.rule_id.clone(), made.evaluator_id.clone());
+            by_assignment.entry(assignment).or_default().push(each);
         }
         let mut works = Vec::new();
-        for leased in by_evaluator.into_values() {
+        for leased in by_assignment.into_values() {
             let mut rest = leased.into_iter().peekable();
             while rest.peek().is_some() {
                 let n = self.deps.options.batch as usize;
@@ -226,12 +227,15 @@ impl Inner {
 
     /// Evaluates a part of a batch and writes what comes of it, as it comes.
     async fn execute_part(&self, Part { mut work, n_bytes }: Part) -> Result<(), Error> {
-        let Some(project) = work.leased.first().map(|first| first.project.clone()) else {
+        let Some(first) = work.leased.first() else {
             return Ok(());
         };
-        let mut memory = self
-            .alive(&work, self.memory.reserve(project, n_bytes))
-            .await;
+        let holder = Holder {
+            project: first.project.clone(),
+            rule: Some(first.made.rule_id.clone()),
+        };
+        let reserving = self.memory.reserve(holder, n_bytes);
+        let mut memory = self.alive(&work, reserving).await;
         let started_at = self.deps.clock.now();
         let store = &self.deps.store;
         let catalog = self.catalog.current(store).await?;

@@ -2,16 +2,20 @@
 //!
 //! Invariant: **no part of a batch waits while it holds memory.** A batch is split into parts that are read one
 //! reservation each; what a part reserved is returned when its answers are written, which needs no more memory.
+//!
+//! A project has a share of the budget. Its rules wait in a queue each, its trials and previews in another one: a rule whose
+//! calls take long leaves a part of the share to the others.
 
 use std::collections::HashMap;
 
 use perpend_domain::evaluation::{Execution, Target};
-use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::ids::{ObservationId, ProjectId, RuleId, TraceId};
 use perpend_domain::mapping::Plan;
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::Item;
+use perpend_memory::{Owner, Reservation};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, PreparedRule};
 use crate::parts::{Error, Inner};
 use crate::work::Work;
 
@@ -34,7 +38,24 @@ const FILTER_BYTES: usize = 8 << 20;
 
 type Key = (TraceId, ObservationId);
 
-/// A part of a batch, and the bytes to reserve for it.
+/// Who reserves memory: a rule of a project, or without a rule the trials and previews of the project.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Holder {
+    pub(crate) project: ProjectId,
+    pub(crate) rule: Option<RuleId>,
+}
+
+impl Owner for Holder {
+    type Share = ProjectId;
+
+    const HAS_QUEUES: bool = true;
+
+    fn share(&self) -> &ProjectId {
+        &self.project
+    }
+}
+
+/// A part of a batch, of one rule, and the bytes to reserve for it.
 pub(crate) struct Part {
     pub(crate) work: Work,
     pub(crate) n_bytes: usize,
@@ -118,6 +139,40 @@ impl Inner {
             ));
         }
         Ok(all)
+    }
+
+    /// Reserves memory for a trial or a preview: at once where it is free, else in turn.
+    pub(crate) async fn reserve_to_show(
+        &self,
+        project: &ProjectId,
+        n_bytes: usize,
+    ) -> Reservation<Holder> {
+        let holder = Holder {
+            project: project.clone(),
+            rule: None,
+        };
+        if n_bytes == 0 {
+            return self.memory.open(holder);
+        }
+        match self.memory.try_reserve(holder.clone(), n_bytes) {
+            Ok(reservation) => reservation,
+            Err(_) => self.memory.reserve(holder, n_bytes).await,
+        }
+    }
+
+    /// The most that reading a target takes for an assignment of a rule.
+    pub(crate) async fn most_bytes(
+        &self,
+        project: &ProjectId,
+        target: &Target,
+        rule: &PreparedRule,
+    ) -> Result<usize, perpend_sql::Error> {
+        let mut most = 0;
+        for assignment in &rule.assignments {
+            let n_bytes = self.target_bytes(project, target, &assignment.plan);
+            most = most.max(n_bytes.await?);
+        }
+        Ok(most)
     }
 
     /// What reading one target takes.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use perpend_domain::ids::{IdSource, ProjectId};
+use perpend_domain::ids::IdSource;
 use perpend_domain::plugin::{Call, CallResult, Limits};
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_ledger::Lease;
@@ -17,6 +17,7 @@ use perpend_store::Store;
 use tokio::sync::Notify;
 
 use crate::catalog::Cached;
+use crate::memory::Holder;
 use crate::open_calls::OpenCalls;
 use crate::recent::Recent;
 use crate::turns::Turns;
@@ -138,7 +139,7 @@ pub(crate) struct Inner {
     pub(crate) catalog: Cached,
     pub(crate) turns: Turns,
     /// What evaluations have in memory.
-    pub(crate) memory: MemoryBudget<ProjectId>,
+    pub(crate) memory: MemoryBudget<Holder>,
     /// Leases of running batches, to be given back at shutdown.
     pub(crate) leases: Mutex<HashMap<i64, Vec<i64>>>,
     /// The revision of the catalog by which held executions were last let go on.

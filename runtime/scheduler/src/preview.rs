@@ -41,8 +41,6 @@ const PAGE_READ: u32 = 50;
 const PAGE_BYTES: usize = 8 << 20;
 /// Examples in the answer.
 const N_EXAMPLES: usize = 10;
-/// What reading the targets of a preview reserves.
-const PREVIEW_BYTES: usize = 32 << 20;
 /// Matches whose mapped parts are looked for.
 const N_CHECKED: usize = 200;
 const DAY_MS: i64 = 86_400_000;
@@ -359,9 +357,11 @@ impl Inner {
         let shown = found.matches.into_iter();
         let shown = shown.filter(|each| each.is_sampled || is_empty);
         let mut n_bytes = 0;
-        let _memory = self.memory.reserve(project.clone(), PREVIEW_BYTES).await;
         for each in shown.take(N_CHECKED) {
             preview.n_checked += 1;
+            // One target is in memory at a time.
+            let to_read = self.most_bytes(project, &each.target, rule).await?;
+            let _memory = self.reserve_to_show(project, to_read).await;
             for (at, assignment) in rule.assignments.iter().enumerate() {
                 let loaded = self.load_target(project, &each.target, &assignment.plan);
                 let Load::Loaded(loaded) = loaded.await? else {

@@ -171,7 +171,7 @@ impl Scheduler {
             };
             to_reserve = to_reserve.saturating_add(n_bytes);
         }
-        let mut memory = inner.memory.reserve(project.clone(), to_reserve).await;
+        let mut memory = inner.reserve_to_show(project, to_reserve).await;
         let mut n_bytes = 0;
         let (mut results, mut open, mut calls) = (Vec::new(), Vec::new(), Vec::new());
         for (place, on) in trial.on.into_iter().enumerate() {

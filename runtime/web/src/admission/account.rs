@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::Extensions;
 use perpend_domain::ids::ProjectId;
-use perpend_memory::{Exhausted, MemoryBudget, Reservation};
+use perpend_memory::{Exhausted, MemoryBudget, Owner, Reservation};
 
 use crate::auth::CountedKey;
 use crate::problem::{Code, Problem};
@@ -22,6 +22,14 @@ pub enum Holder {
     Project(ProjectId),
     /// All senders that have not shown a key: only the login form takes a body from them, and a small one.
     Anonymous,
+}
+
+impl Owner for Holder {
+    type Share = Self;
+
+    fn share(&self) -> &Self {
+        self
+    }
 }
 
 impl Holder {
