@@ -14,6 +14,8 @@ const RESERVE_PART: usize = 8;
 const LITTLE_PART: usize = 64;
 /// A queue that holds something may hold at most so many times what it leaves free of the share of its owner.
 const QUEUE_FACTOR: usize = 2;
+/// So many small reservations of other queues may be granted before a large one that waits for the share of their owner.
+const MAX_OVERTAKEN: u32 = 256;
 
 /// Who reserves memory: an owner, or one of several queues of an owner.
 pub trait Owner: Clone + Eq + Hash + Send + 'static {
@@ -78,6 +80,8 @@ impl<O: Owner, R> Default for State<O, R> {
 
 struct Waiter<R> {
     n_bytes: usize,
+    /// Reservations of other queues of the owner that were granted before it, while it waited for the share.
+    n_overtaken: u32,
     receiver: oneshot::Sender<R>,
 }
 
@@ -220,7 +224,11 @@ impl<O: Owner, R> State<O, R> {
 
     /// Adds a reservation to the end of its queue.
     pub(crate) fn wait(&mut self, owner: O, n_bytes: usize, receiver: oneshot::Sender<R>) {
-        let waiter = Waiter { n_bytes, receiver };
+        let waiter = Waiter {
+            n_bytes,
+            n_overtaken: 0,
+            receiver,
+        };
         match self.waiting.iter_mut().find(|(known, _)| *known == owner) {
             Some((_, queue)) => queue.push_back(waiter),
             None => self.waiting.push_back((owner, [waiter].into())),
@@ -229,11 +237,12 @@ impl<O: Owner, R> State<O, R> {
 
     /// Charges what can be granted to those that wait. The first in turn whose reservation does not fit into the budget
     /// keeps all later ones waiting, except for small ones that fit into the reserve; the first that does not fit into the
-    /// share of its owner, all later large ones of this owner.
+    /// share of its owner, all later ones of this owner, except for a number of small ones.
     pub(crate) fn grant(&mut self, limits: Limits) -> Vec<Grant<O, R>> {
         let mut granted = Vec::new();
         let mut is_blocked = false;
-        let mut full: Vec<O::Share> = Vec::new();
+        // Whose share is full, with the place of the queue that waits for it.
+        let mut full: Vec<(O::Share, usize)> = Vec::new();
         let mut at = 0;
         while let Some((owner, queue)) = self.waiting.get_mut(at) {
             while queue
@@ -248,20 +257,28 @@ impl<O: Owner, R> State<O, R> {
             };
             let owner = owner.clone();
             let fits = self.check(limits, &owner, 0, n_bytes);
-            let is_in_turn = is_small(n_bytes) || !full.contains(owner.share());
+            let first = full.iter().find(|(share, _)| share == owner.share());
+            let first = first.map(|(_, first)| *first);
+            let is_in_turn =
+                first.is_none_or(|first| is_small(n_bytes) && self.may_be_overtaken(first));
             let may_pass = !is_blocked
                 || is_small(n_bytes) && self.n_small_bytes + n_bytes <= limits.reserve_bytes();
             if fits.is_err() || !may_pass || !is_in_turn {
                 is_blocked |= fits == Err(Exhausted::Budget);
-                if fits == Err(Exhausted::Owner)
+                if first.is_none()
+                    && fits == Err(Exhausted::Owner)
                     && !self.is_beyond_queue(limits, &owner, 0, n_bytes)
                 {
-                    full.push(owner.share().clone());
+                    full.push((owner.share().clone(), at));
                 }
                 at += 1;
                 continue;
             }
             self.charge(&owner, 0, n_bytes);
+            let overtaken = first.and_then(|first| self.waiting.get_mut(first));
+            if let Some(waiter) = overtaken.and_then(|(_, queue)| queue.front_mut()) {
+                waiter.n_overtaken += 1;
+            }
             if let Some((_, mut queue)) = self.waiting.remove(at) {
                 granted.extend(queue.pop_front().map(|waiter| Grant {
                     owner: owner.clone(),
@@ -272,6 +289,11 @@ impl<O: Owner, R> State<O, R> {
             }
         }
         granted
+    }
+
+    fn may_be_overtaken(&self, at: usize) -> bool {
+        let waiter = self.waiting.get(at).and_then(|(_, queue)| queue.front());
+        waiter.is_none_or(|waiter| waiter.n_overtaken < MAX_OVERTAKEN)
     }
 
     /// The owner goes to the end of the line with what it still waits for: its other queues that come later, then the one

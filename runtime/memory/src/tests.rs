@@ -185,6 +185,24 @@ fn a_queue_leaves_a_part_of_the_share_of_its_owner_to_the_other_queues() {
 }
 
 #[test]
+fn a_reservation_beyond_the_share_is_not_overtaken_for_ever() {
+    let budget = MemoryBudget::<Queue>::new(80 * MIB, 40 * MIB);
+    let small = || budget.reserve(Queue("a", 1), SMALL);
+    let mut held = poll(pin!(small())).unwrap();
+    let mut large = pin!(budget.reserve(Queue("a", 2), 60 * MIB));
+    assert!(poll(large.as_mut()).is_none());
+    let mut n_passed = 0;
+    // Never without a small one, so that the large one would never be alone.
+    while let Some(next) = poll(pin!(small())) {
+        held = next;
+        n_passed += 1;
+    }
+    assert_eq!(n_passed, 256);
+    drop(held);
+    assert!(poll(large.as_mut()).is_some());
+}
+
+#[test]
 fn owners_take_turns_whatever_the_number_of_their_queues() {
     let budget = MemoryBudget::<Queue>::new(8 * MIB, 8 * MIB);
     let first = budget.try_reserve(Queue("a", 0), 7 * MIB).unwrap();
