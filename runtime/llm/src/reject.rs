@@ -84,11 +84,20 @@ const FILTERED: [&str; 4] = [
 ];
 /// Words of gateways that refuse a content with 403.
 const MODERATED: [&str; 2] = ["requires moderation", "was flagged"];
-const BAD_KEY: [&str; 4] = [
+const BAD_KEY: [&str; 13] = [
     "api key not valid",
     "api_key_invalid",
     "invalid_grant",
     "invalid api key",
+    "invalid_api_key",
+    "invalid x-api-key",
+    "incorrect api key",
+    "api key expired",
+    "api key has expired",
+    "api key was reported",
+    "api key is disabled",
+    "unrecognizedclientexception",
+    "security token included in the request is",
 ];
 /// Names of what asks for structure, and words for it.
 const STRUCTURE: [&str; 17] = [
@@ -130,7 +139,11 @@ pub(crate) fn classify(answer: &Answer<'_>) -> Rejected {
     }
     match answer.status {
         403 if has(&FILTERED) || has(&MODERATED) => fail(Class::Refused),
-        401 | 403 => fail(Class::AuthInvalid),
+        401 => fail(Class::AuthInvalid),
+        403 if has(&BAD_KEY) => fail(Class::AuthInvalid),
+        // The key may be good for other models and deployments.
+        403 if has(&["model", "deployment"]) => fail(Class::ModelUnavailable),
+        403 => fail(Class::ModelConfigInvalid),
         // A conflict with another request, and one that came too early: the same request may succeed later.
         409 | 425 => fail(Class::UpstreamUnavailable),
         408 => fail(Class::UpstreamTimeout),
@@ -254,6 +267,9 @@ fn failure(answer: &Answer<'_>, class: Class, said: &Said) -> Failure {
         Class::RateLimited => "the provider limits the rate of requests",
         Class::BillingExhausted => "the provider's account has no credit or quota left",
         Class::AuthInvalid => "the provider does not accept the key",
+        Class::ModelUnavailable if answer.status == 403 => {
+            "the provider gives the key no access to the model"
+        }
         Class::ModelUnavailable => "the provider does not know the model",
         Class::ContextTooLong => "the prompt is too long for the model",
         Class::Refused => "the provider refused the content of the request",
@@ -261,6 +277,7 @@ fn failure(answer: &Answer<'_>, class: Class, said: &Said) -> Failure {
         Class::ModelConfigInvalid if matches!(answer.status, 404 | 405 | 410) => {
             "the provider has no such endpoint: check the base URL"
         }
+        Class::ModelConfigInvalid if answer.status == 403 => "the provider forbids the request",
         Class::ModelConfigInvalid => "the provider rejects a parameter",
         _ => "the provider rejects the request",
     };

@@ -355,7 +355,8 @@ async fn conflicts_and_early_requests_may_succeed_later_and_moderation_is_no_wro
         (409, "conflict", Class::UpstreamUnavailable),
         (425, "too early", Class::UpstreamUnavailable),
         (403, "your input was flagged", Class::Refused),
-        (403, "no access", Class::AuthInvalid),
+        (403, "no access", Class::ModelConfigInvalid),
+        (403, "no access to model m", Class::ModelUnavailable),
     ] {
         let (result, ..) = ask(vec![Act::Json(status, error(message))]).await;
         assert_eq!(result.unwrap_err().class, class, "{status} {message}");

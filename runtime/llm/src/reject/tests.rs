@@ -58,7 +58,37 @@ fn errors_about_the_account_get_the_class_that_the_scheduler_acts_on() {
             "billing_exhausted",
         ),
         (401, r#"{"error":{"message":"bad key"}}"#, "auth_invalid"),
-        (403, "<html>Forbidden</html>", "auth_invalid"),
+        (
+            403,
+            r#"{"error":{"code":403,"message":"Your API key was reported as leaked. Please use another API key.","status":"PERMISSION_DENIED"}}"#,
+            "auth_invalid",
+        ),
+        (
+            403,
+            r#"{"message":"The security token included in the request is invalid."}"#,
+            "auth_invalid",
+        ),
+        (
+            403,
+            r#"{"error":{"message":"Project `p` does not have access to model `m`","code":"model_not_found"}}"#,
+            "model_unavailable",
+        ),
+        (
+            403,
+            r#"{"message":"You don't have access to the model with the specified model ID."}"#,
+            "model_unavailable",
+        ),
+        (
+            403,
+            r#"{"error":{"code":403,"message":"Permission 'aiplatform.endpoints.predict' denied on resource '//aiplatform.googleapis.com/projects/p/locations/l/publishers/google/models/m'","status":"PERMISSION_DENIED"}}"#,
+            "model_unavailable",
+        ),
+        (
+            403,
+            r#"{"error":{"code":"403","message":"Access to this deployment is denied"}}"#,
+            "model_unavailable",
+        ),
+        (403, "<html>Forbidden</html>", "model_config_invalid"),
         (
             400,
             r#"{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}"#,
