@@ -153,6 +153,8 @@ pub struct ModelNotes {
     n_waiting: AtomicU32,
     /// How long requests waited to be sent, milliseconds.
     waited_ms: AtomicU64,
+    /// A model call was withdrawn.
+    is_cancelled: AtomicBool,
     /// The caller has given up.
     is_abandoned: AtomicBool,
 }
@@ -178,6 +180,9 @@ impl ModelNotes {
     /// Notes a failure. The most severe one is kept: a failure that a person has to fix, then a transient one, then a
     /// permanent one. Among equals it is the last.
     pub fn failed(&self, failure: ModelFailure) {
+        if failure.class == FailureClass::Cancelled {
+            self.is_cancelled.store(true, Ordering::Release);
+        }
         let mut noted = self.lock();
         if noted
             .as_ref()
@@ -191,6 +196,12 @@ impl ModelNotes {
     #[must_use]
     pub fn failure(&self) -> Option<ModelFailure> {
         self.lock().clone()
+    }
+
+    /// Whether a model call ended as cancelled, whatever other calls ended as. What a guest makes of that is no result.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Acquire)
     }
 
     /// Counts a request; how many equal ones were counted before.
@@ -346,6 +357,9 @@ mod tests {
         let key = Some(FailureClass::AuthInvalid);
         assert_eq!(failed(FailureClass::AuthInvalid), key);
         assert_eq!(failed(FailureClass::RateLimited), key);
+        assert!(!notes.is_cancelled());
+        assert_eq!(failed(FailureClass::Cancelled), key);
+        assert!(notes.is_cancelled());
     }
 
     #[test]

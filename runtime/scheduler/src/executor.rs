@@ -702,6 +702,11 @@ impl Inner {
         let execution = prepared.execution;
         let evaluator = &prepared.assignment.evaluator;
         log_lines(&execution.made, &result.log);
+        let origin = prepared.call.origin.as_deref();
+        // A guest may give a score in spite of it, as if the model had answered.
+        if origin.is_some_and(|origin| origin.notes.is_cancelled()) {
+            return Err(Release::GivenBack);
+        }
         let mut spent = None;
         let outcome = match result.outcome {
             Ok(given) if given.is_empty() => Outcome::Skipped(gave_none()),
@@ -718,7 +723,7 @@ impl Inner {
                 Outcome::Completed(scores)
             }
             Err(failure) => {
-                let failure = as_noted(failure, prepared.call.origin.as_deref());
+                let failure = as_noted(failure, origin);
                 let why = NoScores::new(failure.class, &failure.message);
                 let tried = self.tried(execution, started_at, now);
                 spent = failure.spent;

@@ -232,3 +232,26 @@ async fn an_execution_that_waits_for_its_next_attempt_is_held_when_its_rule_is_d
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_score_that_is_given_in_spite_of_a_withdrawn_call_is_discarded() {
+    on_each_database(|store| async move {
+        let world = World::new(store).await;
+        world.rule("r", OBSERVATION, |_| {}).await;
+        let evaluate = FakeEvaluate::new(|call, n_before| {
+            if 0 < n_before {
+                return Ok(1.0);
+            }
+            let withdrawn = ModelFailure::new(FailureClass::Cancelled, "withdrawn");
+            call.origin.as_ref().unwrap().notes.failed(withdrawn);
+            Ok(0.0)
+        });
+        let scheduler = world.scheduler(evaluate.clone());
+        world.ingest(vec![generation(1, 1)]).await;
+        scheduler.run_until_idle().await.unwrap();
+        assert_eq!(evaluate.n_calls(), 2);
+        let [score] = world.scores().await.try_into().unwrap();
+        assert_eq!(score.written.value, ScoreValue::Numeric(1.0));
+    })
+    .await;
+}
