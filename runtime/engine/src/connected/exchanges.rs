@@ -477,9 +477,10 @@ impl Exchanges {
         };
         let ledger = &self.models.store.ledger;
         let noted = ledger.note_exchange(asking, &exchanged, self.models.clock.now());
-        noted.await.map_err(|error| unstored(&error))?;
+        let noted = noted.await;
+        // Also where that failed: who waits looks at once whether there is room.
         self.models.settled.notify_waiters();
-        Ok(())
+        noted.map_err(|error| unstored(&error))
     }
 }
 
