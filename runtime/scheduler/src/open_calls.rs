@@ -3,7 +3,7 @@
 //! A call that is withdrawn before it begins ends as `cancelled`: its execution goes back to the queue, and whoever claims
 //! it next holds or cancels it. One that has begun goes on.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perpend_domain::evaluation::Execution;
@@ -11,6 +11,9 @@ use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::plugin::{Call, Origin};
 
 use crate::catalog::{Catalog, pause_of};
+
+/// A rule of a project, and an evaluator of it.
+pub(crate) type Stopped = (ProjectId, RuleId, EvaluatorId);
 
 /// The calls under way of this process, and the catalog by which they were last checked.
 #[derive(Debug, Default)]
@@ -21,6 +24,8 @@ struct Open {
     catalog: Arc<Catalog>,
     batches: HashMap<u64, Vec<OpenCall>>,
     n_batches: u64,
+    /// What no longer runs, and whose executions may still wait for their next attempt.
+    stopped: BTreeSet<Stopped>,
 }
 
 #[derive(Debug)]
@@ -114,15 +119,35 @@ impl OpenCalls {
         }
     }
 
-    /// Withdraws the calls that a newer catalog does not allow. Gives the catalog before, if there is a newer one.
-    pub(crate) fn check(&self, catalog: &Arc<Catalog>) -> Option<Arc<Catalog>> {
+    /// Withdraws the calls that a newer catalog does not allow, and notes what no longer runs. Whether the catalog is newer.
+    pub(crate) fn check(&self, catalog: &Arc<Catalog>) -> bool {
         let mut open = self.lock();
         if catalog.revision() <= open.catalog.revision() {
-            return None;
+            return false;
         }
         for call in open.batches.values().flatten() {
             call.withdraw_unless_runs(catalog);
         }
-        Some(std::mem::replace(&mut open.catalog, Arc::clone(catalog)))
+        let before = std::mem::replace(&mut open.catalog, Arc::clone(catalog));
+        let running = catalog.running();
+        for (project, rule, evaluator) in before.running() {
+            if !running.contains(&(project, rule, evaluator)) {
+                let stopped = (project.clone(), rule.clone(), evaluator.clone());
+                open.stopped.insert(stopped);
+            }
+        }
+        open.stopped
+            .retain(|(project, rule, evaluator)| !running.contains(&(project, rule, evaluator)));
+        true
+    }
+
+    /// What no longer runs and was not [ended](Self::end_stopped).
+    pub(crate) fn stopped(&self) -> Vec<Stopped> {
+        self.lock().stopped.iter().cloned().collect()
+    }
+
+    /// No execution waits for its next attempt on behalf of it.
+    pub(crate) fn end_stopped(&self, stopped: &Stopped) {
+        self.lock().stopped.remove(stopped);
     }
 }

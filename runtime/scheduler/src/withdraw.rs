@@ -7,20 +7,17 @@ use crate::parts::{Error, Inner};
 
 impl Inner {
     /// Stops what waits on behalf of rules and evaluators that no longer run by this catalog: calls that have not begun, and
-    /// executions that wait for their next attempt.
+    /// executions that wait for their next attempt. What fails is done by the next step.
     pub(crate) async fn stop_waiting(&self, catalog: &Arc<Catalog>) -> Result<(), Error> {
-        let Some(before) = self.open_calls.check(catalog) else {
-            return Ok(());
-        };
-        self.deps.evaluate.answer_withdrawn();
-        let now = self.deps.clock.now();
-        let mut stopped = before.running();
-        for running in catalog.running() {
-            stopped.remove(&running);
+        if self.open_calls.check(catalog) {
+            self.deps.evaluate.answer_withdrawn();
         }
-        for (project, rule, evaluator) in stopped {
+        let now = self.deps.clock.now();
+        for stopped in self.open_calls.stopped() {
+            let (project, rule, evaluator) = &stopped;
             let which = (project, rule, evaluator);
             self.deps.store.ledger.end_delay(which, now).await?;
+            self.open_calls.end_stopped(&stopped);
         }
         Ok(())
     }
