@@ -219,12 +219,12 @@ impl Shared {
         loop {
             let turn = observer.turn();
             let (endpoint, priority) = (&exchange.endpoint, turn.priority);
-            self.refusals.check(endpoint, priority)?;
+            let probe = self.refusals.enter(endpoint, priority);
+            let probe = unless_withdrawn(observer.as_ref(), probe).await?;
             let permit = self.connections.enter(endpoint, turn, exchange.timeout);
             let permit = unless_withdrawn(observer.as_ref(), permit).await?;
             // The key may have been refused while this request waited.
-            let begun = self.refusals.begin(endpoint, priority);
-            let attempt = unless_withdrawn(observer.as_ref(), begun).await?;
+            let attempt = self.refusals.begin(endpoint, priority, probe)?;
             match observer.before(&exchange.estimate).await? {
                 Admission::Sends(traceparent) => {
                     return Ok((permit, attempt, traceparent));

@@ -35,12 +35,15 @@ struct Refusal {
     at: Instant,
 }
 
+/// Held by the one request that tries a refused connection.
+pub(crate) type Probe = OwnedMutexGuard<()>;
+
 /// A request that is about to be sent.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     entry: Arc<Entry>,
     saved_at: i64,
-    probe: Option<OwnedMutexGuard<()>>,
+    probe: Option<Probe>,
 }
 
 impl Refusal {
@@ -83,36 +86,49 @@ impl Refusals {
         Arc::clone(entry.or_insert_with(Arc::default))
     }
 
-    /// Whether a request may wait for the connection.
+    /// Whether a request may wait for a place of the connection. An interactive one tries a refused connection, and waits
+    /// before that for any other that does: here, where it holds no place.
     ///
     /// # Errors
     /// As [`Self::begin`].
-    pub(crate) fn check(&self, endpoint: &Endpoint, priority: Priority) -> Result<(), Failure> {
-        let is_background = priority == Priority::Background;
-        let refusal = self.of(endpoint).refusal(endpoint);
-        let refusal = refusal.filter(|of| is_background && of.at.elapsed() < PROBE_INTERVAL);
-        refusal.map_or(Ok(()), |refusal| Err(refusal.unsent()))
-    }
-
-    /// Lets a request pass, or fails with what the provider answered to the last one.
-    ///
-    /// # Errors
-    /// The connection is refused, and this request is not the one that tries it again.
-    pub(crate) async fn begin(
+    pub(crate) async fn enter(
         &self,
         endpoint: &Endpoint,
         priority: Priority,
+    ) -> Result<Option<Probe>, Failure> {
+        let entry = self.of(endpoint);
+        let Some(refusal) = entry.refusal(endpoint) else {
+            return Ok(None);
+        };
+        let is_due = PROBE_INTERVAL <= refusal.at.elapsed();
+        match (priority, is_due) {
+            (Priority::Interactive, _) => {
+                let probe = Arc::clone(&entry.probe).lock_owned().await;
+                // The one before may have succeeded.
+                Ok(entry.refusal(endpoint).map(|_| probe))
+            }
+            (Priority::Background, true) => Ok(None),
+            (Priority::Background, false) => Err(refusal.unsent()),
+        }
+    }
+
+    /// Lets a request that has a place pass, or fails with what the provider answered to the last one. It never waits.
+    ///
+    /// # Errors
+    /// The connection is refused, and this request is not the one that tries it again.
+    pub(crate) fn begin(
+        &self,
+        endpoint: &Endpoint,
+        priority: Priority,
+        entered: Option<Probe>,
     ) -> Result<Attempt, Failure> {
         let entry = self.of(endpoint);
-        let mut probe = None;
-        if let Some(refusal) = entry.refusal(endpoint) {
-            let turn = Arc::clone(&entry.probe);
+        let mut probe = entered;
+        if let Some(refusal) = entry.refusal(endpoint).filter(|_| probe.is_none()) {
             let is_due = PROBE_INTERVAL <= refusal.at.elapsed();
-            probe = match (priority, is_due) {
-                (Priority::Interactive, _) => Some(turn.lock_owned().await),
-                (Priority::Background, true) => turn.try_lock_owned().ok(),
-                (Priority::Background, false) => None,
-            };
+            if is_due || priority == Priority::Interactive {
+                probe = Arc::clone(&entry.probe).try_lock_owned().ok();
+            }
             // Another probe may have succeeded meanwhile.
             if let Some(refusal) = entry.refusal(endpoint).filter(|_| probe.is_none()) {
                 return Err(refusal.unsent());
@@ -128,9 +144,10 @@ impl Refusals {
 
 impl Attempt {
     /// Notes how the request ended. Only a probe proves that a refused connection works again: an answer to another
-    /// request may be older than the refusal.
+    /// request may be older than the refusal. An error that the provider sends only after it took the key proves it, too.
     pub(crate) fn end(self, failure: Option<&Failure>) {
         let mut refusal = self.entry.lock();
+        let is_proof = failure.is_none_or(|failure| is_after_key(failure.class));
         let is_outdated = |known: &Refusal| self.saved_at < known.saved_at;
         match failure.filter(|failure| is_refusal(failure.class)) {
             Some(failure) if !refusal.as_ref().is_some_and(is_outdated) => {
@@ -140,7 +157,7 @@ impl Attempt {
                     at: Instant::now(),
                 });
             }
-            None if failure.is_none() && self.probe.is_some() => *refusal = None,
+            None if is_proof && self.probe.is_some() => *refusal = None,
             _ => {}
         }
     }
@@ -151,5 +168,18 @@ const fn is_refusal(class: Class) -> bool {
     matches!(
         class,
         Class::AuthInvalid | Class::BillingExhausted | Class::AccountNotReady
+    )
+}
+
+/// Whether a provider that fails a request in this way has accepted its key.
+const fn is_after_key(class: Class) -> bool {
+    matches!(
+        class,
+        Class::RateLimited
+            | Class::InvalidInput
+            | Class::ContextTooLong
+            | Class::Refused
+            | Class::ModelUnavailable
+            | Class::ModelConfigInvalid
     )
 }

@@ -161,6 +161,39 @@ async fn a_refused_key_is_asked_with_at_most_once_per_place_until_the_connection
 }
 
 #[tokio::test]
+async fn a_403_stops_no_other_request_of_the_connection() {
+    let forbidden = |message: &str| Act::Json(403, json!({ "error": { "message": message } }));
+    let of_model = forbidden("Project `p` does not have access to model `m`");
+    let server = Server::start(vec![of_model, forbidden("no"), said(GOOD)]).await;
+    let endpoint = endpoint(Protocol::OpenAi, &server.url);
+    let (llm, limits, plain) = (llm(), CallLimits::default(), request());
+    let call = async || support::call(&llm, &endpoint, &limits, &plain).await.0;
+    assert_eq!(call().await.unwrap_err().class, Class::ModelUnavailable);
+    assert_eq!(call().await.unwrap_err().class, Class::ModelConfigInvalid);
+    assert!(call().await.is_ok());
+}
+
+#[tokio::test]
+async fn a_trial_that_fails_after_the_key_was_accepted_ends_the_refusal() {
+    for (status, class) in [
+        (400, Class::InvalidInput),
+        (404, Class::ModelConfigInvalid),
+        (429, Class::RateLimited),
+    ] {
+        let act = |status| Act::Json(status, json!({ "error": { "message": "no" } }));
+        let server = Server::start(vec![act(401), act(status), said(GOOD)]).await;
+        let endpoint = endpoint(Protocol::OpenAi, &server.url);
+        let (llm, limits, plain) = (llm(), CallLimits::default(), request());
+        let call = async || support::call(&llm, &endpoint, &limits, &plain).await.0;
+        assert_eq!(call().await.unwrap_err().class, Class::AuthInvalid);
+        assert!(call().await.unwrap_err().is_unsent);
+        let trial = support::try_call(&llm, &endpoint, &limits, &plain).await;
+        assert_eq!(trial.unwrap_err().class, class);
+        assert!(call().await.is_ok());
+    }
+}
+
+#[tokio::test]
 async fn after_a_429_requests_start_at_the_rate_of_the_bucket() {
     let (llm, mut endpoint) = (llm(), busy(0));
     endpoint.max_in_flight = 100;
