@@ -9,7 +9,7 @@
 use perpend_domain::batch::Media;
 use perpend_domain::ids::{InvalidId, ObservationId, TraceId, fits};
 use perpend_domain::issue::Issue;
-use perpend_domain::observation::{Level, ObservationKind as Kind, PromptLink, ToolCall, Usage};
+use perpend_domain::observation::{Level, ObservationKind as Kind, PromptLink, Usage};
 use perpend_domain::patch::{About, Patch, record_id};
 use perpend_domain::payload::Payload;
 use perpend_domain::time::Timestamp;
@@ -377,7 +377,7 @@ impl Part<'_> {
         extractor.payload(&mut patch.output, "output");
         extractor.metadata(&mut patch.metadata);
         // Of the whole values, and without the media in them.
-        patch.tool_calls = ToolCall::all_in(patch.output.as_ref());
+        patch.tool_calls = tools::calls_in(patch.output.as_ref(), &mut notes);
         patch.tool_definitions = tools::definitions_in(patch.input.as_ref(), patch.kind);
         metadata::limit(&mut patch.metadata, "", self.limits, &mut notes);
         mapping::limit_payload(&mut patch.input, "input", self.limits, &mut notes);

@@ -173,7 +173,7 @@ fn add_span(
     extractor.payload(&mut content.output, "output");
     extractor.metadata(&mut content.metadata);
     // Of the whole values, and without the media in them.
-    tools::index(content, observation.kind);
+    tools::index(content, observation.kind, &mut notes);
     let limits = &context.limits;
     if let Some(trace) = &mut observation.trace {
         extractor.payload(&mut trace.input, "input");

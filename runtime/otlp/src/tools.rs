@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use perpend_domain::observation::{Content, ObservationKind, ToolCall};
 use perpend_domain::payload::Payload;
+use perpend_shapes::calls::is_too_large;
 use perpend_shapes::tool_name;
 use serde_json::Value as Json;
 
@@ -11,6 +12,7 @@ use crate::attributes::{Attributes, any_json, default_json};
 use crate::json;
 use crate::messages::unflatten;
 use crate::model::Value;
+use crate::notes::Notes;
 
 /// Tool definitions of every source; of two with one name the first stays.
 pub(crate) fn definitions(attributes: &Attributes<'_>) -> Option<Json> {
@@ -52,9 +54,20 @@ pub(crate) fn definitions(attributes: &Attributes<'_>) -> Option<Json> {
     distinct(found)
 }
 
+/// The calls in an output; none in one that is too large, which is noted.
+pub(crate) fn calls_in(output: Option<&Payload>, notes: &mut Notes) -> Vec<ToolCall> {
+    if let Some(Payload::Json(json)) = output
+        && is_too_large(json)
+    {
+        let explanation = "were not read: the output has too many values";
+        notes.repaired("tool_calls", explanation.to_owned());
+    }
+    ToolCall::all_in(output)
+}
+
 /// Finds the calls in the output of an observation, and the definitions in its input where no attribute has them.
-pub(crate) fn index(content: &mut Content, kind: ObservationKind) {
-    content.tool_calls = ToolCall::all_in(content.output.as_ref());
+pub(crate) fn index(content: &mut Content, kind: ObservationKind, notes: &mut Notes) {
+    content.tool_calls = calls_in(content.output.as_ref(), notes);
     if content.tool_definitions.is_none() {
         content.tool_definitions = definitions_in(content.input.as_ref(), kind);
     }
@@ -93,7 +106,7 @@ fn with_parameters(mut function: Json) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::*;
 
@@ -130,5 +143,16 @@ mod tests {
         let result =
             json!([{ "type": "tool-result", "toolCallId": "1", "toolName": "f", "output": 1 }]);
         assert_eq!(ToolCall::all_in(Some(&Payload::from_value(result))), []);
+    }
+
+    #[test]
+    fn an_output_that_is_too_large_to_be_searched_for_calls_is_noted() {
+        for (n, is_noted) in [(10, false), (300_000, true)] {
+            let output = Payload::Json(format!("[\"call\"{}]", ",{}".repeat(n)));
+            let (mut notes, mut metadata) = (Notes::default(), Map::new());
+            assert_eq!(calls_in(Some(&output), &mut notes), []);
+            notes.write(&mut metadata);
+            assert_eq!(!metadata.is_empty(), is_noted);
+        }
     }
 }

@@ -275,10 +275,10 @@ pub struct Call {
     pub arguments: Value,
 }
 
-/// Whether a JSON document has too many values to be searched for calls.
+/// Whether a JSON document may contain calls, but has too many values to be searched for them.
 #[must_use]
 pub fn is_too_large(json: &str) -> bool {
-    MAX_VALUES < n_values(json)
+    MAX_VALUES < n_values(json) && may_hold_calls(json)
 }
 
 /// The calls in a JSON document, in order; none in one that is too large.
