@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -14,13 +13,14 @@ use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{Attempting, Call, CallResult, FailureClass, LogLine, Replies, Reuse};
 use perpend_domain::time::Timestamp;
-use perpend_ledger::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share, Unheld};
+use perpend_ledger::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share};
 
 use crate::breaker::probe_of;
 use crate::call::{Load, Loaded, NoCall, call_of, gave_none, item_of};
 use crate::catalog::{Catalog, PreparedAssignment, PreparedRule, pause_of};
 use crate::failures::as_noted;
-use crate::memory::{Holder, Part, held_by};
+use crate::holder::Holder;
+use crate::memory::{Part, held_by};
 use crate::own_traces::{Evaluated, root};
 use crate::parts::{Breakpoint, Error, Inner, NEVER};
 use crate::reasons::{assignment_removed, paused, rule_deleted, uses, workers_lost};
@@ -109,7 +109,7 @@ impl Inner {
             // The next step sees the catalog without them.
             self.deps.store.catalog.end_pauses(now).await?;
         }
-        self.let_go_on(catalog, now).await?;
+        self.resume_held(catalog, now).await?;
         if self.looks_at_held(now) {
             if catalog.has_probes(now) {
                 self.let_probes_go_on(catalog, now).await?;
@@ -137,71 +137,6 @@ impl Inner {
         let works = dealt.into_iter().zip(claimed);
         let works = works.map(|((_, seats), leased)| self.split(leased, lease, seats));
         Ok(works.flatten().collect())
-    }
-
-    /// Whether it is time to look at held executions, for those that have waited too long and those by which a paused rule
-    /// is tried: they wait for minutes and days, so that once in a second is enough.
-    fn looks_at_held(&self, now: Timestamp) -> bool {
-        let last = self.looked_at.load(Ordering::Relaxed);
-        // The time of `NEVER` is longer ago than any.
-        let is_time = 1_000_000 <= now.as_micros().saturating_sub(last);
-        if is_time {
-            self.looked_at.store(now.as_micros(), Ordering::Relaxed);
-        }
-        is_time
-    }
-
-    /// Lets held executions go on whose rule and evaluator are no longer paused, once for each catalog.
-    async fn let_go_on(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
-        if self.let_go_at.swap(catalog.revision(), Ordering::AcqRel) == catalog.revision() {
-            return Ok(());
-        }
-        let done = self.let_all_go_on(catalog, now).await;
-        if done.is_err() {
-            self.let_go_at.store(NEVER, Ordering::Release);
-        }
-        done
-    }
-
-    /// Executions were held by an older catalog, after the newer one let go of what was held before: it
-    /// has to do so once more, or they would wait for the next change of any rule.
-    async fn look_again_at_held(&self, used: &Catalog) -> Result<(), Error> {
-        if self.deps.store.catalog.catalog_revision().await? != used.revision() {
-            self.look_at_held();
-        }
-        Ok(())
-    }
-
-    /// Looks soon whether held executions can go on.
-    pub(crate) fn look_at_held(&self) {
-        self.let_go_at.store(NEVER, Ordering::Release);
-        self.woken.notify_one();
-    }
-
-    async fn let_all_go_on(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
-        let store = &self.deps.store;
-        for (project, rule_id, evaluator) in store.ledger.held().await? {
-            let is_let_go = match catalog.rule(&project, &rule_id) {
-                // Also where the rule no longer uses the evaluator: then they end as cancelled.
-                Some(rule) => pause_of(rule, &evaluator).is_none(),
-                None => match store.catalog.rule(&project, &rule_id).await? {
-                    Some(rule) => !uses(&rule, &evaluator),
-                    None => {
-                        let why = rule_deleted();
-                        let cancelled = store
-                            .ledger
-                            .cancel_executions(&project, &rule_id, &why, now);
-                        cancelled.await?;
-                        false
-                    }
-                },
-            };
-            if is_let_go {
-                let which = (&project, &rule_id, &evaluator);
-                store.ledger.unhold(which, Unheld::All, now).await?;
-            }
-        }
-        Ok(())
     }
 
     /// Evaluates a batch, part by part as memory is free.

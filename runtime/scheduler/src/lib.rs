@@ -24,6 +24,8 @@ mod decide;
 mod executor;
 mod explain;
 mod failures;
+mod held;
+mod holder;
 mod matcher;
 mod memory;
 mod open_calls;

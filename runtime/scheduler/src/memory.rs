@@ -9,11 +9,13 @@
 use std::collections::HashMap;
 
 use perpend_domain::evaluation::{Execution, Target};
-use perpend_domain::ids::{ObservationId, ProjectId, RuleId, TraceId};
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::mapping::Plan;
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::Item;
-use perpend_memory::{Owner, Reservation};
+use perpend_memory::Reservation;
+
+use crate::holder::Holder;
 
 use crate::catalog::{Catalog, PreparedRule};
 use crate::parts::{Error, Inner};
@@ -37,23 +39,6 @@ const SESSION_BYTES: usize = 8 << 20;
 const FILTER_BYTES: usize = 8 << 20;
 
 type Key = (TraceId, ObservationId);
-
-/// Who reserves memory: a rule of a project, or without a rule the trials and previews of the project.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Holder {
-    pub(crate) project: ProjectId,
-    pub(crate) rule: Option<RuleId>,
-}
-
-impl Owner for Holder {
-    type Share = ProjectId;
-
-    const HAS_QUEUES: bool = true;
-
-    fn share(&self) -> &ProjectId {
-        &self.project
-    }
-}
 
 /// A part of a batch, of one rule, and the bytes to reserve for it.
 pub(crate) struct Part {

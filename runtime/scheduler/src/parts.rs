@@ -17,7 +17,7 @@ use perpend_store::Store;
 use tokio::sync::Notify;
 
 use crate::catalog::Cached;
-use crate::memory::Holder;
+use crate::holder::Holder;
 use crate::open_calls::OpenCalls;
 use crate::recent::Recent;
 use crate::turns::Turns;

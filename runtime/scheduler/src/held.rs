@@ -1,0 +1,77 @@
+//! Executions that are held while their rule or evaluator is paused: when they are checked, and how they resume.
+
+use std::sync::atomic::Ordering;
+
+use perpend_domain::time::Timestamp;
+use perpend_ledger::Unheld;
+
+use crate::catalog::{Catalog, pause_of};
+use crate::parts::{Error, Inner, NEVER};
+use crate::reasons::{rule_deleted, uses};
+
+impl Inner {
+    /// Whether it is time to look at held executions, for those that have waited too long and those by which a paused rule
+    /// is tried: they wait for minutes and days, so that once in a second is enough.
+    pub(crate) fn looks_at_held(&self, now: Timestamp) -> bool {
+        let last = self.looked_at.load(Ordering::Relaxed);
+        // The time of `NEVER` is longer ago than any.
+        let is_time = 1_000_000 <= now.as_micros().saturating_sub(last);
+        if is_time {
+            self.looked_at.store(now.as_micros(), Ordering::Relaxed);
+        }
+        is_time
+    }
+
+    /// Resumes held executions whose rule and evaluator are no longer paused, once per catalog revision.
+    pub(crate) async fn resume_held(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
+        if self.let_go_at.swap(catalog.revision(), Ordering::AcqRel) == catalog.revision() {
+            return Ok(());
+        }
+        let done = self.resume_all_held(catalog, now).await;
+        if done.is_err() {
+            self.let_go_at.store(NEVER, Ordering::Release);
+        }
+        done
+    }
+
+    /// Executions were held by an older catalog, after the newer one let go of what was held before: it
+    /// has to do so once more, or they would wait for the next change of any rule.
+    pub(crate) async fn look_again_at_held(&self, used: &Catalog) -> Result<(), Error> {
+        if self.deps.store.catalog.catalog_revision().await? != used.revision() {
+            self.look_at_held();
+        }
+        Ok(())
+    }
+
+    /// Looks soon whether held executions can go on.
+    pub(crate) fn look_at_held(&self) {
+        self.let_go_at.store(NEVER, Ordering::Release);
+        self.woken.notify_one();
+    }
+
+    async fn resume_all_held(&self, catalog: &Catalog, now: Timestamp) -> Result<(), Error> {
+        let store = &self.deps.store;
+        for (project, rule_id, evaluator) in store.ledger.held().await? {
+            let is_let_go = match catalog.rule(&project, &rule_id) {
+                // Also where the rule no longer uses the evaluator: then they end as cancelled.
+                Some(rule) => pause_of(rule, &evaluator).is_none(),
+                None => match store.catalog.rule(&project, &rule_id).await? {
+                    Some(rule) => !uses(&rule, &evaluator),
+                    None => {
+                        let why = rule_deleted();
+                        let cancelled = store
+                            .ledger
+                            .cancel_executions(&project, &rule_id, &why, now);
+                        cancelled.await?;
+                        false
+                    }
+                },
+            };
+            if is_let_go {
+                let which = (&project, &rule_id, &evaluator);
+                store.ledger.unhold(which, Unheld::All, now).await?;
+            }
+        }
+        Ok(())
+    }
+}
