@@ -15,9 +15,8 @@ use perpend_domain::observation::Observation;
 use perpend_domain::plugin::Item;
 use perpend_memory::Reservation;
 
-use crate::holder::Holder;
-
 use crate::catalog::{Catalog, PreparedRule};
+use crate::holder::Holder;
 use crate::parts::{Error, Inner};
 use crate::work::Work;
 

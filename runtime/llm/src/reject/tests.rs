@@ -57,6 +57,13 @@ fn errors_about_the_account_get_the_class_that_the_scheduler_acts_on() {
             r#"{"error":"Budget has been exceeded! Current cost: 1"}"#,
             "billing_exhausted",
         ),
+    ];
+    check(&cases);
+}
+
+#[test]
+fn errors_about_keys_and_models_are_told_apart() {
+    let cases = [
         (401, r#"{"error":{"message":"bad key"}}"#, "auth_invalid"),
         (
             403,
