@@ -242,12 +242,12 @@ impl Slot<'_> {
         let processors = self.processors;
         match &self.standing {
             Standing::Running => return Poll::Ready(()),
-            Standing::New => self.wait(cx, Stage::New),
+            Standing::New => self.wait(Stage::New),
             Standing::Asleep => {
                 let mut state = lock(&processors.0);
                 state.tenants.entry(self.tenant).or_default().n_started += 1;
                 drop(state);
-                self.wait(cx, if is_long { Stage::Long } else { Stage::Short });
+                self.wait(if is_long { Stage::Long } else { Stage::Short });
             }
             Standing::Waiting { .. } => {}
         }
@@ -271,7 +271,7 @@ impl Slot<'_> {
         Poll::Pending
     }
 
-    fn wait(&mut self, cx: &Context<'_>, stage: Stage) {
+    fn wait(&mut self, stage: Stage) {
         let granted = Arc::new(Mutex::new(false));
         let mut id = 0;
         let weight = if stage == Stage::New { self.weight } else { 0 };
@@ -281,7 +281,8 @@ impl Slot<'_> {
             let waiter = Waiter {
                 id,
                 weight,
-                waker: cx.waker().clone(),
+                // The caller sets its waker if it has to wait: a processor that is granted at once wakes nobody.
+                waker: Waker::noop().clone(),
                 granted: Arc::clone(&granted),
             };
             state.enqueue(self.tenant, stage, waiter);
@@ -440,6 +441,30 @@ mod tests {
         assert_eq!(slices_until(&mut slots, 1), 0);
         slots.push(processors.guest(2, 1));
         assert!(slices_until(&mut slots, 2) <= 1);
+    }
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Wakes(std::sync::atomic::AtomicUsize);
+
+    impl std::task::Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_processor_that_is_granted_at_once_wakes_nobody() {
+        let processors = Processors::new(1, 4);
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        let cx = Context::from_waker(&waker);
+        let mut slot = processors.guest(1, 1);
+        for _ in 0..3 {
+            assert!(slot.poll_running(&cx, false).is_ready());
+            slot.sleeps();
+        }
+        assert_eq!(wakes.0.load(std::sync::atomic::Ordering::Relaxed), 0);
     }
 
     #[test]
