@@ -180,10 +180,11 @@ impl Pool {
 
     /// The result of `work`, which waits for a connection; an error at once while PostgreSQL cannot be reached.
     pub(crate) async fn guard<T>(&self, work: BoxFuture<'_, Result<T, Error>>) -> Result<T, Error> {
-        match &self.outage {
+        let done = match &self.outage {
             Some(outage) => outage.guard(work).await,
             None => work.await,
-        }
+        };
+        self.writes.note(done)
     }
 
     /// The connections to PostgreSQL for statements of requests that read.

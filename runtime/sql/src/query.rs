@@ -108,18 +108,24 @@ impl<'s> Source<'s> {
                     let read = from_pool(pool, sql, args, (wanted, rows), put);
                     return pool.guard(Box::pin(read)).await;
                 }
-                Self::Transaction(tx) => match &mut tx.open {
-                    Open::Sqlite(tx) => {
-                        let query = bind_args!(for_sqlite(sql), args);
-                        hand_on!(query, &mut **tx, wanted, put, Row::Sqlite);
-                    }
-                    Open::Postgres(tx) => {
-                        let query = bind_args!(sql, args);
-                        hand_on!(query, &mut **tx, wanted, put, Row::Postgres);
-                    }
-                },
+                Self::Transaction(tx) => {
+                    let writes = tx.writes.clone();
+                    let done = async {
+                        match &mut tx.open {
+                            Open::Sqlite(tx) => {
+                                let query = bind_args!(for_sqlite(sql), args);
+                                hand_on!(query, &mut **tx, wanted, put, Row::Sqlite);
+                            }
+                            Open::Postgres(tx) => {
+                                let query = bind_args!(sql, args);
+                                hand_on!(query, &mut **tx, wanted, put, Row::Postgres);
+                            }
+                        }
+                        Ok(())
+                    };
+                    writes.note(done.await)
+                }
             }
-            Ok(())
         })
     }
 }

@@ -23,7 +23,7 @@ pub const STATEMENT: &str = "statement of a script";
 pub struct Tx {
     pub(crate) open: Open,
     breakpoints: Breakpoints,
-    writes: Writes,
+    pub(crate) writes: Writes,
 }
 
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Tx {
                 })
             };
             Ok(Self {
-                open: pool.writes.note(pool.guard(Box::pin(begin)).await)?,
+                open: pool.guard(Box::pin(begin)).await?,
                 breakpoints: pool.breakpoints.clone(),
                 writes: pool.writes.clone(),
             })

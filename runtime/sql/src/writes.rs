@@ -1,4 +1,4 @@
-//! Whether writes failed lately because the database was unavailable.
+//! Whether statements failed because the database was unavailable.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ pub(crate) struct Writes(pub(crate) Arc<Known>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// A statement of a transaction failed, and no write of a large row has succeeded since.
+    /// A statement failed, and no write of a large row has succeeded since.
     pub(crate) has_failed: AtomicBool,
     /// Held by the probe that writes a row.
     pub(crate) proving: tokio::sync::Mutex<()>,
