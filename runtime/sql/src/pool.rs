@@ -316,11 +316,11 @@ impl Engine {
 /// Connections whose server looks once a second whether its client is still there, and else ends the statement.
 /// PostgreSQL before 14 has no such parameter, and some systems cannot look: then nothing is set.
 fn watched() -> PgPoolOptions {
-    const WATCH: &str = "SELECT set_config(name, '1000', false) FROM pg_settings \
+    const WATCH_POSTGRES: &str = "SELECT set_config(name, '1000', false) FROM pg_settings \
         WHERE name = 'client_connection_check_interval'";
     PgPoolOptions::new().after_connect(|connection, _| {
         Box::pin(async move {
-            if let Err(error) = sqlx::query(WATCH).execute(&mut *connection).await {
+            if let Err(error) = sqlx::query(WATCH_POSTGRES).execute(&mut *connection).await {
                 if error.as_database_error().is_none() {
                     return Err(error);
                 }
