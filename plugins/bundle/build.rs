@@ -71,8 +71,8 @@ fn watch(root: &Path) {
         "plugins/text",
         "plugins/json",
         "plugins/judge",
-        "runtime/template",
-        "runtime/reply",
+        "plugin-sdk/template",
+        "plugin-sdk/reply",
         "plugin-sdk/rust",
     ];
     for folder in sources {

@@ -33,11 +33,11 @@ const LONGEST: &[&str] = &[
     "tests/sdk",
     "tests/guests",
     "runtime/scheduler",
-    "runtime/workers",
+    "runtime/worker-pool",
     "tests/browser",
     "runtime/telemetry",
     "runtime/catalog",
-    "runtime/store",
+    "runtime/storage",
 ];
 
 /// A program that runs for longer hangs: it is ended, so that what it printed is seen.

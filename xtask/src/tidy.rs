@@ -34,7 +34,7 @@ fn sleeps() -> [String; 2] {
 const CLOCK_AND_CHANCE: &[&str] = &["SystemTime::now", "Uuid::new_v4", "Timestamp::now"];
 const MAY_READ_CLOCK: &[&str] = &[
     "runtime/server/src/system.rs",
-    "runtime/host/",
+    "runtime/sandbox/",
     "tests/bench/",
     "xtask/",
 ];
@@ -188,13 +188,13 @@ mod tests {
     #[test]
     fn a_sleep_is_named_in_a_test_and_nowhere_else() {
         let sleep = ["    std::thread::", "sleep(TICK);\n"].concat();
-        let code = waits_and_clocks(Path::new("runtime/host/src/a.rs"), &sleep);
+        let code = waits_and_clocks(Path::new("runtime/sandbox/src/a.rs"), &sleep);
         assert_eq!(code, Vec::<String>::new());
         let tested = format!("#[cfg(test)]\nmod tests {{\n{sleep}}}\n");
-        let found = waits_and_clocks(Path::new("runtime/host/src/a.rs"), &tested);
+        let found = waits_and_clocks(Path::new("runtime/sandbox/src/a.rs"), &tested);
         assert_eq!(
             found,
-            ["runtime/host/src/a.rs:3: wait for a fact, not for a time"]
+            ["runtime/sandbox/src/a.rs:3: wait for a fact, not for a time"]
         );
     }
 

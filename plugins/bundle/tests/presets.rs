@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use perpend_domain::bundle::Preset;
+use perpend_json_schema::Schema;
 use perpend_plugin::host::{Host, with_host};
 use perpend_plugin::model::{Completion, Message, ModelError, Request};
 use perpend_plugin::{Item, Payload, Plugin, ScoreValue};
 use perpend_plugin_judge::ThisPlugin;
-use perpend_schema::Schema;
 use serde_json::{Value, json};
 
 fn presets() -> Vec<Preset> {

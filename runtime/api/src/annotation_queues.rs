@@ -5,11 +5,11 @@ use axum::extract::{Path, State};
 use perpend_catalog::queues::{Queue, QueueItem};
 use perpend_domain::access::Permission::{QueueRead, QueueWork, QueueWrite};
 use perpend_domain::ids::ProjectId;
-use perpend_web::auth::Act;
-use perpend_web::extract::{Body, Param, Params, param};
-use perpend_web::page;
-use perpend_web::problem::{Code, Problem};
-use perpend_web::routes::Operation;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Body, Param, Params, param};
+use perpend_http_kit::page;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -241,7 +241,7 @@ async fn create_queue(
         .await;
     made.map_err(|error| match error {
         // The clients of this endpoint know the name's being taken as 400.
-        perpend_sql::Error::Conflict(_) => {
+        perpend_db::Error::Conflict(_) => {
             Problem::body("name", "an annotation queue of this name exists")
         }
         error => error.into(),
@@ -344,7 +344,7 @@ async fn delete_item(
         .catalog
         .delete_queue_item(&caller.project, &queue, &id);
     deleted.await.map_err(|error| match error {
-        perpend_sql::Error::NotFound => Problem::not_found("annotation queue item"),
+        perpend_db::Error::NotFound => Problem::not_found("annotation queue item"),
         error => error.into(),
     })?;
     let message = "Annotation queue item deleted successfully";

@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::{Path, State};
-use perpend_contract::budget::{BudgetState, ModelCost, ModelCosts, NewBudgets};
-use perpend_contract::list::All;
+use perpend_api_types::budget::{BudgetState, ModelCost, ModelCosts, NewBudgets};
+use perpend_api_types::list::All;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::budget::{Budget, BudgetWindow, MAX_USD};
 use perpend_domain::evaluation::Evaluator;
 use perpend_domain::ids::{EvaluatorId, ProjectId};
 use perpend_domain::observation::Usage;
 use perpend_domain::time::Timestamp;
-use perpend_ledger::DayCost;
-use perpend_web::answer::Answer;
-use perpend_web::auth::Act;
-use perpend_web::extract::{Body, Param, Params, param};
-use perpend_web::problem::{Code, Problem};
-use perpend_web::routes::Operation;
+use perpend_executions::DayCost;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Body, Param, Params, param};
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
 
 use crate::state::{App, Routes};
 

@@ -4,7 +4,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MA
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use perpend_domain::plugin::Digest;
-use perpend_web::problem::{Code, Problem};
+use perpend_http_kit::problem::{Code, Problem};
 use serde_json::Value;
 
 /// The tag of a body.

@@ -3,20 +3,20 @@
 use std::collections::BTreeSet;
 
 use axum::extract::State;
-use perpend_contract::evaluation_health::{
+use perpend_api_types::evaluation_health::{
     EvaluationHealth, EvaluationProblem, EvaluationStatus, RequeueInput, Requeued, Trouble,
 };
+use perpend_broker::ClosedConnection;
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, Pause, Rule};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::slots::ModelChoice;
-use perpend_engine::ClosedConnection;
-use perpend_ledger::{Failed, Waiting};
-use perpend_web::answer::Answer;
-use perpend_web::auth::Act;
-use perpend_web::extract::Body;
-use perpend_web::problem::Problem;
-use perpend_web::routes::Operation;
+use perpend_executions::{Failed, Waiting};
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::Body;
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
 
 use crate::rules;
 use crate::state::{App, Routes};

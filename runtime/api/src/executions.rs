@@ -5,23 +5,23 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use axum::extract::{Path, State};
-use perpend_contract::execution::{
+use perpend_api_types::execution::{
     self as contract, AssignmentFacts, Count, Counters, ExecutionWithAttempts, Facts, Lost,
 };
-use perpend_contract::list::{All, Continued};
-use perpend_contract::score::{Groups, ScoreV3, SupersededScore};
+use perpend_api_types::list::{All, Continued};
+use perpend_api_types::score::{Groups, ScoreV3, SupersededScore};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Execution, Rule, Target, TargetKind};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, SessionId, TraceId};
 use perpend_domain::time::Timestamp;
-use perpend_ledger::RuleCount;
+use perpend_executions::RuleCount;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::cursor;
+use perpend_http_kit::extract::{Param, Params, param};
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
 use perpend_scheduler::{Explanation, Refusal, Step};
-use perpend_web::answer::Answer;
-use perpend_web::auth::Act;
-use perpend_web::cursor;
-use perpend_web::extract::{Param, Params, param};
-use perpend_web::problem::{Code, Problem};
-use perpend_web::routes::Operation;
 
 use super::evaluators::PAGE;
 use super::{model_calls, rules};
@@ -219,7 +219,7 @@ async fn requeue_execution(
         .await
     {
         Ok(()) => app.scheduler.wake(),
-        Err(perpend_sql::Error::NotFound) => {
+        Err(perpend_db::Error::NotFound) => {
             let state = row.state.as_str();
             let said = format!("only a failed execution can be put back; this one is {state}");
             return Err(Problem::new(Code::Conflict, said));

@@ -2,9 +2,9 @@
 
 use axum::extract::State;
 use perpend_domain::access::Permission::ProjectRead;
-use perpend_web::extract::Body;
-use perpend_web::problem::{Code, Problem};
-use perpend_web::routes::Operation;
+use perpend_http_kit::extract::Body;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
 use serde::Deserialize;
 use utoipa::ToSchema;
 

@@ -1,11 +1,11 @@
 //! `/api/public/health` and `/api/public/ready`.
 
 use axum::extract::State;
-use perpend_web::answer::{Answer, Either};
-use perpend_web::auth::Needs;
-use perpend_web::extract::{Param, Params, param};
-use perpend_web::problem::Problem;
-use perpend_web::routes::Operation;
+use perpend_http_kit::answer::{Answer, Either};
+use perpend_http_kit::auth::Needs;
+use perpend_http_kit::extract::{Param, Params, param};
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
 use serde::Serialize;
 use utoipa::ToSchema;
 

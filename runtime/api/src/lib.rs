@@ -3,6 +3,7 @@
 //! One file per resource. A route and its description are one entry (`routes::Routes`), so the OpenAPI
 //! document cannot miss a route.
 
+pub mod admin;
 mod annotation_queues;
 mod budgets;
 mod comments;
@@ -15,6 +16,7 @@ mod executions;
 mod experiments;
 mod feedback;
 mod health;
+pub mod ingress;
 mod llm_connections;
 mod media;
 mod model_calls;
@@ -23,6 +25,7 @@ mod older;
 mod optional;
 mod plugins;
 mod prompts;
+pub mod records;
 mod rule_preview;
 mod rules;
 mod score_configs;
@@ -33,7 +36,7 @@ mod unchecked;
 mod writers;
 
 use axum::Router;
-use perpend_web::routes::Described;
+use perpend_http_kit::routes::Described;
 
 use state::Routes;
 

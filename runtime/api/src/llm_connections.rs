@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use axum::extract::{Path, State};
-use perpend_catalog::connections::{Connection, ConnectionSecret, MAX_IN_FLIGHT};
-use perpend_catalog::sealed::SealedAt;
-use perpend_contract::connection::{
+use perpend_api_types::connection::{
     LlmConnection, LlmConnectionOptions, LlmConnectionWithOptions, NewLlmConnection,
 };
-use perpend_contract::list::{Done, Listed};
+use perpend_api_types::list::{Done, Listed};
+use perpend_catalog::connections::{Connection, ConnectionSecret, MAX_IN_FLIGHT};
+use perpend_catalog::sealed::SealedAt;
 use perpend_domain::access::Permission::{ConnectionRead, ConnectionWrite};
 use perpend_domain::slots::ModelChoice;
-use perpend_web::answer::{Answer, Either};
-use perpend_web::auth::Act;
-use perpend_web::extract::{Body, Params};
-use perpend_web::page;
-use perpend_web::problem::Problem;
-use perpend_web::routes::Operation;
+use perpend_http_kit::answer::{Answer, Either};
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Body, Params};
+use perpend_http_kit::page;
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
 use serde_json::{Value, json};
 
 use crate::state::{App, Routes};
@@ -109,7 +109,7 @@ fn check(input: &NewLlmConnection) -> Result<(), Problem> {
     if let Some(url) = &input.base_url {
         // The name of the model takes the place of `{model}`.
         let url = url.trim().replace("{model}", "model");
-        perpend_outbound::check_address(&url).map_err(|why| Problem::body("baseURL", why))?;
+        perpend_http_client::check_address(&url).map_err(|why| Problem::body("baseURL", why))?;
     }
     if input.adapter == "azure" && input.base_url.is_none() {
         return bad("baseURL", "azure needs it");
@@ -297,9 +297,9 @@ async fn delete_connection(
     Ok(Answer(Done::new("LLM connection deleted")))
 }
 
-fn missing(error: perpend_sql::Error) -> Problem {
+fn missing(error: perpend_db::Error) -> Problem {
     match error {
-        perpend_sql::Error::NotFound => Problem::not_found("LLM connection"),
+        perpend_db::Error::NotFound => Problem::not_found("LLM connection"),
         error => error.into(),
     }
 }
@@ -386,7 +386,7 @@ async fn delete_default_model(
     let now = app.web.clock.now();
     let deleted = app.store.catalog.delete_default_model(&caller.project, now);
     deleted.await.map_err(|error| match error {
-        perpend_sql::Error::NotFound => Problem::not_found("default evaluation model"),
+        perpend_db::Error::NotFound => Problem::not_found("default evaluation model"),
         error => error.into(),
     })?;
     Ok(Answer(Done::new("default evaluation model deleted")))

@@ -1,6 +1,6 @@
 //! Exchanges with model providers as they are shown, and what they cost together.
 
-use perpend_contract::execution as contract;
+use perpend_api_types::execution as contract;
 use perpend_domain::model_call::ModelCall;
 
 /// What calls cost together; nothing where there are none, or the price of one is not known.

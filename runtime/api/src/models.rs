@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use perpend_contract::list::PageMeta;
+use perpend_api_types::list::PageMeta;
 use perpend_domain::access::Permission::{ModelRead, ModelWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::model::{ModelDefinition, PricingTier, TierCondition};
 use perpend_domain::pricing::{PriceEntry, PriceTable, STANDARD, surely_fits};
 use perpend_domain::time::Timestamp;
-use perpend_web::auth::Act;
-use perpend_web::extract::{Body, Params};
-use perpend_web::page;
-use perpend_web::problem::{Code, Problem};
-use perpend_web::routes::Operation;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Body, Params};
+use perpend_http_kit::page;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -290,10 +290,10 @@ async fn get_model(
     Ok(Json(built_in_view(entry)))
 }
 
-fn taken(error: perpend_sql::Error) -> Problem {
+fn taken(error: perpend_db::Error) -> Problem {
     match error {
         // The clients of this endpoint know the name's being taken as 400.
-        perpend_sql::Error::Conflict(_) => {
+        perpend_db::Error::Conflict(_) => {
             let message = "a model of this name and start date exists in the project";
             Problem::body("modelName", message)
         }
@@ -376,7 +376,7 @@ async fn delete_model(
 ) -> Result<StatusCode, Problem> {
     let deleted = app.store.catalog.delete_model(&caller.project, &id).await;
     deleted.map_err(|error| match error {
-        perpend_sql::Error::NotFound => Problem::not_found("model"),
+        perpend_db::Error::NotFound => Problem::not_found("model"),
         error => error.into(),
     })?;
     app.prices.forget(&caller.project);

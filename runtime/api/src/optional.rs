@@ -1,8 +1,8 @@
 //! Optional plug-ins: registered when the first evaluator needs them.
 
+use perpend_broker::components::{Stamp, inspect, put, read};
 use perpend_domain::plugin::Digest;
-use perpend_engine::components::{Stamp, inspect, put, read};
-use perpend_web::problem::{Code, Problem};
+use perpend_http_kit::problem::{Code, Problem};
 
 use crate::state::App;
 

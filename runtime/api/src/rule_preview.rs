@@ -2,21 +2,21 @@
 
 use axum::extract::State;
 use futures_util::future::try_join_all;
-use perpend_contract::preview::{
+use perpend_api_types::preview::{
     Basis, Estimate, Examined, Example, Matches, Missing, Preview as Shown,
 };
-use perpend_contract::rule::RuleInput;
+use perpend_api_types::rule::RuleInput;
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{Assignment, Evaluator, Rule};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Replies, Reuse};
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::Body;
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::reading;
+use perpend_http_kit::routes::Operation;
 use perpend_scheduler::{Preview, PreviewExample, Trial, TrialOn};
-use perpend_web::answer::Answer;
-use perpend_web::auth::Act;
-use perpend_web::extract::Body;
-use perpend_web::problem::Problem;
-use perpend_web::reading;
-use perpend_web::routes::Operation;
 
 use crate::state::{App, Routes};
 use crate::{evaluators, model_calls, rules};

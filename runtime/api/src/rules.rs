@@ -1,9 +1,9 @@
 //! Evaluation rules: which incoming targets go to which evaluators.
 
 use axum::extract::{Path, State};
+use perpend_api_types::list::{Continued, Known};
+use perpend_api_types::rule::{self as contract, AssignmentInput, RuleInput};
 use perpend_catalog::RulePatch;
-use perpend_contract::list::{Continued, Known};
-use perpend_contract::rule::{self as contract, AssignmentInput, RuleInput};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::chain::{self, ChainFault};
 use perpend_domain::evaluation::{
@@ -11,13 +11,13 @@ use perpend_domain::evaluation::{
 };
 use perpend_domain::filter::{Test, Written};
 use perpend_domain::ids::{AssignmentId, EvaluatorId, ProjectId, RuleId};
-use perpend_web::answer::Answer;
-use perpend_web::auth::Act;
-use perpend_web::cursor;
-use perpend_web::extract::{Body, Params};
-use perpend_web::filters::filter_problem;
-use perpend_web::problem::{Code, Problem};
-use perpend_web::routes::Operation;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::cursor;
+use perpend_http_kit::extract::{Body, Params};
+use perpend_http_kit::filters::filter_problem;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
 
 use super::evaluators::{self, PAGE, check_mapping_for};
 use crate::budgets;

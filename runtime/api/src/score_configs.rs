@@ -6,11 +6,11 @@ use perpend_domain::access::Permission::{ScoreConfigRead, ScoreConfigWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::ScoreDataType;
 use perpend_domain::score_config::{Category, ScoreConfig, boolean_categories};
-use perpend_web::auth::Act;
-use perpend_web::extract::{Body, Params};
-use perpend_web::page;
-use perpend_web::problem::{Code, Problem};
-use perpend_web::routes::Operation;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Body, Params};
+use perpend_http_kit::page;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -187,7 +187,7 @@ async fn update_config(
     if patch.as_object().is_none_or(serde_json::Map::is_empty) {
         return Err(Problem::body("", "at least one field is expected"));
     }
-    let patch: ConfigPatch = perpend_web::extract::from_value(&patch)?;
+    let patch: ConfigPatch = perpend_http_kit::extract::from_value(&patch)?;
     let mut config = find(&app, &caller.project, &id).await?;
     let seen = config.updated_at;
     config.is_archived = patch.is_archived.unwrap_or(config.is_archived);

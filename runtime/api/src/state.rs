@@ -3,21 +3,21 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use perpend_broker::{Components, Engine, Models};
 use perpend_catalog::Prices;
 use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::ProjectId;
-use perpend_engine::{Components, Engine, Models};
-use perpend_outbound::Vault;
+use perpend_http_client::Vault;
+use perpend_http_kit::{Room, Web};
 use perpend_scheduler::Scheduler;
-use perpend_store::Store;
-use perpend_web::{Room, Web};
+use perpend_storage::Store;
 
 use crate::media::Signer;
 use crate::turns::{INSPECTIONS, PREFLIGHTS, TRIALS, Turns};
 use crate::writers::Writers;
 
 /// Collects the endpoints.
-pub(crate) type Routes = perpend_web::routes::Routes<App>;
+pub(crate) type Routes = perpend_http_kit::routes::Routes<App>;
 
 /// The parts of this room, cheap to clone.
 #[derive(Clone, Debug)]

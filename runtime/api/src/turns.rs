@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perpend_domain::ids::ProjectId;
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// How many turns there are, and how long lines get.
@@ -179,7 +179,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use perpend_web::problem::Code;
+    use perpend_http_kit::problem::Code;
 
     fn project(name: &str) -> ProjectId {
         ProjectId::new(name).unwrap()

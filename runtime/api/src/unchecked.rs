@@ -1,7 +1,7 @@
 //! The answer where something could not be checked against a schema.
 
-use perpend_protocol::Unchecked;
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_worker_protocol::Unchecked;
 
 /// Something could not be checked, through no fault of the caller; the cause goes to the log.
 pub(crate) fn problem(why: &Unchecked) -> Problem {

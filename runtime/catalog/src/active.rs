@@ -7,8 +7,8 @@ use perpend_domain::ids::ProjectId;
 use super::evaluators::{self, EvaluatorRow};
 use super::rules::{self, AssignmentRow, MAX_ACTIVE_RULES, RuleRow};
 use crate::{Catalog, Error};
-use perpend_sql::checked;
-use perpend_sql::query;
+use perpend_db::checked;
+use perpend_db::query;
 
 /// A rule and whose it is.
 #[derive(Clone, Debug, PartialEq)]

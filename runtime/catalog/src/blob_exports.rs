@@ -12,8 +12,8 @@ use perpend_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{Catalog, Error};
+use perpend_db::{Arg, checked, from_json, in_transaction, query, to_json};
 use perpend_domain::list::Changed;
-use perpend_sql::{Arg, checked, from_json, in_transaction, query, to_json};
 
 const WHAT: &str = "export";
 
@@ -236,7 +236,7 @@ const RELEASE: &str = "
     UPDATE blob_exports SET next_sync_at = COALESCE($3, next_sync_at), fence = 0, leased_until = 0
      WHERE project_id = $1 AND fence = $2";
 
-perpend_sql::record! {
+perpend_db::record! {
     struct ExportRow {
         project_id: String,
         id: String,

@@ -3,9 +3,9 @@
 //! Invariant:
 //! - **A row opens nothing.** It holds the SHA-256 of a reference that only the browser knows.
 
+use perpend_db::{Arg, checked, in_transaction, value_list};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_sql::{Arg, checked, in_transaction, value_list};
 
 use crate::{Catalog, Error};
 
@@ -36,7 +36,7 @@ pub struct BrowserSession {
     pub expires_at: Timestamp,
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct SessionRow {
         digest: Vec<u8>,
         project_id: String,

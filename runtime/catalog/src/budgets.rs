@@ -1,10 +1,10 @@
 //! Budgets of rules, evaluators and projects, and the pauses that end by themselves.
 
+use perpend_db::{Tx, checked, from_json, in_transaction, query, to_json};
 use perpend_domain::budget::{Budget, BudgetScope, ScopedBudget};
 use perpend_domain::evaluation::Pause;
 use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::time::Timestamp;
-use perpend_sql::{Tx, checked, from_json, in_transaction, query, to_json};
 
 use super::revision::{RAISE, raise_from};
 use crate::{Catalog, Error};

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{Catalog, Error};
-use perpend_sql::{from_json, in_transaction, query, to_json};
+use perpend_db::{from_json, in_transaction, query, to_json};
 
 const WHAT: &str = "check of an evaluator";
 /// Nothing where the version has gone meanwhile.

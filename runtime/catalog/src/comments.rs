@@ -4,8 +4,8 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
 use crate::{Catalog, Error};
+use perpend_db::{Arg, Listed};
 use perpend_domain::list::{Numbered, Paging};
-use perpend_sql::{Arg, Listed};
 
 /// A comment. Never changed once written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ const GET: &str = "
     SELECT id, object_type, object_id, content, author_user_id, created_at
       FROM comments WHERE project_id = $1 AND id = $2";
 
-perpend_sql::record! {
+perpend_db::record! {
     struct CommentRow {
         id: String,
         object_type: String,

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{Catalog, Error, default_models};
+use perpend_db::{Arg, Listed, from_json, in_transaction, query, query_scalar, to_json};
 use perpend_domain::list::{Numbered, Paging};
-use perpend_sql::{Arg, Listed, from_json, in_transaction, query, query_scalar, to_json};
 
 /// How a provider is reached.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,7 +102,7 @@ const DELETE: &str =
     "DELETE FROM llm_connections WHERE project_id = $1 AND id = $2 RETURNING provider";
 const PROVIDER: &str = "SELECT provider FROM llm_connections WHERE project_id = $1 AND id = $2";
 
-perpend_sql::record! {
+perpend_db::record! {
     struct ConnectionRow {
         id: String,
         provider: String,

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use perpend_db::{Tx, from_json, in_transaction, query, to_json};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::slots::{CONNECTION_REASONS, ModelChoice, Slot};
 use perpend_domain::time::Timestamp;
-use perpend_sql::{Tx, from_json, in_transaction, query, to_json};
 
 use crate::evaluators::{PAUSE, UNPAUSE};
 use crate::{Catalog, Error, revision};

@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::revision::{Paused, raise_from};
 use super::row;
 use crate::{Catalog, Error};
-use perpend_domain::list::{Cursor, Page};
-use perpend_sql::{
+use perpend_db::{
     Tx, bounds, checked, digest, from_json, in_transaction, query, query_scalar, to_json,
 };
+use perpend_domain::list::{Cursor, Page};
 
 /// An evaluator as it is made.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +88,7 @@ pub struct RuleUse {
     pub mapping: Option<Vec<Mapping>>,
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     pub(super) struct EvaluatorRow {
         pub(super) project_id: String,
         id: String,
@@ -104,7 +104,7 @@ perpend_sql::record! {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct VersionRow {
         evaluator_id: String,
         version_id: String,
@@ -164,7 +164,7 @@ impl TryFrom<EvaluatorRow> for Evaluator {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct UseRow {
         evaluator_id: String,
         rule_id: String,

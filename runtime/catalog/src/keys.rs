@@ -7,9 +7,9 @@ use perpend_domain::time::Timestamp;
 
 use super::SecretHash;
 use crate::{Catalog, Error};
-use perpend_sql::checked;
-use perpend_sql::in_transaction;
-use perpend_sql::{Arg, Query, Tx, query, query_scalar};
+use perpend_db::checked;
+use perpend_db::in_transaction;
+use perpend_db::{Arg, Query, Tx, query, query_scalar};
 
 /// Keys that a project or an organization has at most: their list is shown whole.
 pub const MAX_KEYS: u32 = 200;
@@ -87,7 +87,7 @@ pub struct ApiKey {
     pub last_used_at: Option<Timestamp>,
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct KeyRow {
         id: String,
         public_key: String,

@@ -61,7 +61,7 @@ pub use secret_hash::{InvalidSecretHash, SecretHash};
 pub use sweep::Deleted;
 pub use users::{LAST_OWNER, MAX_USERS, NewUser, Role, User};
 
-use perpend_sql::{Error, Pool};
+use perpend_db::{Error, Pool};
 
 /// What people set up, cheap to clone.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@ use perpend_domain::model::ModelDefinition;
 use perpend_domain::time::Timestamp;
 
 use crate::{Catalog, Error};
-use perpend_sql::Arg;
-use perpend_sql::{from_json, to_json};
+use perpend_db::Arg;
+use perpend_db::{from_json, to_json};
 
 const ALL: &str = "
     SELECT id, name, pattern, start_date, unit, tokenizer_id, tokenizer_config, pricing, created_at,
@@ -32,7 +32,7 @@ const REPLACE: &str = "
            updated_at = excluded.updated_at";
 const DELETE: &str = "DELETE FROM models WHERE project_id = $1 AND id = $2";
 
-perpend_sql::record! {
+perpend_db::record! {
     struct ModelRow {
         id: String,
         name: String,

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use perpend_db::Arg;
 use perpend_domain::ids::ProjectId;
-use perpend_sql::Arg;
 
 use crate::{Catalog, Error};
 
@@ -28,7 +28,7 @@ pub struct NamesFound {
     pub is_cut: bool,
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct NameRow {
         id: String,
         name: String,

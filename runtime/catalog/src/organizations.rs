@@ -12,9 +12,9 @@ use super::projects::{ProjectRow, select_projects};
 use super::revision::RAISE;
 use super::{Organization, Project};
 use crate::{Catalog, Error};
-use perpend_sql::in_transaction;
-use perpend_sql::{Arg, Tx, query};
-use perpend_sql::{checked, to_json};
+use perpend_db::in_transaction;
+use perpend_db::{Arg, Tx, query};
+use perpend_db::{checked, to_json};
 
 /// Projects that an organization has at most: their list is shown whole.
 pub const MAX_PROJECTS: u32 = 1_000;

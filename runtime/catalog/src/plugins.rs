@@ -6,9 +6,9 @@ use perpend_domain::time::Timestamp;
 use semver::Version;
 
 use crate::{Catalog, Error};
-use perpend_sql::in_transaction;
-use perpend_sql::{checked, digest, from_json, to_json};
-use perpend_sql::{query, query_scalar};
+use perpend_db::in_transaction;
+use perpend_db::{checked, digest, from_json, to_json};
+use perpend_db::{query, query_scalar};
 
 /// A registered plug-in.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +38,7 @@ pub struct PluginUser {
     pub is_current: bool,
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct PluginUserRow {
         id: String,
         name: String,
@@ -47,7 +47,7 @@ perpend_sql::record! {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct PluginRow {
         owner: String,
         digest: Vec<u8>,

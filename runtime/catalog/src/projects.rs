@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::keys::{claim_public_key, insert_key};
 use super::{KeyOwner, NewApiKey};
 use crate::{Catalog, Error};
-use perpend_sql::in_transaction;
-use perpend_sql::{Arg, checked, from_json, value_list};
-use perpend_sql::{query, query_scalar};
+use perpend_db::in_transaction;
+use perpend_db::{Arg, checked, from_json, value_list};
+use perpend_db::{query, query_scalar};
 
 /// The owner of projects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub struct Init {
     pub key: NewApiKey,
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     pub(super) struct ProjectRow {
         id: String,
         name: String,

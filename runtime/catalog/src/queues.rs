@@ -4,8 +4,8 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
 use crate::{Catalog, Error};
+use perpend_db::{Arg, Listed, from_json, to_json};
 use perpend_domain::list::{Numbered, Paging};
-use perpend_sql::{Arg, Listed, from_json, to_json};
 
 /// A work list for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ const ASSIGN: &str = "
 const UNASSIGN: &str = "
     DELETE FROM annotation_assignments WHERE project_id = $1 AND queue_id = $2 AND user_id = $3";
 
-perpend_sql::record! {
+perpend_db::record! {
     struct QueueRow {
         id: String,
         name: String,
@@ -90,7 +90,7 @@ impl TryFrom<QueueRow> for Queue {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct ItemRow {
         id: String,
         queue_id: String,

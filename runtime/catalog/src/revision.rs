@@ -1,7 +1,7 @@
 //! The number by which a cache of rules and evaluators knows that it is old.
 
 use crate::{Catalog, Error};
-use perpend_sql::{Tx, query, query_scalar};
+use perpend_db::{Tx, query, query_scalar};
 
 const REVISION: &str = "SELECT revision FROM catalog_revision WHERE id = 1";
 const LOCK_POSTGRES: &str = "SELECT revision FROM catalog_revision WHERE id = 1 FOR SHARE";

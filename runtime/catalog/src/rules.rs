@@ -14,10 +14,10 @@ use perpend_domain::time::{Clock, Timestamp};
 use super::revision::{Paused, RAISE, raise_from};
 use super::row;
 use crate::{Catalog, Error};
-use perpend_domain::list::{Cursor, Page};
-use perpend_sql::{
+use perpend_db::{
     Source, Tx, bounds, checked, from_json, in_transaction, query, query_scalar, to_json,
 };
+use perpend_domain::list::{Cursor, Page};
 
 /// Enabled rules a project may have (evaluation.md 1.2).
 pub const MAX_ACTIVE_RULES: u32 = 500;
@@ -94,7 +94,7 @@ impl RulePatch {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     pub(super) struct RuleRow {
         project_id: String,
         id: String,
@@ -121,7 +121,7 @@ perpend_sql::record! {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     pub(super) struct AssignmentRow {
         project_id: String,
         rule_id: String,
@@ -134,7 +134,7 @@ perpend_sql::record! {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct LinkRow {
         id: String,
         name: String,

@@ -5,8 +5,8 @@ use perpend_domain::score_config::ScoreConfig;
 use perpend_domain::time::Timestamp;
 
 use crate::{Catalog, Error};
+use perpend_db::{Arg, Listed, checked, from_json, to_json, value_list};
 use perpend_domain::list::{Numbered, Paging};
-use perpend_sql::{Arg, Listed, checked, from_json, to_json, value_list};
 
 const COLUMNS: &str = "id, name, data_type, is_archived, min_value, max_value, categories, \
     description, created_at, updated_at";
@@ -21,7 +21,7 @@ const UPDATE: &str = "
            description = $8, updated_at = $9
      WHERE project_id = $1 AND id = $2 AND updated_at = $10";
 
-perpend_sql::record! {
+perpend_db::record! {
     struct ConfigRow {
         id: String,
         name: String,

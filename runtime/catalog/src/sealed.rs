@@ -1,8 +1,8 @@
 //! Values that are encrypted with a key outside of the database: where all of them are, for the start and the
 //! operator.
 
+use perpend_db::checked;
 use perpend_domain::ids::ProjectId;
-use perpend_sql::checked;
 
 use crate::{Catalog, Error};
 

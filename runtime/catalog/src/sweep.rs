@@ -6,7 +6,7 @@ use perpend_domain::time::Timestamp;
 
 use super::Catalog;
 use crate::Error;
-use perpend_sql::{Owned, checked, digest};
+use perpend_db::{Owned, checked, digest};
 
 /// Every table of this room with rows of projects, what refers to others first.
 const TABLES: &[Owned] = &[

@@ -2,9 +2,9 @@
 
 use std::future::Future;
 
-use perpend_sql::Pool;
-pub(crate) use perpend_sql::testing::TempDatabase;
-use perpend_sql::testing::{open, patient};
+use perpend_db::Pool;
+pub(crate) use perpend_db::testing::TempDatabase;
+use perpend_db::testing::{open, patient};
 
 use crate::Catalog;
 

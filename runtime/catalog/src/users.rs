@@ -17,8 +17,8 @@ use perpend_domain::time::Timestamp;
 
 use super::keys::LOCK_ORGANIZATION;
 use crate::{Catalog, Error};
+use perpend_db::{Arg, Tx, checked, in_transaction, query, query_scalar};
 use perpend_domain::list::Numbered;
-use perpend_sql::{Arg, Tx, checked, in_transaction, query, query_scalar};
 
 /// People that an organization has ever known at most: the list of its members is shown whole.
 pub const MAX_USERS: u32 = 10_000;
@@ -94,7 +94,7 @@ pub struct User {
     pub updated_at: Timestamp,
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct UserRow {
         id: String,
         user_name: String,

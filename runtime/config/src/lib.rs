@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use perpend_sql::DatabaseUrl;
+use perpend_db::DatabaseUrl;
 
 pub use args::SettingArgs;
 pub use load::{Error, Sources};

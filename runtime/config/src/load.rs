@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use perpend_sql::DatabaseUrl;
+use perpend_db::DatabaseUrl;
 
 use crate::Config;
 use crate::blank::blank;

@@ -219,7 +219,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: "info",
         since: "0.1",
         text: "`error`, `warn`, `info`, `debug` or `trace`, or a filter such as \
-               `info,perpend_ingress=debug`.",
+               `info,perpend_api::ingress=debug`.",
         set: |config, text| {
             let filter = tracing_subscriber::EnvFilter::try_new(text);
             filter.map_err(|error| format!("{text:?} is not a log filter: {error}"))?;
@@ -661,7 +661,7 @@ pub(super) const SETTINGS: &[Setting] = &[
                the file, the next start is refused; `perpend secrets reset` is for a key that is lost for good.",
         set: |config, text| {
             if !text.is_empty() {
-                perpend_outbound::parse_key(text).map_err(|error| error.to_string())?;
+                perpend_http_client::parse_key(text).map_err(|error| error.to_string())?;
             }
             config.secrets.key = some_text(text);
             Ok(())

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-pub use perpend_shapes::spans::media_id;
-use perpend_shapes::spans::{REFERENCE, REFERENCE_END};
+pub use crate::content::spans::media_id;
+use crate::content::spans::{REFERENCE, REFERENCE_END};
 use serde_json::Value;
 
 use crate::ids::{InvalidId, MAX_ID_CHARS, ProjectId};

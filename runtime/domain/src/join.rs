@@ -3,8 +3,8 @@
 
 use std::borrow::Borrow;
 
-pub use perpend_shapes::bodies::{has_messages, is_present};
-use perpend_shapes::is_of_system;
+pub use crate::content::bodies::{has_messages, is_present};
+use crate::content::is_of_system;
 use serde_json::{Map, Value, json};
 
 use crate::batch::SpanLog;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perpend_shapes::calls::calls_in;
+use crate::content::calls::calls_in;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

@@ -91,7 +91,7 @@ pub struct Activity {
 /// Which observations: newest start first, equal ones by trace and id.
 #[derive(Clone, Debug)]
 pub struct ObservationQuery {
-    /// Conditions on the columns of `perpend_domain::filter::OBSERVATIONS`.
+    /// Conditions on the columns of `crate::filter::OBSERVATIONS`.
     pub filter: Filter,
     /// After this one in the order.
     pub after: Option<ObservationCursor>,

@@ -6,7 +6,7 @@ use crate::list::Paging;
 /// Which traces, in which order. Simple parameters are conditions like all others.
 #[derive(Clone, Debug)]
 pub struct TraceQuery {
-    /// Conditions on the columns of `perpend_domain::filter::TRACES`.
+    /// Conditions on the columns of `crate::filter::TRACES`.
     pub filter: Filter,
     /// Order; equal ones by id, and those of a figure by time: the newest first where the largest are.
     pub order: TraceOrder,

@@ -1,6 +1,6 @@
 //! What decides the reply to a request besides who is asked: equal values may have equal replies.
 
-use perpend_protocol::host_call::CompletionRequest;
+use perpend_worker_protocol::host_call::CompletionRequest;
 use serde_json::{Value, json};
 
 use crate::endpoint::{CallLimits, ModelChoice};
@@ -55,7 +55,7 @@ pub fn asked(
 
 #[cfg(test)]
 mod tests {
-    use perpend_protocol::host_call::{CacheMode, Message, Role, ToolChoice};
+    use perpend_worker_protocol::host_call::{CacheMode, Message, Role, ToolChoice};
 
     use super::*;
 

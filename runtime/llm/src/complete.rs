@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use perpend_protocol::host_call::{
+use perpend_worker_protocol::host_call::{
     Completion, CompletionRequest, FinishReason, Message, MessagePart, Role, ToolCall,
 };
 use serde_json::{Value, json};

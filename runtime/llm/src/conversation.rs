@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use perpend_protocol::host_call::{
+use perpend_worker_protocol::host_call::{
     CompletionRequest, MediaKind, Message, MessagePart, Role, Tool, ToolChoice,
 };
 use serde_json::{Map, Value};
@@ -163,7 +163,7 @@ pub(crate) fn size(request: &CompletionRequest, messages: &[Message]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use perpend_protocol::host_call::{ToolCall, ToolResult};
+    use perpend_worker_protocol::host_call::{ToolCall, ToolResult};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perpend_protocol::host_call::FinishReason;
+use perpend_worker_protocol::host_call::FinishReason;
 use serde_json::Value;
 
 use crate::endpoint::{CallLimits, Endpoint, ModelChoice};

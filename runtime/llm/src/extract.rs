@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use perpend_protocol::host_call::{Message, MessagePart, Role};
 use perpend_reply::Outline;
+use perpend_worker_protocol::host_call::{Message, MessagePart, Role};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use perpend_domain::time::Clock;
-use perpend_outbound::{Header, Outbound, Post, PostError};
-use perpend_protocol::host_call::{FinishReason, Message};
+use perpend_http_client::{Header, Outbound, Post, PostError};
+use perpend_worker_protocol::host_call::{FinishReason, Message};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;

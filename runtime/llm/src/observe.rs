@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::time::Timestamp;
-use perpend_protocol::host_call::{FinishReason, Message};
+use perpend_worker_protocol::host_call::{FinishReason, Message};
 use serde_json::{Map, Value};
 
 use crate::failure::{Class, Failure};

@@ -1,7 +1,7 @@
 //! Merges the parameters of a request: those of the user's model choice, those of the request, then its `extra`.
 //! There are no defaults.
 
-use perpend_protocol::host_call::CompletionRequest;
+use perpend_worker_protocol::host_call::CompletionRequest;
 use serde_json::{Map, Value};
 
 use crate::endpoint::{CallLimits, ModelChoice};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use perpend_protocol::host_call::{Completion, FinishReason};
+use perpend_worker_protocol::host_call::{Completion, FinishReason};
 
 use crate::complete::{Call, is_whole, read};
 use crate::failure::Failure;

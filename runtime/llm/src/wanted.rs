@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use perpend_protocol::host_call::Message;
-use perpend_schema::Schema;
+use perpend_json_schema::Schema;
+use perpend_worker_protocol::host_call::Message;
 use serde_json::{Map, Value};
 
 use crate::extract::{self, Embedded, Quotable};
@@ -214,7 +214,7 @@ impl Wanted {
             }
         };
         let faults = schema.faults(&value, MAX_VIOLATIONS).into_iter();
-        let sentence = |fault: perpend_schema::Fault| match fault.pointer.as_str() {
+        let sentence = |fault: perpend_json_schema::Fault| match fault.pointer.as_str() {
             "" => fault.message,
             pointer => format!("{pointer}: {}", fault.message),
         };

@@ -13,7 +13,7 @@ use perpend_llm::{
     Admission, Answered, CallLimits, CallObserver, Class, Endpoint, Estimate, Failure, Llm,
     Priority, Protocol, ProviderCall, Turn,
 };
-use perpend_protocol::host_call::Role;
+use perpend_worker_protocol::host_call::Role;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use perpend_llm::{CallLimits, Class, Failure, Protocol};
-use perpend_protocol::host_call::{Completion, CompletionRequest};
+use perpend_worker_protocol::host_call::{Completion, CompletionRequest};
 use serde_json::{Value, json};
 use support::{
     Act, GOOD, HEADER, KEY, Recorder, Server, endpoint, finished, llm, quick, said, structured,

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use perpend_llm::{CallLimits, Class, Endpoint, Protocol, Usage};
-use perpend_protocol::host_call::{Completion, CompletionRequest, FinishReason};
+use perpend_worker_protocol::host_call::{Completion, CompletionRequest, FinishReason};
 use serde_json::{Value, json};
 use support::{Act, Asked, GOOD, KEY, Server, choice, endpoint, llm, mock, schema, structured};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use perpend_domain::time::Timestamp;
 use perpend_llm::{CallLimits, Class, Failure, Protocol, Structure};
-use perpend_protocol::host_call::{Completion, CompletionRequest, FinishReason};
+use perpend_worker_protocol::host_call::{Completion, CompletionRequest, FinishReason};
 use serde_json::json;
 use support::{
     Act, Asked, GOOD, Recorder, Server, Still, endpoint, finished, llm, mock, said, structured,

@@ -3,7 +3,7 @@
 mod support;
 
 use perpend_llm::{CallLimits, Class, Endpoint, Protocol};
-use perpend_protocol::host_call::{
+use perpend_worker_protocol::host_call::{
     Completion, CompletionRequest, FinishReason, MediaKind, Medium, Message, MessagePart, Role,
     Tool, ToolCall, ToolChoice, ToolResult,
 };

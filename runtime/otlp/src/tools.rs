@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
+use perpend_domain::content::calls::is_too_large;
+use perpend_domain::content::tool_name;
 use perpend_domain::observation::{Content, ObservationKind, ToolCall};
 use perpend_domain::payload::Payload;
-use perpend_shapes::calls::is_too_large;
-use perpend_shapes::tool_name;
 use serde_json::Value as Json;
 
 use crate::attributes::{Attributes, any_json, default_json};
@@ -17,7 +17,7 @@ use crate::notes::Notes;
 /// Tool definitions of every source; of two with one name the first stays.
 pub(crate) fn definitions(attributes: &Attributes<'_>) -> Option<Json> {
     let mut found: Vec<Json> = Vec::new();
-    let mut add = |value: Json| found.extend(perpend_shapes::definitions(value));
+    let mut add = |value: Json| found.extend(perpend_domain::content::definitions(value));
     if let Some(value) = attributes.get("gen_ai.tool.definitions") {
         add(default_json(value));
     }
@@ -78,7 +78,7 @@ pub(crate) fn definitions_in(input: Option<&Payload>, kind: ObservationKind) -> 
     let is_request = matches!(kind, ObservationKind::Generation | ObservationKind::Agent);
     match input {
         Some(Payload::Json(request)) if is_request => {
-            distinct(perpend_shapes::definitions_in(request))
+            distinct(perpend_domain::content::definitions_in(request))
         }
         _ => None,
     }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Told, Undo};
-use perpend_web::auth::FormToken;
+use perpend_http_kit::auth::FormToken;
+use perpend_views::{Told, Undo};
 use tokio::sync::OnceCell;
 
 /// How long a form is remembered.

@@ -4,14 +4,14 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{Html, IntoResponse, Response};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
 
 /// A page as an answer.
 pub(super) fn page(
     status: StatusCode,
-    view: &impl perpend_ui::Template,
+    view: &impl perpend_views::Template,
 ) -> Result<Response, Problem> {
-    let html = perpend_ui::render(view).map_err(|error| unrendered(&error))?;
+    let html = perpend_views::render(view).map_err(|error| unrendered(&error))?;
     Ok((status, Html(html)).into_response())
 }
 
@@ -28,7 +28,7 @@ pub(super) async fn laid_out<T: Send + 'static>(
 }
 
 /// Rendering fails only on a fault in a template.
-pub(super) fn unrendered(error: &perpend_ui::Error) -> Problem {
+pub(super) fn unrendered(error: &perpend_views::Error) -> Problem {
     let error: &dyn std::error::Error = error;
     tracing::error!(error, "page not rendered");
     Problem::internal()

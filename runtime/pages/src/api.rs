@@ -3,7 +3,7 @@
 use perpend_domain::ids::TraceId;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy, ScoreQuery};
 use perpend_domain::time::Timestamp;
-use perpend_ui::{ApiRequest, ListPage, TracesQuery, encode};
+use perpend_views::{ApiRequest, ListPage, TracesQuery, encode};
 use serde_json::json;
 
 use crate::viewer::Viewer;

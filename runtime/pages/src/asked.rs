@@ -1,8 +1,8 @@
 //! What an address asks of the list of traces.
 
-use perpend_query::MAX_BYTES;
+use perpend_domain::query::MAX_BYTES;
 use perpend_telemetry::{TraceCursor, TracesFrom};
-use perpend_ui::{
+use perpend_views::{
     Columns, END, Focus, ListPage, MAX_COLUMNS, Others, ROWS, Searched, Sort, Text, TracesQuery,
     count,
 };

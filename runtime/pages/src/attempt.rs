@@ -14,10 +14,10 @@ use axum::http::header::CACHE_CONTROL;
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
 use futures_util::StreamExt as _;
-use perpend_reference::TriedParameter;
-use perpend_ui::{Section, Text, TryPage, encode, size, with_query};
-use perpend_web::auth::{Act, OfViewer};
-use perpend_web::problem::Problem;
+use perpend_http_kit::auth::{Act, OfViewer};
+use perpend_http_kit::problem::Problem;
+use perpend_views::openapi::TriedParameter;
+use perpend_views::{Section, Text, TryPage, encode, size, with_query};
 use serde_json::Value;
 use tower_service::Service as _;
 

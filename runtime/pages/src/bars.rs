@@ -4,9 +4,9 @@ use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::metrics::Granularity;
+use perpend_http_kit::problem::Problem;
 use perpend_telemetry::Environments;
-use perpend_ui::{Bar, Chart, Part, Text, TracesQuery, Trend, TrendPage};
-use perpend_web::problem::Problem;
+use perpend_views::{Bar, Chart, Part, Text, TracesQuery, Trend, TrendPage};
 
 use crate::answer::page;
 use crate::asked::Asked;
@@ -83,7 +83,7 @@ pub(super) async fn chart(
         href: bucket.rows(viewer, query.clone()).first(&base),
     });
     let bars: Vec<Bar> = bars.collect();
-    let whole = |value: f64| perpend_ui::count(value as u64);
+    let whole = |value: f64| perpend_views::count(value as u64);
     Ok(Chart::new(
         ("Traces", Part::Errors),
         granularity,

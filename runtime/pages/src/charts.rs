@@ -7,8 +7,8 @@ use perpend_domain::filter::{Condition, OBSERVATIONS, Test, find};
 use perpend_domain::metrics::{Accumulator, Aggregation, Granularity, Group, Partial, View};
 use perpend_domain::observation::ObservationKind;
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Bar, Chart, Focus, Moment, Part, SO_FAR, TracesQuery};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{Bar, Chart, Focus, Moment, Part, SO_FAR, TracesQuery};
 
 use crate::questions::{Questions, Range};
 use crate::state::App;
@@ -240,5 +240,5 @@ pub(super) async fn of(app: &App, viewer: &Viewer, range: Range) -> Result<Chart
     let bars: Vec<Bar> = bars.collect();
     let title = ("Cost", Part::Errors);
     let is_least = all.values().any(|sums| sums.is_least);
-    Ok(Chart::new(title, granularity, &bars, perpend_ui::dollars).of_costs(&costs, is_least))
+    Ok(Chart::new(title, granularity, &bars, perpend_views::dollars).of_costs(&costs, is_least))
 }

@@ -8,13 +8,13 @@ use axum::response::{IntoResponse, Redirect, Response};
 use percent_encoding::percent_decode_str;
 use perpend_domain::ids::{MAX_ID_CHARS, ObservationId, TraceId};
 use perpend_domain::observation::Observation;
+use perpend_domain::outline::{Outline, align};
 use perpend_domain::score::{Score, Subject};
-use perpend_outline::{Outline, align};
-use perpend_ui::{
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::reading::apart;
+use perpend_views::{
     CompareInput, ComparePage, CompareQuery, CompareSide, OfSide, PickPage, Scored, Section, Text,
 };
-use perpend_web::problem::Problem;
-use perpend_web::reading::apart;
 
 use crate::answer::{laid_out, page};
 use crate::state::App;

@@ -1,9 +1,9 @@
 //! The filter of a list of traces, with what is left out unless it is asked about.
 
 use perpend_domain::filter::{Condition, Filter, TRACES, Test};
+use perpend_domain::query::{Parsed, parse};
 use perpend_domain::time::Timestamp;
-use perpend_query::{Parsed, parse};
-use perpend_ui::TracesQuery;
+use perpend_views::TracesQuery;
 
 use crate::read;
 

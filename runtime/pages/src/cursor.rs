@@ -2,7 +2,7 @@
 
 use perpend_domain::list::Cursor;
 use perpend_domain::time::Timestamp;
-use perpend_ui::{END, Parameter, ROWS, Text, Ways, with_query};
+use perpend_views::{END, Parameter, ROWS, Text, Ways, with_query};
 
 use crate::asked;
 

@@ -6,8 +6,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use perpend_catalog::datasets::ItemQuery;
 use perpend_domain::list::Paging;
-use perpend_ui::{DatasetPage, Html, Section, Text, count, encode, when};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{DatasetPage, Html, Section, Text, count, encode, when};
 use serde::Deserialize;
 
 use crate::answer::page;

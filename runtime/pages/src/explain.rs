@@ -6,9 +6,9 @@ use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{Execution, ExecutionState, Rule, Target};
 use perpend_domain::ids::{EvaluatorId, RuleId};
 use perpend_domain::time::Timestamp;
+use perpend_http_kit::problem::Problem;
 use perpend_scheduler::{Explanation, Refusal, Step};
-use perpend_ui::{Html, Named, RulesAsked, Text, Tone, Verdict, segment, when};
-use perpend_web::problem::Problem;
+use perpend_views::{Html, Named, RulesAsked, Text, Tone, Verdict, segment, when};
 
 use crate::state::App;
 use crate::viewer::Viewer;

@@ -4,8 +4,8 @@ use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::filter::{Condition, Filter};
-use perpend_ui::{FacetsPage, FacetsView, TracesQuery};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{FacetsPage, FacetsView, TracesQuery};
 
 use crate::answer::page;
 use crate::asked::Asked;

@@ -5,9 +5,9 @@ use axum::http::HeaderMap;
 use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 use axum::response::{IntoResponse, Response};
 use brotli::enc::BrotliEncoderParams;
-use perpend_ui::assets::{self, Asset};
-use perpend_web::compression;
-use perpend_web::problem::Problem;
+use perpend_http_kit::compression;
+use perpend_http_kit::problem::Problem;
+use perpend_views::assets::{self, Asset};
 
 use crate::answer::laid_out;
 

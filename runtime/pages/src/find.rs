@@ -4,11 +4,11 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::ids::ObservationId;
+use perpend_domain::text_search::{FindCursor, FoundPart, Sought};
 use perpend_domain::time::Timestamp;
-use perpend_found::{FindCursor, FoundPart, Sought};
+use perpend_http_kit::problem::Problem;
 use perpend_telemetry::FindQuery;
-use perpend_ui::{FindInput, FindPage, Section, Text};
-use perpend_web::problem::Problem;
+use perpend_views::{FindInput, FindPage, Section, Text};
 use serde::Deserialize;
 
 use crate::answer::page;

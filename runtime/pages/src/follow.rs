@@ -4,8 +4,8 @@
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use perpend_ui::{StateFragment, TraceState};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{StateFragment, TraceState};
 
 use crate::answer::page;
 use crate::head;

@@ -10,10 +10,10 @@ use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::plugin::Digest;
-use perpend_ui::Section;
-use perpend_web::admission;
-use perpend_web::extract::Params;
-use perpend_web::problem::{Code, Problem};
+use perpend_http_kit::admission;
+use perpend_http_kit::extract::Params;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_views::Section;
 
 use crate::acted::{Done, Key, TOLD_COOKIE, UNDO_SECONDS};
 use crate::frame::Frame;

@@ -15,9 +15,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use perpend_domain::plugin::Digest;
-use perpend_ui::{ErrorPage, FormKit, Shell, Text, assets, without_passing};
-use perpend_web::problem::{Code, Problem};
-use perpend_web::request_id::REQUEST_ID;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::request_id::REQUEST_ID;
+use perpend_views::{ErrorPage, FormKit, Shell, Text, assets, without_passing};
 
 use crate::state::App;
 use crate::{fragment, sent, viewer};
@@ -231,7 +231,7 @@ fn error_page(
         again_after: problem.retry_after().filter(|_| is_read),
         request_id: id.filter(|_| status.is_server_error()),
     };
-    let html = perpend_ui::render(&view).unwrap_or_else(|_| title.to_owned());
+    let html = perpend_views::render(&view).unwrap_or_else(|_| title.to_owned());
     let mut response = (status, Html(html)).into_response();
     problem.set_headers(&mut response);
     // A challenge would make browsers ask for a password in a window of their own.

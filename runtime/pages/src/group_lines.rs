@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 
 use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, TextOp, find};
+use perpend_domain::query::print;
 use perpend_domain::score::ScoreDataType;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy, TraceGroup};
 use perpend_domain::time::Timestamp;
-use perpend_query::print;
+use perpend_http_kit::problem::Problem;
 use perpend_telemetry::ScoreSum;
-use perpend_ui::{Focus, GroupChip, GroupLine, Sort, Text, TracesQuery, count, date, href, number};
-use perpend_web::problem::Problem;
+use perpend_views::{
+    Focus, GroupChip, GroupLine, Sort, Text, TracesQuery, count, date, href, number,
+};
 
 use crate::read;
 use crate::state::App;
@@ -259,7 +261,7 @@ pub(super) fn low(focus: &Focus, user: &str, (name, is_truth): (&str, bool)) -> 
 
 #[cfg(test)]
 mod tests {
-    use perpend_query::parse;
+    use perpend_domain::query::parse;
 
     use super::*;
 

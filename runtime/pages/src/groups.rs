@@ -4,16 +4,16 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use perpend_domain::filter::Filter;
+use perpend_domain::query::{Parsed, parse};
 use perpend_domain::telemetry::{GroupQuery, GroupedBy};
+use perpend_domain::text_search::Counted;
 use perpend_domain::time::Timestamp;
-use perpend_found::Counted;
-use perpend_query::{Parsed, parse};
+use perpend_http_kit::problem::Problem;
 use perpend_telemetry::TestedGroups;
-use perpend_ui::{
+use perpend_views::{
     FilterView, Filtered, Focus, FocusView, GroupsPage, OF_SESSIONS, OF_USERS, Pager, Parameter,
     Section, Stopped, TermChip, Text, Ways, Why, href, list_href,
 };
-use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;

@@ -6,10 +6,10 @@ use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::evaluation::{TargetKind, Timing};
 use perpend_domain::ids::TraceId;
 use perpend_domain::observation::ObservationKind;
-use perpend_outline::Outline;
+use perpend_domain::outline::Outline;
+use perpend_http_kit::problem::Problem;
 use perpend_scheduler::completion;
-use perpend_ui::{HeadInput, TraceState, chips};
-use perpend_web::problem::Problem;
+use perpend_views::{HeadInput, TraceState, chips};
 
 use crate::state::App;
 use crate::viewer::Viewer;

@@ -85,12 +85,12 @@ use perpend_domain::access::Permission::{
     self, DatasetRead, EvaluatorRead, EvaluatorWrite, ScoreRead, TraceMark, TraceRead,
 };
 use perpend_domain::telemetry::GroupedBy;
-use perpend_ui::{OF_SESSIONS, OF_TRACES, OF_USERS, Section};
-use perpend_web::Web;
-use perpend_web::auth::{Needs, Way, use_session};
-use perpend_web::problem::{Code, Problem};
-use perpend_web::reading;
-use perpend_web::routes::{Described, Page, Routes};
+use perpend_http_kit::Web;
+use perpend_http_kit::auth::{Needs, Way, use_session};
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::reading;
+use perpend_http_kit::routes::{Described, Page, Routes};
+use perpend_views::{OF_SESSIONS, OF_TRACES, OF_USERS, Section};
 
 use crate::frame::Frame;
 use crate::query::Query;

@@ -9,8 +9,8 @@ use perpend_domain::quantity::Quantity;
 use perpend_domain::score::{Score, Subject};
 use perpend_domain::trace::Trace;
 use perpend_domain::usage::{Side, side_of};
-use perpend_ui::{Columns, Preview, Text, TraceLine, chips, together};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{Columns, Preview, Text, TraceLine, chips, together};
 
 use crate::state::App;
 
@@ -126,7 +126,7 @@ fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
             .collect(),
         steps: trace.steps.clone(),
         latency_us: trace.latency_us,
-        tokens: perpend_ui::total_tokens(&trace.usage),
+        tokens: perpend_views::total_tokens(&trace.usage),
         cost: trace.cost(),
         n_observations: trace.n_observations,
         n_errors,
@@ -150,6 +150,6 @@ fn line(trace: &Trace, scores: &[&Score], wanted: Wanted<'_>) -> TraceLine {
 
 /// How a value begins, on one line.
 pub(super) fn beginning(value: &Payload) -> Option<Text> {
-    let said = perpend_ui::beginning(value);
+    let said = perpend_views::beginning(value);
     (!said.is_empty()).then(|| Text::lines(said))
 }

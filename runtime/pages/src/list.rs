@@ -8,12 +8,12 @@ use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
 use perpend_domain::ids::TraceId;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
+use perpend_http_kit::problem::Problem;
 use perpend_telemetry::{Bounds, Places, TestedTraces, TraceCursor, TracesFrom};
-use perpend_ui::{
+use perpend_views::{
     Focus, FocusView, ListPage, Pager, Searched, Section, Stopped, TracesPage, TracesQuery, Tried,
     Ways,
 };
-use perpend_web::problem::Problem;
 
 use crate::answer::page;
 use crate::asked::Asked;

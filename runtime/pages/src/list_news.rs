@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::response::Response;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy, ScoreQuery};
 use perpend_domain::time::Timestamp;
-use perpend_ui::{NewsFragment, Parameter, href, list_href, with_query};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{NewsFragment, Parameter, href, list_href, with_query};
 use serde::Deserialize;
 
 use crate::news::{AT_MOST, TRACES, answered, received};

@@ -10,12 +10,12 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use perpend_catalog::SessionOrigin;
 use perpend_domain::access::Permission::TraceRead;
 use perpend_domain::ids::ProjectId;
-use perpend_ui::{LoginPage, LogoutPage, Section, Shell};
-use perpend_web::admission;
-use perpend_web::auth;
-use perpend_web::client_address::ClientAddress;
-use perpend_web::extract::Params;
-use perpend_web::problem::{Code, Problem};
+use perpend_http_kit::admission;
+use perpend_http_kit::auth;
+use perpend_http_kit::client_address::ClientAddress;
+use perpend_http_kit::extract::Params;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_views::{LoginPage, LogoutPage, Section, Shell};
 use serde::Deserialize;
 
 use crate::answer::page;

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use perpend_domain::ids::ObservationId;
 use perpend_domain::observation::{Level, ObservationKind};
-use perpend_outline::{Entry, Folds, Mark, Outline, View};
-use perpend_ui::{
+use perpend_domain::outline::{Entry, Folds, Mark, Outline, View};
+use perpend_views::{
     Aspect, Form, Kept, Looking, Neighbours, RowColumn, TypedPart, WINDOW, read_duration,
 };
 

@@ -7,8 +7,8 @@ use percent_encoding::percent_decode_str;
 use perpend_domain::fold::MAX_TAGS;
 use perpend_domain::ids::TraceId;
 use perpend_domain::marks::{MAX_TAG_CHARS, TraceMarks};
-use perpend_ui::{Text, Tried, Undo, encode, segment};
-use perpend_web::problem::{Code, Problem};
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_views::{Text, Tried, Undo, encode, segment};
 
 use crate::acted::Done;
 use crate::forms::Sent;

@@ -4,7 +4,7 @@
 //! - **Nothing that was recorded runs here.** Only types that a browser draws or plays leave under their
 //!   own name; everything else, SVG and HTML above all, is a file to download, and so is text that is called a picture.
 //! - **Found as the page found it.** The number of a medium inside a value is the one that
-//!   `perpend_ui` counted when it made the page.
+//!   `perpend_views` counted when it made the page.
 
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -15,8 +15,8 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use perpend_domain::payload::Payload;
-use perpend_ui::{inline_medium, inline_type, of_segment};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{inline_medium, inline_type, of_segment};
 
 use crate::query::Query;
 use crate::raw::{self, OfValue};

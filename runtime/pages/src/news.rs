@@ -6,9 +6,9 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use perpend_domain::time::Timestamp;
+use perpend_http_kit::problem::Problem;
 use perpend_telemetry::{Among, Since};
-use perpend_ui::{NewsFragment, Sort, TracesQuery};
-use perpend_web::problem::Problem;
+use perpend_views::{NewsFragment, Sort, TracesQuery};
 use serde::Deserialize;
 
 use crate::answer::page;

@@ -10,11 +10,11 @@ use perpend_domain::dataset::DatasetRun;
 use perpend_domain::evaluation::ExecutionState;
 use perpend_domain::filter::{Condition, Filter, Order, TRACES, Test, find};
 use perpend_domain::observation::Level;
-use perpend_ui::{
+use perpend_http_kit::problem::Problem;
+use perpend_views::{
     Figure, Focus, FocusView, OverviewPage, RunLine, Section, Text, TracesQuery, Waiting, change,
     encode, points, with_query,
 };
-use perpend_web::problem::Problem;
 
 use crate::answer::page;
 use crate::charts::{self, Sums};
@@ -223,7 +223,7 @@ async fn figures(
     let n_failed_before = n_failed(app, viewer, (before, from)).await?;
     // Sums that lack prices are not compared.
     let costs = now.cost.exact().zip(old.cost.exact());
-    let count = |value: f64| perpend_ui::count(value as u64);
+    let count = |value: f64| perpend_views::count(value as u64);
     let rows = |q: &str| {
         let query = TracesQuery {
             focus: overview_range::focus(viewer),
@@ -254,7 +254,7 @@ async fn figures(
         },
         Figure {
             label: "Cost",
-            value: perpend_ui::cost(now.cost),
+            value: perpend_views::cost(now.cost),
             change: costs.and_then(|(now, old)| change(now, old)),
             ..Figure::default()
         },
@@ -280,7 +280,7 @@ async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<Waiting>, Problem> {
         };
         let held = match n(ExecutionState::Held) {
             0 => String::new(),
-            n => format!(" Held until then: {}.", perpend_ui::count(n)),
+            n => format!(" Held until then: {}.", perpend_views::count(n)),
         };
         if let (Some(pause), true) = (&rule.paused, rule.enabled) {
             waiting.push(Waiting {
@@ -298,7 +298,7 @@ async fn waiting(app: &App, viewer: &Viewer) -> Result<Vec<Waiting>, Problem> {
                     1 => "1 execution failed and is kept to be tried again.".to_owned(),
                     n => format!(
                         "{} executions failed and are kept to be tried again.",
-                        perpend_ui::count(n)
+                        perpend_views::count(n)
                     ),
                 }),
             });

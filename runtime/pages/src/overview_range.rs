@@ -2,7 +2,7 @@
 
 use perpend_domain::metrics::Granularity;
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Focus, Moment};
+use perpend_views::{Focus, Moment};
 
 use crate::viewer::Viewer;
 

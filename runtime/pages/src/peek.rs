@@ -5,8 +5,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::access::Permission::TraceMark;
 use perpend_domain::ids::TraceId;
-use perpend_ui::{CellPage, Peek, PeekInput, PeekPage, ScoreView, Tried};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{CellPage, Peek, PeekInput, PeekPage, ScoreView, Tried};
 use serde::Deserialize;
 
 use crate::answer::{laid_out, page};

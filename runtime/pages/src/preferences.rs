@@ -4,8 +4,8 @@ use axum::extract::{OriginalUri, Request, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use perpend_ui::{Preferences, PreferencesPage, Section, Text, Tried};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{Preferences, PreferencesPage, Section, Text, Tried};
 use serde::Deserialize;
 
 use crate::answer::page;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
-use perpend_ui::{Prints, StepPrints, value_print};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{Prints, StepPrints, value_print};
 use serde_json::Value;
 
 use crate::state::App;

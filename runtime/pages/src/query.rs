@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use axum::extract::{FromRequestParts, OriginalUri, Query as Read};
 use axum::http::request::Parts;
-use perpend_ui::Section;
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::Section;
 use serde::de::DeserializeOwned;
 
 use crate::frame::Frame;

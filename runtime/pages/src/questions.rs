@@ -5,7 +5,7 @@ use perpend_domain::filter::{
 };
 use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
 use perpend_domain::time::Timestamp;
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
 
 use crate::state::App;
 use crate::viewer::Viewer;

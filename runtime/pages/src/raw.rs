@@ -9,8 +9,8 @@ use perpend_domain::mapping::{InvalidNodePath, NodePath};
 use perpend_domain::observation::Content;
 use perpend_domain::payload::Payload;
 use perpend_domain::trace::Trace;
-use perpend_ui::{MAX_PATH, of_segment};
-use perpend_web::problem::{Code, Problem};
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_views::{MAX_PATH, of_segment};
 use serde::Deserialize;
 
 use crate::answer::plain;
@@ -38,7 +38,7 @@ impl OfValue {
         let path = path_of(self.path.as_deref())?;
         match path.0.is_empty() {
             true => Ok(value),
-            false => perpend_ui::node(&value, &path).ok_or_else(unknown),
+            false => perpend_views::node(&value, &path).ok_or_else(unknown),
         }
     }
 }

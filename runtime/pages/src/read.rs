@@ -6,12 +6,12 @@ use perpend_domain::evaluation::OWN_ENVIRONMENT;
 use perpend_domain::filter::{Column, Condition, Filter, Test, find};
 use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::Observation;
+use perpend_domain::outline::Outline;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_domain::trace_list::TraceQuery;
-use perpend_outline::Outline;
+use perpend_http_kit::problem::Problem;
 use perpend_telemetry::Bounds;
-use perpend_web::problem::Problem;
 
 use crate::state::App;
 

@@ -5,9 +5,9 @@ use axum::Extension;
 use axum::extract::{OriginalUri, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use perpend_reference::{Fault, When};
-use perpend_ui::{ReferenceGroupPage, ReferencePage, Section};
-use perpend_web::problem::{Code, Problem};
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_views::openapi::{Fault, When};
+use perpend_views::{ReferenceGroupPage, ReferencePage, Section};
 use serde::Deserialize;
 
 use crate::answer::page;

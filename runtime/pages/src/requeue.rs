@@ -4,7 +4,7 @@
 use axum::extract::{Path, State};
 use axum::response::Response;
 use perpend_domain::ids::ExecutionId;
-use perpend_web::problem::{Code, Problem};
+use perpend_http_kit::problem::{Code, Problem};
 use serde::Deserialize;
 
 use crate::acted::Done;

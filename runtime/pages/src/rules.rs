@@ -8,8 +8,8 @@ use axum::response::Response;
 use perpend_domain::evaluation::{Evaluator, Rule, TargetKind};
 use perpend_domain::filter::in_words;
 use perpend_domain::ids::EvaluatorId;
-use perpend_ui::{EvaluatorRow, Named, RuleRow, RulesPage, Section, Text, Tone};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{EvaluatorRow, Named, RuleRow, RulesPage, Section, Text, Tone};
 
 use crate::answer::page;
 use crate::state::App;

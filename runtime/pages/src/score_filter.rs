@@ -5,7 +5,7 @@ use std::str::FromStr;
 use perpend_domain::filter::{Condition, Filter, Order, SCORES, Test, TextOp};
 use perpend_domain::telemetry::{MemberTest, ScoreQuery};
 use perpend_domain::time::Timestamp;
-use perpend_ui::{Filtered, Text};
+use perpend_views::{Filtered, Text};
 
 /// The list as one that takes a filter.
 pub(super) static OF_SCORES: Filtered = Filtered {
@@ -131,8 +131,8 @@ fn fill<T: FromStr>(list: &mut Vec<T>, values: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perpend_domain::query::parse;
     use perpend_domain::score::ScoreSource;
-    use perpend_query::parse;
 
     fn narrowed(q: &str) -> (ScoreQuery, usize) {
         let parsed = parse(q, SCORES);

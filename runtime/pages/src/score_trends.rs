@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use perpend_domain::metrics::{Accumulator, Aggregation, Group, View};
 use perpend_domain::time::Timestamp;
+use perpend_http_kit::problem::Problem;
 use perpend_stats::{proportion, summary};
-use perpend_ui::{ScoreTrend, Text, Together, clock, with_query};
-use perpend_web::problem::Problem;
+use perpend_views::{ScoreTrend, Text, Together, clock, with_query};
 
 use crate::charts::buckets;
 use crate::overview_range;

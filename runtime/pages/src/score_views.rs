@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorVersionId, RuleId};
 use perpend_domain::score::{Score, ScoreOrigin};
-use perpend_ui::{Named, Origin, ScoreView, Text};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{Named, Origin, ScoreView, Text};
 
 use crate::settings;
 use crate::state::App;

@@ -5,8 +5,8 @@ use axum::response::Response;
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{SessionId, TraceId};
 use perpend_domain::telemetry::ScoreQuery;
-use perpend_ui::{ROWS, ScoredPage, Section, Text, encode};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{ROWS, ScoredPage, Section, Text, encode};
 
 use crate::answer::page;
 use crate::state::App;

@@ -8,17 +8,17 @@ use axum::response::Response;
 use perpend_domain::filter::{SCORES, Test};
 use perpend_domain::ids::{TraceId, UserId};
 use perpend_domain::list::Cursor;
+use perpend_domain::query::{Parsed, parse};
 use perpend_domain::score::{Score, Subject};
 use perpend_domain::telemetry::ScoreQuery;
+use perpend_domain::text_search::Counted;
 use perpend_domain::time::Timestamp;
-use perpend_found::Counted;
-use perpend_query::{Parsed, parse};
+use perpend_http_kit::problem::Problem;
 use perpend_telemetry::scores::{ScoresFrom, ScoresPart, Superseded};
-use perpend_ui::{
+use perpend_views::{
     FilterView, Focus, FocusView, Pager, Parameter, ScoreLine, ScoresPage, Section, Stopped,
     TermChip, Text, Ways, Why, count, encode, segment,
 };
-use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;

@@ -13,15 +13,15 @@ use perpend_domain::access::Permission::{
 };
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorId, ExecutionId, ObservationId, RuleId, ScoreId, TraceId};
+use perpend_domain::query::word;
 use perpend_domain::score::Subject;
 use perpend_domain::telemetry::GroupedBy;
-use perpend_found::Counted;
-use perpend_query::word;
-use perpend_ui::{
+use perpend_domain::text_search::Counted;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{
     Found, FoundGroup, SearchAnswer, SearchContentsFragment, SearchFragment, SearchPage, Section,
     Text, TracesQuery, anchor, count, encode, href, segment,
 };
-use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;

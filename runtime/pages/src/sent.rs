@@ -2,8 +2,8 @@
 
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, COOKIE, HOST, ORIGIN, REFERER};
-use perpend_ui::{Forms, Preferences, Shell};
-use perpend_web::problem::{Code, Problem};
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_views::{Forms, Preferences, Shell};
 
 use crate::state::App;
 

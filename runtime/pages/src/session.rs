@@ -9,13 +9,13 @@ use perpend_domain::ids::{SessionId, TraceId};
 use perpend_domain::telemetry::{GroupQuery, GroupedBy, ToolSteps};
 use perpend_domain::trace::Trace;
 use perpend_domain::trace_list::TraceQuery;
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::reading::apart;
 use perpend_telemetry::Bounds;
-use perpend_ui::{
+use perpend_views::{
     FoundTurns, GroupLine, Moment, Section, SessionPage, TURNS, Text, Turn, TurnInput, Ways, href,
     of_segment, with_query,
 };
-use perpend_web::problem::Problem;
-use perpend_web::reading::apart;
 use serde::Deserialize;
 
 use crate::answer::{laid_out, page};
@@ -230,7 +230,7 @@ pub(super) async fn show(
     // Rules have no target with an id that is not valid; earlier versions stored such ids.
     let said = async {
         let Ok(id) = SessionId::new(&session) else {
-            return Ok(perpend_ui::DetailInput::default());
+            return Ok(perpend_views::DetailInput::default());
         };
         let from = rules.unwrap_or_default();
         trace::detail_of(&app, &viewer, &Target::Session(id), from).await

@@ -2,7 +2,7 @@
 
 use perpend_domain::evaluation::EvaluatorVersion;
 use perpend_domain::slots::Slot;
-use perpend_ui::{Text, count, many};
+use perpend_views::{Text, count, many};
 use serde_json::Value;
 
 /// Characters of one setting.

@@ -2,8 +2,8 @@
 
 use axum::http::HeaderMap;
 use perpend_domain::ids::ProjectId;
-use perpend_ui::{Refused, Setup, clock, encode};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{Refused, Setup, clock, encode};
 
 use crate::state::App;
 
@@ -28,5 +28,5 @@ pub(super) async fn of(
 
 /// Under which address this visitor reaches the server: what exporters are to be pointed at.
 pub(super) fn origin(app: &App, headers: &HeaderMap) -> String {
-    perpend_web::origin::of(&app.web.config, headers, None)
+    perpend_http_kit::origin::of(&app.web.config, headers, None)
 }

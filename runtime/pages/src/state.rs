@@ -5,13 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use perpend_domain::ids::ProjectId;
-use perpend_found::Facets;
-use perpend_outline::{Held, Outlines};
-use perpend_reference::{Fault, Reference};
+use perpend_domain::outline::{Held, Outlines};
+use perpend_domain::text_search::Facets;
+use perpend_http_kit::{Room, Web};
 use perpend_scheduler::Scheduler;
-use perpend_store::Store;
-use perpend_ui::{StepPrints, Waits};
-use perpend_web::{Room, Web};
+use perpend_storage::Store;
+use perpend_views::openapi::{Fault, Reference};
+use perpend_views::{StepPrints, Waits};
 use serde_json::Value;
 
 use crate::acted::Acted;

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use perpend_domain::ids::TraceId;
 use perpend_domain::score::{Score, Subject};
-use perpend_ui::{Chip, ScoreOfStep, ScoresOfSteps, Text, Verdict, anchor, chips, with_query};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{Chip, ScoreOfStep, ScoresOfSteps, Text, Verdict, anchor, chips, with_query};
 
 use crate::read;
 use crate::state::App;

@@ -7,11 +7,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::filter::{Column, ColumnKind, Filter, SCORE_COLUMNS, TRACES};
+use perpend_domain::query::{
+    Part, SCORE, SCORE_OPERATORS, Writing, operators, parse, printed, writing,
+};
 use perpend_domain::telemetry::GroupedBy;
-use perpend_found::{Facet, FacetColumn, Facets};
-use perpend_query::{Part, SCORE, SCORE_OPERATORS, Writing, operators, parse, printed, writing};
-use perpend_ui::{Filtered, SuggestPage, Suggestion, Text};
-use perpend_web::problem::Problem;
+use perpend_domain::text_search::{Facet, FacetColumn, Facets};
+use perpend_http_kit::problem::Problem;
+use perpend_views::{Filtered, SuggestPage, Suggestion, Text};
 use serde::Deserialize;
 
 use crate::answer::page;
@@ -88,7 +90,7 @@ async fn ids(
     let Part::Value { column, .. } = part else {
         return Ok(Vec::new());
     };
-    let column = perpend_query::column(list.columns, &column).map(|column| column.id);
+    let column = perpend_domain::query::column(list.columns, &column).map(|column| column.id);
     let by = match (list.list, column) {
         ("sessions", Some("id")) | (_, Some("sessionId")) => GroupedBy::Session,
         ("users", Some("id")) => GroupedBy::User,
@@ -106,7 +108,7 @@ pub(super) async fn show(
     Query(asked): Query<Asked>,
     list: &'static Filtered,
 ) -> Result<Response, Problem> {
-    let suggestions = match asked.q.len() <= perpend_query::MAX_BYTES {
+    let suggestions = match asked.q.len() <= perpend_domain::query::MAX_BYTES {
         true => {
             let known = known_of(&app, &viewer, list, &asked.q).await?;
             let ids = ids(&app, &viewer, list, &asked.q).await?;
@@ -158,7 +160,7 @@ fn further(text: &str, list: &'static Filtered, known: &Facets, ids: &[String]) 
             may_stand(
                 &written,
                 list.columns,
-                perpend_query::column(list.columns, column),
+                perpend_domain::query::column(list.columns, column),
             )
         }
     };
@@ -251,7 +253,7 @@ fn tests(
     list: &'static Filtered,
     known: &Facets,
 ) -> Vec<Choice> {
-    let found = perpend_query::column(list.columns, column);
+    let found = perpend_domain::query::column(list.columns, column);
     let signs: &[&str] = match (found, key) {
         (Some(column), _) => operators(column.kind),
         (None, Some(_)) if column == SCORE && has_scores(list.columns) => SCORE_OPERATORS,
@@ -336,8 +338,8 @@ fn values_of(known: &Facets, column: FacetColumn) -> impl Iterator<Item = (&str,
 }
 
 fn counted(n: u64, known: &Facets) -> String {
-    let all = perpend_ui::count(known.n_traces);
-    let n = perpend_ui::count(n);
+    let all = perpend_views::count(known.n_traces);
+    let n = perpend_views::count(n);
     match known.is_cut {
         true => format!("{n} of the newest {all}"),
         false => format!("{n} of {all}"),
@@ -346,7 +348,7 @@ fn counted(n: u64, known: &Facets) -> String {
 
 #[cfg(test)]
 mod tests {
-    use perpend_ui::{OF_SESSIONS, OF_TRACES, OF_USERS};
+    use perpend_views::{OF_SESSIONS, OF_TRACES, OF_USERS};
 
     use super::*;
 

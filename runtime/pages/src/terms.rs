@@ -1,7 +1,7 @@
 //! The terms of a filter as the field of a list shows them.
 
-use perpend_query::{Fault, Parsed, Term};
-use perpend_ui::{TermChip, Text};
+use perpend_domain::query::{Fault, Parsed, Term};
+use perpend_views::{TermChip, Text};
 
 /// A chip for each term of a filter that was read from this text.
 pub(super) fn terms(q: &str, parsed: &Parsed) -> Vec<TermChip> {
@@ -32,7 +32,7 @@ fn corrected(q: &str, fault: &Fault) -> Option<String> {
 mod tests {
     use super::*;
     use perpend_domain::filter::TRACES;
-    use perpend_query::parse;
+    use perpend_domain::query::parse;
 
     #[test]
     fn a_chip_leads_to_the_filter_without_its_term() {

@@ -8,12 +8,12 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{EvaluatorId, RuleId, TraceId};
-use perpend_outline::Outline;
-use perpend_ui::{
+use perpend_domain::outline::Outline;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{
     Aspect, Chip, DetailInput, DetailPage, Forms, HeadInput, Kept, Looking, RowsInput, RowsPage,
     Section, TraceInput, TracePage, Tried, of_segment,
 };
-use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::{laid_out, page};

@@ -9,11 +9,11 @@ use perpend_domain::metrics::{Accumulator, Aggregation, Metric, View};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
 use perpend_domain::trace_list::TraceQuery;
-use perpend_ui::{
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_views::{
     Bar, Chart, Figure, Later, ModelLine, Part, Sort, Text, TracesQuery, Trend, TrendPage, change,
     duration, segment, with_query,
 };
-use perpend_web::problem::{Code, Problem};
 use serde::Deserialize;
 
 use crate::answer::page;
@@ -247,7 +247,7 @@ async fn figures(asked: Questions<'_>) -> Result<Trend, Problem> {
         figure("p95 latency", Aggregation::P95),
         Figure {
             label: "Users",
-            value: perpend_ui::count(n_users),
+            value: perpend_views::count(n_users),
             change: change(n_users as f64, n_before as f64),
             rows: Some(format!("{base}/users{}", focus.query())),
             ..Figure::default()

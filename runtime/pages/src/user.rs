@@ -11,12 +11,12 @@ use perpend_domain::metrics::Granularity;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
+use perpend_http_kit::problem::Problem;
 use perpend_telemetry::OverTime;
-use perpend_ui::{
+use perpend_views::{
     Bar, Chart, FocusView, GroupLine, Later, Part, Section, Text, TraceLine, TracesQuery, Trend,
     TrendPage, UserPage, href, of_segment, segment,
 };
-use perpend_web::problem::Problem;
 use serde::Deserialize;
 
 use crate::answer::page;
@@ -168,7 +168,7 @@ async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem
     };
     let traces = bars(|sums| (sums.n_traces as f64, sums.n_failed as f64));
     let costs: Vec<CostSum> = buckets.iter().map(|bucket| own(bucket).cost).collect();
-    let whole = |value: f64| perpend_ui::count(value as u64);
+    let whole = |value: f64| perpend_views::count(value as u64);
     let dollars = bars(|sums| (sums.cost.dollars, 0.0));
     let of_time = match (viewer.focus.from, viewer.focus.to) {
         (Some(_), _) => Vec::new(),
@@ -178,8 +178,13 @@ async fn charts(app: &App, viewer: &Viewer, user: &str) -> Result<Trend, Problem
     let titled = |title| (title, Part::Errors);
     let mut charts = vec![
         Chart::new(titled("Traces"), granularity, &traces, whole),
-        Chart::new(titled("Cost"), granularity, &dollars, perpend_ui::dollars)
-            .of_costs(&costs, false),
+        Chart::new(
+            titled("Cost"),
+            granularity,
+            &dollars,
+            perpend_views::dollars,
+        )
+        .of_costs(&costs, false),
     ];
     charts.extend(latency);
     let noted = charts

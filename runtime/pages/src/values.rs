@@ -8,8 +8,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::mapping::NodePath;
-use perpend_ui::{Asked, Form, Picked, Section, Text, ValueInput, ValuePage, ValueView};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{Asked, Form, Picked, Section, Text, ValueInput, ValuePage, ValueView};
 use serde::Deserialize;
 
 use crate::answer::{laid_out, page};

@@ -8,11 +8,11 @@ use perpend_domain::access::{Permission, Scope};
 use perpend_domain::filter::{Column, Condition, Test, find};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_ui::{
+use perpend_http_kit::auth::{FormToken, Session, session_of};
+use perpend_http_kit::problem::Problem;
+use perpend_views::{
     Focus, FormKit, Forms, Opened, Others, Parameter, Preferences, Section, Shell, Text, Waits,
 };
-use perpend_web::auth::{FormToken, Session, session_of};
-use perpend_web::problem::Problem;
 
 use crate::acted::TOLD_COOKIE;
 use crate::state::App;
@@ -52,7 +52,7 @@ pub(super) struct Viewer {
 impl Viewer {
     /// The address that those of all pages of the project begin with.
     pub(super) fn base(&self) -> String {
-        perpend_ui::base(self.project.as_str())
+        perpend_views::base(self.project.as_str())
     }
 
     /// Whether the viewer has this permission. Pages leave out the controls of what the viewer may not do.

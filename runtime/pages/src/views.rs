@@ -8,11 +8,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use perpend_domain::ids::{ObservationId, TraceId};
 use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
-use perpend_outline::Outline;
-use perpend_ui::{
+use perpend_domain::outline::Outline;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{
     CALLS, Call, HeadInput, LOG, LogInput, LogPage, Section, ThreadInput, ThreadPage, Within,
 };
-use perpend_web::problem::Problem;
 
 use crate::answer::{laid_out, page};
 use crate::api;

@@ -2,8 +2,8 @@
 
 use perpend_domain::ids::TraceId;
 use perpend_domain::trace_list::TraceQuery;
-use perpend_ui::{MAX_LIST, Neighbours, encode, segment};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
+use perpend_views::{MAX_LIST, Neighbours, encode, segment};
 
 use crate::asked::Asked;
 use crate::conditions::Conditions;

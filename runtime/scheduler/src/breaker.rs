@@ -6,7 +6,7 @@
 use perpend_domain::evaluation::{Execution, Pause};
 use perpend_domain::ids::EvaluatorId;
 use perpend_domain::time::Timestamp;
-use perpend_ledger::{Finished, Outcome, Unheld};
+use perpend_executions::{Finished, Outcome, Unheld};
 
 use crate::catalog::{Catalog, PreparedRule, pause_of};
 use crate::parts::{Error, Inner};

@@ -209,7 +209,7 @@ impl Inner {
         project: &ProjectId,
         target: &Target,
         plan: &Result<Plan, String>,
-    ) -> Result<Load, perpend_sql::Error> {
+    ) -> Result<Load, perpend_db::Error> {
         match target {
             Target::Observation(trace, id) => {
                 let own = self.load_one(project, trace, id).await?;
@@ -239,7 +239,7 @@ impl Inner {
         project: &ProjectId,
         id: &SessionId,
         plan: &Result<Plan, String>,
-    ) -> Result<Load, perpend_sql::Error> {
+    ) -> Result<Load, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;
         let reads = |what: fn(&Plan) -> bool| plan.as_ref().is_ok_and(what);
         let with_metadata = reads(Plan::reads_session_metadata);
@@ -270,7 +270,7 @@ impl Inner {
         &self,
         project: &ProjectId,
         trace: &TraceId,
-    ) -> Result<Option<Observation>, perpend_sql::Error> {
+    ) -> Result<Option<Observation>, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;
         if let Some(last) = telemetry.last_generation(project, trace).await? {
             return Ok(Some(last));
@@ -288,7 +288,7 @@ impl Inner {
         project: &ProjectId,
         id: &TraceId,
         plan: &Result<Plan, String>,
-    ) -> Result<Option<Loaded>, perpend_sql::Error> {
+    ) -> Result<Option<Loaded>, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;
         let Some(trace) = telemetry.target_trace(project, id).await? else {
             return Ok(None);
@@ -316,7 +316,7 @@ impl Inner {
         project: &ProjectId,
         trace: &TraceId,
         id: &ObservationId,
-    ) -> Result<Option<Observation>, perpend_sql::Error> {
+    ) -> Result<Option<Observation>, perpend_db::Error> {
         let keys = [(trace.clone(), id.clone())];
         let telemetry = &self.deps.store.telemetry;
         let mut found = telemetry.target_observations(project, &keys, true).await?;

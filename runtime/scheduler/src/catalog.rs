@@ -4,6 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use perpend_db::Error;
 use perpend_domain::chain::{Link, Rows};
 use perpend_domain::evaluation::{
     Assignment, Evaluator, Lane, Mapping, Pause, Rule, ScoreNaming, TargetKind,
@@ -16,8 +17,7 @@ use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{ItemParts, Maker};
 use perpend_domain::slots::FingerprintSlot;
 use perpend_domain::time::Timestamp;
-use perpend_sql::Error;
-use perpend_store::Store;
+use perpend_storage::Store;
 use tokio::sync::Mutex;
 
 /// Columns of an observation that its trace answers.

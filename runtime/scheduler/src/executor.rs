@@ -13,7 +13,7 @@ use perpend_domain::ids::{EvaluatorId, ProjectId, RuleId};
 use perpend_domain::observation::Observation;
 use perpend_domain::plugin::{Attempting, Call, CallResult, FailureClass, LogLine, Replies, Reuse};
 use perpend_domain::time::Timestamp;
-use perpend_ledger::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share};
+use perpend_executions::{Ended, Ending, Finished, Lease, Outcome, Queue, Release, Share};
 
 use crate::breaker::probe_of;
 use crate::call::{Load, Loaded, NoCall, call_of, gave_none, item_of};
@@ -343,7 +343,7 @@ impl Inner {
         if finished.len() < 2
             || !matches!(
                 together,
-                Err(perpend_sql::Error::Sql(_) | perpend_sql::Error::Inconsistent { .. })
+                Err(perpend_db::Error::Sql(_) | perpend_db::Error::Inconsistent { .. })
             )
         {
             return Ok(together?);

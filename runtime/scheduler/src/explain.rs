@@ -8,7 +8,7 @@ use perpend_domain::ids::{
     AssignmentId, EvaluatorId, ExecutionId, ObservationId, ProjectId, RuleId, TraceId,
 };
 use perpend_domain::time::Timestamp;
-use perpend_ledger::Watch;
+use perpend_executions::Watch;
 
 use crate::Scheduler;
 use crate::after::is_open;
@@ -190,7 +190,7 @@ impl Scheduler {
         project: &ProjectId,
         rule: &Rule,
         target: &Target,
-    ) -> Result<Explanation, perpend_sql::Error> {
+    ) -> Result<Explanation, perpend_db::Error> {
         let store = &self.inner.deps.store;
         let all = store.ledger.executions_over(project, target).await?;
         let standing = of_rule(&all, &rule.id, target);
@@ -208,7 +208,7 @@ impl Scheduler {
         rule: &Rule,
         target: &Target,
         (all, over): (&[Execution], &mut HashSet<RuleId>),
-    ) -> Result<Step, perpend_sql::Error> {
+    ) -> Result<Step, perpend_db::Error> {
         let store = &self.inner.deps.store;
         let standing = &of_rule(all, &rule.id, target);
         let prepared = Arc::new(prepare_alone(store, project, rule.clone()).await?);
@@ -233,7 +233,7 @@ impl Scheduler {
         rule: &Rule,
         target: &Target,
         (all, over): (&[Execution], &mut HashSet<RuleId>),
-    ) -> Result<Option<Step>, perpend_sql::Error> {
+    ) -> Result<Option<Step>, perpend_db::Error> {
         let store = &self.inner.deps.store;
         for id in &rule.after {
             if over.contains(id) {
@@ -277,7 +277,7 @@ impl Scheduler {
         asked: &Asked<'_>,
         trace_id: &TraceId,
         id: &ObservationId,
-    ) -> Result<Step, perpend_sql::Error> {
+    ) -> Result<Step, perpend_db::Error> {
         let (project, telemetry) = (asked.project, &self.inner.deps.store.telemetry);
         let trace = telemetry.target_trace(project, trace_id).await?;
         let progress = telemetry.trace_progress(project, std::slice::from_ref(trace_id));
@@ -326,7 +326,7 @@ impl Scheduler {
         Ok(self.answer(asked, &complete, changed_at))
     }
 
-    async fn of_whole(&self, asked: &Asked<'_>) -> Result<Step, perpend_sql::Error> {
+    async fn of_whole(&self, asked: &Asked<'_>) -> Result<Step, perpend_db::Error> {
         let (project, target, rule) = (asked.project, asked.target, asked.rule);
         let whole = self.inner.whole(project, target, &[rule]).await?;
         let progress = self.inner.progress(project, target).await?;

@@ -10,7 +10,7 @@ use perpend_domain::ids::{ProjectId, RuleId};
 use perpend_domain::plugin::{Failure, FailureClass, Origin};
 use perpend_domain::slots::{ModelFailure, pause_reason};
 use perpend_domain::time::Timestamp;
-use perpend_ledger::{Ended, Finished, Outcome};
+use perpend_executions::{Ended, Finished, Outcome};
 
 use crate::breaker::broken;
 use crate::parts::{Error, Inner};

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use perpend_domain::time::Timestamp;
-use perpend_ledger::Unheld;
+use perpend_executions::Unheld;
 
 use crate::catalog::{Catalog, pause_of};
 use crate::parts::{Error, Inner, NEVER};

@@ -48,7 +48,7 @@ mod work;
 use std::sync::atomic::{AtomicI64, AtomicU32};
 use std::sync::{Arc, Mutex};
 
-use perpend_ledger::Release;
+use perpend_executions::Release;
 use perpend_memory::MemoryBudget;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;

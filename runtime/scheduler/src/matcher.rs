@@ -14,8 +14,8 @@ use perpend_domain::score::{NewScore, Subject};
 use perpend_domain::telemetry::{Progress, Touched};
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_ledger::{Lease, Making, MatchBatch, NewWatch, RuleCount, Watch};
-use perpend_store::Matched;
+use perpend_executions::{Lease, Making, MatchBatch, NewWatch, RuleCount, Watch};
+use perpend_storage::Matched;
 
 use crate::after::{Open, is_open, look_again};
 use crate::catalog::{Catalog, PreparedRule};
@@ -305,7 +305,7 @@ impl Inner {
         project: &ProjectId,
         id: &TraceId,
         is_asked_for: bool,
-    ) -> Result<Vec<NewScore>, perpend_sql::Error> {
+    ) -> Result<Vec<NewScore>, perpend_db::Error> {
         if !is_asked_for {
             return Ok(Vec::new());
         }

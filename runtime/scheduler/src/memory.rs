@@ -150,7 +150,7 @@ impl Inner {
         project: &ProjectId,
         target: &Target,
         rule: &PreparedRule,
-    ) -> Result<usize, perpend_sql::Error> {
+    ) -> Result<usize, perpend_db::Error> {
         let mut most = 0;
         for assignment in &rule.assignments {
             let n_bytes = self.target_bytes(project, target, &assignment.plan);
@@ -165,7 +165,7 @@ impl Inner {
         project: &ProjectId,
         target: &Target,
         plan: &Result<Plan, String>,
-    ) -> Result<usize, perpend_sql::Error> {
+    ) -> Result<usize, perpend_db::Error> {
         let reads = |what: fn(&Plan) -> bool| plan.as_ref().is_ok_and(what);
         let content_bytes = match target {
             Target::Observation(trace, id) => {
@@ -188,7 +188,7 @@ impl Inner {
         project: &ProjectId,
         id: &TraceId,
         is_whole: bool,
-    ) -> Result<usize, perpend_sql::Error> {
+    ) -> Result<usize, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;
         telemetry.trace_content_size(project, id, is_whole).await
     }
@@ -199,7 +199,7 @@ impl Inner {
         project: &ProjectId,
         keys: &[Key],
         reads_content: bool,
-    ) -> Result<Vec<Observation>, perpend_sql::Error> {
+    ) -> Result<Vec<Observation>, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;
         if !reads_content {
             return telemetry.target_observations(project, keys, false).await;

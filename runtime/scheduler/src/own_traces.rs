@@ -8,7 +8,7 @@ use perpend_domain::observation::{Level, Observation, ObservationKind, TraceFact
 use perpend_domain::payload::Payload;
 use perpend_domain::score::{NewScore, ScoreValue};
 use perpend_domain::time::Timestamp;
-use perpend_ledger::{Finished, Outcome};
+use perpend_executions::{Finished, Outcome};
 use serde_json::{Map, Value, json};
 
 use crate::catalog::PreparedAssignment;

@@ -11,9 +11,9 @@ use futures_util::stream::BoxStream;
 use perpend_domain::ids::IdSource;
 use perpend_domain::plugin::{Call, CallResult, Limits};
 use perpend_domain::time::{Clock, Timestamp};
-use perpend_ledger::Lease;
+use perpend_executions::Lease;
 use perpend_memory::MemoryBudget;
-use perpend_store::Store;
+use perpend_storage::Store;
 use tokio::sync::Notify;
 
 use crate::catalog::Cached;
@@ -123,7 +123,7 @@ impl Default for Options {
 pub enum Error {
     /// The store failed.
     #[error(transparent)]
-    Store(#[from] perpend_sql::Error),
+    Store(#[from] perpend_db::Error),
     /// A breakpoint was reached.
     #[error("stopped at {0:?}")]
     Stopped(Breakpoint),

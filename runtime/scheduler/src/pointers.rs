@@ -24,7 +24,7 @@ impl Inner {
         project: &ProjectId,
         targets: &[&Target],
         results: &mut [CallResult],
-    ) -> Result<(), perpend_sql::Error> {
+    ) -> Result<(), perpend_db::Error> {
         let asked: HashSet<Key> = targets
             .iter()
             .zip(results.iter())

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use perpend_db::{Scratch, is_half_over};
 use perpend_domain::evaluation::{NoScores, Rule, Target, TargetKind};
 use perpend_domain::filter::{Column, Condition, Filter, OBSERVATIONS, Order, TRACES, Test, find};
 use perpend_domain::ids::{EvaluatorId, ProjectId, SessionId, TraceId};
@@ -17,7 +18,6 @@ use perpend_domain::telemetry::{
 };
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceQuery;
-use perpend_sql::{Scratch, is_half_over};
 
 use crate::Scheduler;
 use crate::call::{Load, NoCall, item_of, missing_of};
@@ -129,7 +129,7 @@ impl Scheduler {
         &self,
         project: &ProjectId,
         mut rule: Rule,
-    ) -> Result<Preview, perpend_sql::Error> {
+    ) -> Result<Preview, perpend_db::Error> {
         let inner = &self.inner;
         (rule.enabled, rule.paused) = (true, None);
         let mut rule = prepare_alone(&inner.deps.store, project, rule).await?;
@@ -164,7 +164,7 @@ impl Scheduler {
         }
         // What it reads is charged to the memory of evaluations.
         let preview = Box::pin(inner.preview_of(project, &rule, found));
-        perpend_sql::unlimited(preview).await
+        perpend_db::unlimited(preview).await
     }
 }
 
@@ -174,7 +174,7 @@ impl Inner {
         project: &ProjectId,
         rule: &PreparedRule,
         found: &mut Found,
-    ) -> Result<(), perpend_sql::Error> {
+    ) -> Result<(), perpend_db::Error> {
         let mut query = ObservationQuery {
             filter: since(OBSERVATIONS, "startTime", found.since),
             limit: page_of(rule),
@@ -217,7 +217,7 @@ impl Inner {
         project: &ProjectId,
         rule: &PreparedRule,
         id: &TraceId,
-    ) -> Result<OfTrace, perpend_sql::Error> {
+    ) -> Result<OfTrace, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;
         let scores = self.trace_scores(project, id, rule.reads_scores()).await?;
         let mut of_trace = OfTrace {
@@ -239,7 +239,7 @@ impl Inner {
         project: &ProjectId,
         rule: &PreparedRule,
         found: &mut Found,
-    ) -> Result<(), perpend_sql::Error> {
+    ) -> Result<(), perpend_db::Error> {
         let mut query = TraceQuery {
             filter: since(TRACES, "timestamp", found.since),
             limit: page_of(rule),
@@ -293,7 +293,7 @@ impl Inner {
         project: &ProjectId,
         rule: &Arc<PreparedRule>,
         found: &mut Found,
-    ) -> Result<(), perpend_sql::Error> {
+    ) -> Result<(), perpend_db::Error> {
         let query = SessionQuery {
             active_from: Some(found.since),
             ..SessionQuery::default()
@@ -339,7 +339,7 @@ impl Inner {
         project: &ProjectId,
         rule: &PreparedRule,
         found: Found,
-    ) -> Result<Preview, perpend_sql::Error> {
+    ) -> Result<Preview, perpend_db::Error> {
         let day = found.now.plus_millis(-DAY_MS);
         let mut preview = Preview {
             n_examined: count(found.n_examined),

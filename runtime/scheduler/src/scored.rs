@@ -10,7 +10,7 @@ use perpend_domain::evaluation::Target;
 use perpend_domain::ids::{ObservationId, ProjectId, RuleId, SessionId, TraceId};
 use perpend_domain::telemetry::Touched;
 use perpend_domain::time::Timestamp;
-use perpend_ledger::{NewWatch, Watch};
+use perpend_executions::{NewWatch, Watch};
 
 use crate::catalog::PreparedRule;
 use crate::matcher::Pass;

@@ -143,7 +143,7 @@ impl Scheduler {
         &self,
         project: &ProjectId,
         trial: Trial,
-    ) -> Result<Vec<TrialResult>, perpend_sql::Error> {
+    ) -> Result<Vec<TrialResult>, perpend_db::Error> {
         let inner = &self.inner;
         let store = &inner.deps.store;
         let evaluator = prepare_evaluator(store, project, trial.evaluator).await?;
@@ -234,7 +234,7 @@ impl Inner {
         evaluator: &PreparedEvaluator,
         (target, plan): (&Target, &Result<Plan, String>),
         on_missing: OnMissing,
-    ) -> Result<Result<Item, NoScores>, perpend_sql::Error> {
+    ) -> Result<Result<Item, NoScores>, perpend_db::Error> {
         let missing = || {
             NoScores::new(
                 Uncalled::TargetMissing,
@@ -294,7 +294,7 @@ impl Inner {
         evaluator: &PreparedEvaluator,
         open: Open,
         answer: Option<(CallResult, u64)>,
-    ) -> Result<TrialResult, perpend_sql::Error> {
+    ) -> Result<TrialResult, perpend_db::Error> {
         let notes = open.origin.as_ref().map(|origin| origin.notes.calls());
         let model_calls = notes.unwrap_or_default();
         let Some((mut result, took_ms)) = answer else {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use perpend_domain::evaluation::{ExecutionClass, Lane, QueueKind};
 use perpend_domain::ids::ProjectId;
-use perpend_ledger::Queue;
+use perpend_executions::Queue;
 
 /// Whose executions are run; none for those whose queue has lost its row.
 pub(crate) type Owner = Option<ProjectId>;

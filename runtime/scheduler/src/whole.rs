@@ -11,7 +11,7 @@ use perpend_domain::session::Session;
 use perpend_domain::telemetry::Progress;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace::Trace;
-use perpend_ledger::{NewWatch, Watch};
+use perpend_executions::{NewWatch, Watch};
 
 use crate::after::{Open, is_open, look_again};
 use crate::catalog::{Catalog, PreparedRule};
@@ -261,7 +261,7 @@ impl Inner {
         &self,
         project: &ProjectId,
         target: &Target,
-    ) -> Result<Option<Progress>, perpend_sql::Error> {
+    ) -> Result<Option<Progress>, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;
         Ok(match target {
             Target::Trace(id) => {
@@ -283,7 +283,7 @@ impl Inner {
         project: &ProjectId,
         target: &Target,
         rules: &[&Arc<PreparedRule>],
-    ) -> Result<Option<Whole>, perpend_sql::Error> {
+    ) -> Result<Option<Whole>, perpend_db::Error> {
         let telemetry = &self.deps.store.telemetry;
         let reads_scores = rules.iter().any(|rule| rule.reads_scores());
         Ok(match target {
@@ -346,7 +346,7 @@ impl Inner {
         &self,
         project: &ProjectId,
         target: &Target,
-    ) -> Result<Vec<TraceId>, perpend_sql::Error> {
+    ) -> Result<Vec<TraceId>, perpend_db::Error> {
         match target {
             Target::Observation(trace, _) | Target::Trace(trace) => Ok(vec![trace.clone()]),
             Target::Session(session) => {

@@ -1,7 +1,7 @@
 //! A batch of executions that was claimed.
 
 use perpend_domain::evaluation::Execution;
-use perpend_ledger::Lease;
+use perpend_executions::Lease;
 
 use crate::turns::Seats;
 

@@ -33,7 +33,7 @@ use perpend_domain::plugin::{FailureClass, ScoreDomain, ScoreSpec};
 use perpend_domain::score::{ScoreSource, ScoreValue, Subject};
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_scheduler::{Breakpoint, Error, Options, Refusal, Step};
-use perpend_store::testing::on_each_database;
+use perpend_storage::testing::on_each_database;
 use serde_json::json;
 use support::{
     FakeEvaluate, Gate, Hanging, StayAt, StopOnce, World, child_of, conditions, generation,

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use perpend_api::ingress::Decoders;
+use perpend_broker::{Components, Engine, Models};
 use perpend_catalog::Prices;
 use perpend_config::Config;
 use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::Clock;
-use perpend_engine::{Components, Engine, Models};
-use perpend_ingress::Decoders;
+use perpend_http_client::{Outbound, Vault};
+use perpend_http_kit::Web;
 use perpend_jobs::exports;
 use perpend_llm::Llm;
-use perpend_outbound::{Outbound, Vault};
 use perpend_scheduler::Scheduler;
-use perpend_store::Store;
-use perpend_web::Web;
+use perpend_storage::Store;
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -34,11 +34,11 @@ pub struct App {
     /// Turns what arrives into scores.
     pub scheduler: Scheduler,
     /// What senders of telemetry reach.
-    pub ingress: perpend_ingress::App,
+    pub ingress: perpend_api::ingress::App,
     /// Manages tenants.
-    pub admin: perpend_admin::App,
+    pub admin: perpend_api::admin::App,
     /// Answers questions about what was recorded.
-    pub records: perpend_records::App,
+    pub records: perpend_api::records::App,
     /// What clients of the API reach.
     pub api: perpend_api::App,
     /// What browsers reach.
@@ -82,14 +82,14 @@ impl App {
         let web = Web::new(new.store.catalog.clone(), new.config, new.clock, new.ids);
         let (store, scheduler) = (&new.store, &new.scheduler);
         let outlines = Arc::default();
-        let admin = perpend_admin::App::new(perpend_admin::NewApp {
+        let admin = perpend_api::admin::App::new(perpend_api::admin::NewApp {
             web: web.clone(),
             store: store.clone(),
             vault: new.vault.clone(),
             outbound: outbound.clone(),
             sweep_wanted: Arc::clone(&sweep_wanted),
         });
-        let records = perpend_records::App::new(perpend_records::NewApp {
+        let records = perpend_api::records::App::new(perpend_api::records::NewApp {
             web: web.clone(),
             store: store.clone(),
             outlines: Arc::clone(&outlines),
@@ -109,7 +109,7 @@ impl App {
             components: new.components,
         });
         Self {
-            ingress: perpend_ingress::App::new(perpend_ingress::NewApp {
+            ingress: perpend_api::ingress::App::new(perpend_api::ingress::NewApp {
                 web: web.clone(),
                 store: store.clone(),
                 scheduler: scheduler.clone(),

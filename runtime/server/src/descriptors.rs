@@ -38,7 +38,7 @@ pub(crate) fn ensure(config: &Config) -> anyhow::Result<()> {
 
 /// With fewer descriptors nothing can be served. Checks are left out: they wait for one another.
 fn least(config: &Config) -> usize {
-    let least = reserve(config) - perpend_workers::MAX_CHECKS * FOR_A_CHECK + MIN_CONNECTIONS;
+    let least = reserve(config) - perpend_worker_pool::MAX_CHECKS * FOR_A_CHECK + MIN_CONNECTIONS;
     least.max(LEAST)
 }
 
@@ -63,7 +63,7 @@ fn reserve(config: &Config) -> usize {
     FOR_THE_PROCESS
         + n_database * FOR_A_DATABASE_CONNECTION
         + config.evaluation.n_workers * FOR_A_WORKER
-        + perpend_workers::MAX_CHECKS * FOR_A_CHECK
+        + perpend_worker_pool::MAX_CHECKS * FOR_A_CHECK
 }
 
 /// What of `limit` is for connections.

@@ -2,13 +2,13 @@
 //! organization that the settings give.
 
 use perpend_catalog::{Init, KeyOwner, Project};
+use perpend_db::Error;
 use perpend_domain::ids::{IdSource, OrganizationId, ProjectId, PublicKey};
 use perpend_domain::time::Timestamp;
-use perpend_sql::Error;
-use perpend_store::Store;
+use perpend_storage::Store;
 
-pub use perpend_web::auth::KeyPair;
-use perpend_web::auth::STRONG_CHARS;
+pub use perpend_http_kit::auth::KeyPair;
+use perpend_http_kit::auth::STRONG_CHARS;
 
 /// Finds the project of this installation, or makes it: the one that the login link opens.
 ///

@@ -7,12 +7,12 @@ use axum::Router;
     reason = "the rooms collected their routes behind their guards"
 )]
 pub(crate) fn of(
-    admin: &perpend_admin::App,
-    records: &perpend_records::App,
+    admin: &perpend_api::admin::App,
+    records: &perpend_api::records::App,
     api: &perpend_api::App,
 ) -> Router {
-    let (of_admin, _) = perpend_admin::routes();
-    let (of_records, _) = perpend_records::routes();
+    let (of_admin, _) = perpend_api::admin::routes();
+    let (of_records, _) = perpend_api::records::routes();
     let (of_api, _) = perpend_api::routes();
     of_admin
         .with_state(admin.clone())

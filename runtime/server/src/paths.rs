@@ -9,12 +9,12 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use perpend_ingress as ingress;
+use perpend_api::ingress;
+use perpend_http_kit::edge;
+use perpend_http_kit::problem::{self, Code, Problem};
+use perpend_http_kit::routes::{Described, Routes, Served};
+use perpend_http_kit::{Web, admission, compression, limits, reading};
 use perpend_pages as pages;
-use perpend_web::edge;
-use perpend_web::problem::{self, Code, Problem};
-use perpend_web::routes::{Described, Routes, Served};
-use perpend_web::{Web, admission, compression, limits, reading};
 use serde_json::Value;
 
 use crate::app::App;
@@ -36,8 +36,8 @@ fn own_routes() -> (Router<Web>, Described) {
 pub fn described() -> Described {
     let (_, own) = own_routes();
     let (_, ingress) = ingress::routes();
-    let (_, admin) = perpend_admin::routes();
-    let (_, records) = perpend_records::routes();
+    let (_, admin) = perpend_api::admin::routes();
+    let (_, records) = perpend_api::records::routes();
     let (_, api) = perpend_api::routes();
     let (_, pages) = pages::routes();
     ingress.and(admin).and(records).and(api).and(own).and(pages)
@@ -84,7 +84,7 @@ pub fn router(app: &App) -> Router {
         paths = paths.layer(from_fn_with_state(web.clone(), limits::keep));
     }
     let paths = paths
-        .layer(from_fn(perpend_admin::as_scim))
+        .layer(from_fn(perpend_api::admin::as_scim))
         .layer(from_fn(edge::cors));
     compression::around(paths)
         .layer(from_fn_with_state(web.clone(), edge::log))

@@ -15,10 +15,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use perpend_catalog::sealed::{Sealed, SealedAt};
 use perpend_config::Config;
+use perpend_db::DatabaseUrl;
 use perpend_domain::ids::IdSource;
-use perpend_outbound::{Vault, fresh_key, parse_key};
-use perpend_sql::DatabaseUrl;
-use perpend_store::Store;
+use perpend_http_client::{Vault, fresh_key, parse_key};
+use perpend_storage::Store;
 
 const FILE: &str = "secrets.key";
 /// Name of the canary among the secrets of the installation, and what it belongs to.

@@ -6,22 +6,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use perpend_api::ingress::Decoders;
+use perpend_broker::{
+    Components, ConnectedModels, Engine, EngineReplyCheck, Models, components, walls,
+};
 use perpend_catalog::Prices;
 use perpend_config::{Config, Evaluation, Isolation};
+use perpend_db::{Breakpoints, DatabaseUrl};
 use perpend_domain::bundle::Bundle;
 use perpend_domain::evaluation::Lane;
 use perpend_domain::ids::{IdSource, ProjectId};
 use perpend_domain::time::{Clock, Timestamp};
-use perpend_engine::{
-    Components, ConnectedModels, Engine, EngineReplyCheck, Models, components, walls,
-};
-use perpend_ingress::Decoders;
+use perpend_http_client::{Outbound, Vault};
 use perpend_jobs::exports;
 use perpend_llm::Llm;
-use perpend_outbound::{Outbound, Vault};
 use perpend_scheduler::{Deps, Scheduler};
-use perpend_sql::{Breakpoints, DatabaseUrl};
-use perpend_store::Store;
+use perpend_storage::Store;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -141,7 +141,7 @@ async fn open_store(
     config: &Config,
     breakpoints: Breakpoints,
 ) -> anyhow::Result<Store> {
-    let options = perpend_sql::Options {
+    let options = perpend_db::Options {
         n_readers: config.database_readers,
         wait: config.database_wait,
         read_timeout: config.answers.timeout,
@@ -382,7 +382,7 @@ impl Server {
 /// With no more places than there is room for in the workers.
 fn scheduling(settings: &Evaluation) -> perpend_scheduler::Options {
     let options = perpend_scheduler::Options::default();
-    let n_calls = settings.n_workers * perpend_workers::MAX_IN_FLIGHT;
+    let n_calls = settings.n_workers * perpend_worker_pool::MAX_IN_FLIGHT;
     perpend_scheduler::Options {
         n_places: options.n_places.min(n_calls / Lane::ALL.len()),
         max_memory_bytes: settings.memory_bytes,

@@ -19,8 +19,8 @@ use super::row::{self, ObservationRow, Place};
 use super::touched::{note_scored, note_written};
 use super::{Tenant, block};
 use crate::Error;
-use perpend_sql::Table;
-use perpend_sql::{Arg, As, Sized, Tx, value_list, value_rows};
+use perpend_db::Table;
+use perpend_db::{Arg, As, Sized, Tx, value_list, value_rows};
 
 /// On two nodes a span and its log records may be written at the same moment, and neither would see the
 /// other. Writers of log records wait for those of spans of the tenant, and the other way round; writers
@@ -474,7 +474,7 @@ async fn logs_of(
                 observation_id: id.clone(),
                 time: Timestamp::from_micros(cells[0].int()?),
                 event: cells[1].text()?.to_owned(),
-                attributes: perpend_sql::from_json("span log", cells[2].text()?)?,
+                attributes: perpend_db::from_json("span log", cells[2].text()?)?,
             })
         })
         .collect()

@@ -1,8 +1,8 @@
 //! The traces beside one in a list, found without counting the list.
 
+use perpend_db::Arg;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::trace_list::TraceQuery;
-use perpend_sql::Arg;
 
 use super::refresh;
 use super::trace_order::{Ordered, Part};

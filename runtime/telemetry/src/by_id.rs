@@ -7,7 +7,7 @@ use perpend_domain::telemetry::GroupedBy;
 
 use super::trace_groups::columns;
 use crate::{Error, Telemetry};
-use perpend_sql::{Arg, checked, query_scalar, value_list};
+use perpend_db::{Arg, checked, query_scalar, value_list};
 
 /// Traces whose observations are looked through at a time: no index has the ids of observations alone, because
 /// at line rate one more index in random order would cost more than this search.
@@ -25,7 +25,7 @@ pub struct StepsById {
     pub below: Option<i64>,
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct StepRow {
         trace_id: String,
         name: String,

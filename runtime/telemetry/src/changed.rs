@@ -7,8 +7,8 @@ use perpend_domain::time::Timestamp;
 
 use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
 use crate::{Error, Telemetry};
+use perpend_db::{Sql, query};
 use perpend_domain::telemetry::{StoredObservation, StoredTrace};
-use perpend_sql::{Sql, query};
 
 /// Bytes of rows, and of their contents, that are read at a time.
 const PART_BYTES: usize = 4 << 20;

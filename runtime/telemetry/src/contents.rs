@@ -8,7 +8,7 @@ use perpend_domain::observation::Content;
 use super::block;
 use super::row::OwnRow;
 use crate::{Error, Telemetry};
-use perpend_sql::{Record as _, Row, Scratch, Sized, charge, query, value_list};
+use perpend_db::{Record as _, Row, Scratch, Sized, charge, query, value_list};
 
 /// How often a content that moved while it was looked for is followed. Each move is another version of
 /// the same observation.

@@ -22,7 +22,7 @@ use super::prepare::Prepared;
 use super::rollup::Changes;
 use super::{Tenant, block};
 use crate::{Error, Telemetry};
-use perpend_sql::{Arg, As, Cell, Tx, despite_collisions, in_transaction};
+use perpend_db::{Arg, As, Cell, Tx, despite_collisions, in_transaction};
 
 /// Parts kept of one thing, before the oldest become one: a sender that repeats itself without end must
 /// not make reading it slower and slower.

@@ -9,9 +9,9 @@ use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::patch::record_id;
 use perpend_domain::telemetry::StoredObservation;
-use perpend_found::{FindCursor, FoundIn, FoundPart, Hit, HitStep, Place, Sought};
+use perpend_domain::text_search::{FindCursor, FoundIn, FoundPart, Hit, HitStep, Place, Sought};
 
-use perpend_sql::Scratch;
+use perpend_db::Scratch;
 
 use super::row::wrong;
 use crate::{Error, Telemetry};

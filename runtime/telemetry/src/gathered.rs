@@ -14,8 +14,8 @@ use super::prepare::{Prepared, PreparedTrace};
 use super::rollup::Changes;
 use super::row;
 use crate::Error;
-use perpend_sql::{Arg, As, Sized, Tx, value_list, value_rows};
-use perpend_sql::{Numbers, Table};
+use perpend_db::{Arg, As, Sized, Tx, value_list, value_rows};
+use perpend_db::{Numbers, Table};
 
 const N_TRACE_COLUMNS: usize = 10 + row::TRACE_COMPUTED.len() + 1;
 

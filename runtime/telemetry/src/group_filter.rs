@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 
+use perpend_db::Sql;
 use perpend_domain::filter::{Cell, CellText, Condition, Filter, Row, Test, TextOp};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
-use perpend_sql::Sql;
 
 use crate::trace_groups::{Narrowed, bound, columns};
 use crate::{Error, Telemetry};
@@ -34,7 +34,7 @@ pub struct TestedGroups {
     pub stopped: Option<Cursor>,
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct TextRow {
         id: String,
         other: Option<String>,

@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use perpend_db::{Sql, checked};
 use perpend_domain::cost::CostSum;
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::score::ScoreDataType;
 use perpend_domain::telemetry::{GroupQuery, GroupedBy};
 use perpend_domain::time::Timestamp;
-use perpend_sql::{Sql, checked};
 
 use crate::trace_groups::{Narrowed, bound, columns, of_column};
 use crate::{Error, Telemetry};
@@ -22,7 +22,7 @@ const LOWEST: u32 = 200;
 /// A number from 0 to 1 below this is low.
 const LOW: f64 = 0.5;
 
-perpend_sql::record! {
+perpend_db::record! {
     struct SumRow {
         id: String,
         is_own: i64,
@@ -34,7 +34,7 @@ perpend_sql::record! {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct DayRow {
         id: String,
         day: i64,
@@ -42,7 +42,7 @@ perpend_sql::record! {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct PartRow {
         part: i64,
         n: i64,
@@ -53,7 +53,7 @@ perpend_sql::record! {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct LowRow {
         trace_id: String,
         name: String,

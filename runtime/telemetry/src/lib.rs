@@ -35,6 +35,7 @@ mod reading;
 mod recent;
 mod refresh;
 mod rollup;
+pub mod rows;
 mod scored;
 pub mod scores;
 mod search;
@@ -61,8 +62,8 @@ use std::sync::Arc;
 
 use perpend_domain::ids::ProjectId;
 
-use perpend_rows::{block, cells, leads, marks, row};
-use perpend_sql::{Error, Pool};
+use crate::rows::{block, cells, leads, marks, row};
+use perpend_db::{Error, Pool};
 
 use cells::{ObservationCells, TraceCells, is_about};
 pub use find::FindQuery;

@@ -1,9 +1,9 @@
 //! The number of traces newer than the newest one on a page, and of what else came since.
 
+use perpend_db::Sql;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::telemetry::{GroupQuery, ScoreQuery};
 use perpend_domain::time::Timestamp;
-use perpend_sql::Sql;
 
 use crate::trace_groups::columns;
 use crate::{Error, Telemetry};

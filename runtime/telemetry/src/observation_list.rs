@@ -18,13 +18,13 @@ use super::refresh;
 use super::rollup::{HOUR, IS_STEP};
 use super::row::{ObservationRow, READ};
 use crate::metrics::rollup_column;
+use crate::rows::needle::{Needle, is_on};
+use crate::rows::scored::needed;
 use crate::{Error, Telemetry};
+use perpend_db::{Arg, Expr, Scratch, Sql};
 use perpend_domain::telemetry::{
     GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation,
 };
-use perpend_rows::needle::{Needle, is_on};
-use perpend_rows::scored::needed;
-use perpend_sql::{Arg, Expr, Scratch, Sql};
 
 pub(super) const OBSERVATION_ORDER: &str = " ORDER BY o.started_at DESC, t.trace_id, o.id";
 
@@ -133,7 +133,7 @@ struct List {
     is_by_name: bool,
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     /// A row as far as its place and a search need it.
     struct NarrowRow {
         seq: i64,
@@ -494,7 +494,7 @@ impl Telemetry {
         offset: u64,
     ) -> Result<(Vec<ObservationRow>, bool), Error> {
         let sql = in_order(READ, from, query.after.as_ref(), limit, offset);
-        let rows = perpend_sql::query(sql.text).bind_all(&sql.args);
+        let rows = perpend_db::query(sql.text).bind_all(&sql.args);
         rows.fetch_up_to(&self.pool, query.max_bytes).await
     }
 
@@ -529,8 +529,8 @@ impl Telemetry {
             if let Some(last) = rows.last() {
                 after = Some(ObservationCursor {
                     start: Timestamp::from_micros(last.started_at),
-                    trace_id: perpend_sql::checked("observation", &last.trace_id)?,
-                    id: perpend_sql::checked("observation", &last.id)?,
+                    trace_id: perpend_db::checked("observation", &last.trace_id)?,
+                    id: perpend_db::checked("observation", &last.id)?,
                 });
             }
             let places: Vec<(Option<i64>, i64)> =
@@ -563,7 +563,7 @@ impl Telemetry {
                 break;
             }
             // What was found up to here is of use where a cursor leads on.
-            if n_left == 0 || !query.with_total && perpend_sql::is_half_over() {
+            if n_left == 0 || !query.with_total && perpend_db::is_half_over() {
                 filling.page.given_up_at = after.map(|after| GivenUp {
                     after,
                     columns: list.rest.columns(),
@@ -589,7 +589,7 @@ impl Telemetry {
             let sql = format!(
                 "SELECT {READ} FROM observations o JOIN traces t ON t.number = o.trace \
                  WHERE o.seq IN ({})",
-                perpend_sql::value_list(chunk.len(), 1)
+                perpend_db::value_list(chunk.len(), 1)
             );
             let args: Vec<Arg<'static>> = chunk.iter().map(|seq| (*seq).into()).collect();
             let mut rows = self.pool.select::<ObservationRow>(&sql, &args).await?;
@@ -601,7 +601,7 @@ impl Telemetry {
             rows.sort_by_key(|row| order.get(&row.seq).copied());
             let mut left = rows.as_slice();
             while !left.is_empty() {
-                perpend_sql::check_deadline()?;
+                perpend_db::check_deadline()?;
                 let mut scratch = Scratch::begin();
                 let part = match with_content {
                     true => self.stored_up_to(left, TESTED_BYTES).await?,

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use perpend_domain::telemetry::StoredTrace;
+use perpend_domain::text_search::Counted;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::TraceOrder;
-use perpend_found::Counted;
 
 /// A page of traces, some of which may not have been tested.
 #[derive(Clone, Debug, PartialEq)]

@@ -17,8 +17,8 @@ use super::prepare::Prepared;
 use super::recent::Recent;
 use super::{Tenant, refresh};
 use crate::{Error, Telemetry};
-use perpend_sql::{Pool, despite_collisions, in_transaction};
-use perpend_sql::{query, query_scalar};
+use perpend_db::{Pool, despite_collisions, in_transaction};
+use perpend_db::{query, query_scalar};
 
 /// Batches that may wait; one more is refused.
 const MAX_BATCHES: usize = 256;

@@ -14,8 +14,8 @@ use super::refresh;
 use super::rollup::Changes;
 use super::row::{ObservationRow, OwnRow, READ, READ_OWN, READ_TRACE, TraceRow};
 use crate::{Error, Telemetry};
+use perpend_db::{Arg, Expr, Sql, Tx, despite_collisions, in_transaction, query, query_scalar};
 use perpend_domain::telemetry::{StoredMedia, StoredObservation, StoredTrace};
-use perpend_sql::{Arg, Expr, Sql, Tx, despite_collisions, in_transaction, query, query_scalar};
 
 /// Rows named in one statement.
 pub(super) const LIST: usize = 200;

@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use perpend_domain::ids::{ProjectId, TraceId};
-use perpend_found::FindCursor;
+use perpend_domain::text_search::FindCursor;
 
 use super::block;
 use super::contents::StoredAt;
 use super::rollup::IS_STEP;
 use super::row::{OwnRow, READ_OWN, READ_TRACE, TraceRow};
 use crate::{Error, Telemetry};
+use perpend_db::{Sized, query, query_scalar, value_list};
 use perpend_domain::telemetry::{OfTrace, StoredObservation};
-use perpend_sql::{Sized, query, query_scalar, value_list};
 
 /// Rows read at once, without their contents.
 const ROWS: usize = 256;

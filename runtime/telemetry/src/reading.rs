@@ -17,12 +17,12 @@ use super::refresh;
 use super::rollup::IS_STEP;
 use super::row::{READ, READ_TRACE, TraceRow, wrong};
 use crate::{Error, Telemetry};
-use perpend_sql::{Arg, Scratch, Sql, checked, value_list};
+use perpend_db::{Arg, Scratch, Sql, checked, value_list};
 
 /// Users of a session that are named.
 const MAX_USERS: u32 = 100;
 
-perpend_sql::record! {
+perpend_db::record! {
     // Also read from JSON, as an array in this order.
     #[derive(serde::Deserialize)]
     struct BoneRow {
@@ -103,7 +103,7 @@ impl BoneRow {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct SpanRow {
         n_traces: i64,
         start: Option<i64>,

@@ -12,7 +12,7 @@ use perpend_domain::trace::Trace;
 
 use super::row::{self, ObservationRow, READ, TRACE_COMPUTED};
 use crate::Error;
-use perpend_sql::{Arg, Pool, despite_collisions, in_transaction, query, unlimited};
+use perpend_db::{Arg, Pool, despite_collisions, in_transaction, query, unlimited};
 
 /// Traces folded in one transaction.
 const CHUNK: i64 = 100;
@@ -20,7 +20,7 @@ const CHUNK: i64 = 100;
 /// they were a moment ago.
 const MAX_CHUNKS: u32 = 200;
 
-perpend_sql::record! {
+perpend_db::record! {
     #[derive(Clone, Copy, Debug)]
     struct Stale {
         number: i64,

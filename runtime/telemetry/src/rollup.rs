@@ -12,8 +12,8 @@ use perpend_domain::observation::Observation;
 
 use super::row::{dollars, tokens, total};
 use crate::Error;
+use perpend_db::{Arg, As, Sized, Tx, value_rows};
 use perpend_domain::text::storable;
-use perpend_sql::{Arg, As, Sized, Tx, value_rows};
 
 /// Microseconds of one row's time.
 pub(crate) const HOUR: i64 = 3_600_000_000;

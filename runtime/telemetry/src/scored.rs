@@ -1,9 +1,9 @@
 //! Lists of traces are found by their scores.
 
+use crate::rows::leads::bound;
+use crate::rows::scored::{named, needed};
+use perpend_db::Sql;
 use perpend_domain::filter::{Condition, SetOp};
-use perpend_rows::leads::bound;
-use perpend_rows::scored::{named, needed};
-use perpend_sql::Sql;
 
 /// Numbers of one trace itself, as the index of scores by number has them.
 pub(super) const OWN_NUMBERS: &str =

@@ -6,10 +6,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::rows::needle::{Needle, is_on};
+use perpend_db::{Arg, Scratch, value_list};
 use perpend_domain::filter::{Condition, Row, Test, TextOp};
 use perpend_domain::telemetry::StoredTrace;
-use perpend_rows::needle::{Needle, is_on};
-use perpend_sql::{Arg, Scratch, value_list};
 
 use super::cells::{ObservationCells, TraceCells};
 use super::read::LIST;
@@ -57,7 +57,7 @@ impl Search {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     /// An observation as far as a search needs it at first.
     struct PartRow {
         seq: i64,
@@ -147,7 +147,7 @@ impl Telemetry {
         let args: Vec<Arg<'static>> = traces.iter().map(|number| (*number).into()).collect();
         let parts: Vec<PartRow> = self.pool.select(&sql, &args).await?;
         for parts in parts.chunks(SCAN) {
-            perpend_sql::check_deadline()?;
+            perpend_db::check_deadline()?;
             let open = parts.iter().filter(|part| found.is_open(part.trace));
             let open: Vec<&PartRow> = open.collect();
             let places: Vec<(Option<i64>, i64)> =

@@ -5,10 +5,10 @@ use perpend_domain::telemetry::{ListedSession, SessionQuery};
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
+use perpend_db::Sql;
 use perpend_domain::list::{Numbered, Paging};
-use perpend_sql::Sql;
 
-perpend_sql::record! {
+perpend_db::record! {
     struct SessionRow {
         id: String,
         created_at: i64,

@@ -11,7 +11,7 @@ use perpend_domain::time::Timestamp;
 
 use super::Telemetry;
 use crate::Error;
-use perpend_sql::{Arg, Owned, checked};
+use perpend_db::{Arg, Owned, checked};
 
 /// Scores of one transaction.
 const CHUNK: u32 = 500;

@@ -8,7 +8,7 @@ use perpend_domain::time::Timestamp;
 
 use super::refresh;
 use crate::{Error, Telemetry};
-use perpend_sql::{Arg, Sql, checked, value_list};
+use perpend_db::{Arg, Sql, checked, value_list};
 
 /// Traces or sessions named in one statement.
 const PER_STATEMENT: usize = 100;
@@ -16,14 +16,14 @@ const PER_STATEMENT: usize = 100;
 const PAGE: u32 = 200;
 const PAGE_READ: u32 = 20;
 
-perpend_sql::record! {
+perpend_db::record! {
     struct MemberRow {
         trace_id: String,
         session_id: Option<String>,
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct ProgressRow {
         session_id: String,
         first_seen: i64,

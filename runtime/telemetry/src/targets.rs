@@ -12,7 +12,7 @@ use super::contents::StoredAt;
 use super::row::{ObservationRow, READ, READ_TRACE, TraceRow};
 use super::{block, refresh};
 use crate::{Error, Telemetry};
-use perpend_sql::{Arg, Sized, checked, query, query_scalar, value_list, value_rows};
+use perpend_db::{Arg, Sized, checked, query, query_scalar, value_list, value_rows};
 
 /// Traces named in one statement.
 const PER_STATEMENT: usize = 100;
@@ -85,7 +85,7 @@ const fn part_of_block(size: usize) -> usize {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct PayloadRow {
         trace_id: String,
         id: String,
@@ -93,7 +93,7 @@ perpend_sql::record! {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct ProgressRow {
         trace_id: String,
         first_seen: i64,

@@ -2,9 +2,9 @@
 
 use std::future::Future;
 
-pub(crate) use perpend_sql::testing::TempDatabase;
-use perpend_sql::testing::patient;
-use perpend_sql::{DatabaseUrl, Error, Options, Pool};
+pub(crate) use perpend_db::testing::TempDatabase;
+use perpend_db::testing::patient;
+use perpend_db::{DatabaseUrl, Error, Options, Pool};
 
 use crate::Telemetry;
 
@@ -25,7 +25,7 @@ impl Store {
 
     /// Opens a database, and brings it to the newest schema.
     pub(crate) async fn open(url: &DatabaseUrl, options: &Options) -> Result<Self, Error> {
-        Ok(Self::over(perpend_sql::testing::open(url, options).await?))
+        Ok(Self::over(perpend_db::testing::open(url, options).await?))
     }
 
     pub(crate) async fn close(&self) {

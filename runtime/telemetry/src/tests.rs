@@ -49,7 +49,7 @@ use serde_json::{Map, Value, json};
 use super::cells::ObservationCells;
 use crate::Error;
 use crate::testing::{OpenStore as _, Store, TempDatabase, on_each_database};
-use perpend_sql::{DatabaseUrl, Options};
+use perpend_db::{DatabaseUrl, Options};
 
 fn project(name: &str) -> ProjectId {
     ProjectId::new(name).unwrap()
@@ -481,7 +481,7 @@ async fn a_full_disk_refuses_and_loses_nothing() {
         .write_batch(&p, batch(vec![span(1, 1, None)]), at(0))
         .await
         .unwrap();
-    let perpend_sql::Engine::Sqlite { writer, .. } = store.pool.engine() else {
+    let perpend_db::Engine::Sqlite { writer, .. } = store.pool.engine() else {
         unreachable!("a file was asked for");
     };
     // As good as a full disk: the database may not grow, and says so with the same code.

@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use perpend_db::{Arg, checked, value_list};
 use perpend_domain::ids::{ProjectId, TraceId};
 use perpend_domain::observation::{Content, ObservationKind};
 use perpend_domain::telemetry::ToolSteps;
-use perpend_sql::{Arg, checked, value_list};
 
 use super::contents::StoredAt;
 use super::row::{OwnRow, READ_OWN};
@@ -14,7 +14,7 @@ use crate::{Error, Telemetry};
 /// Contents read at once, unpacked.
 const CONTENT_BYTES: usize = 4 << 20;
 
-perpend_sql::record! {
+perpend_db::record! {
     struct ToolRow {
         own: OwnRow,
         trace_id: String,

@@ -9,9 +9,9 @@ use perpend_domain::telemetry::Touched;
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
-use perpend_sql::{Sized, Tx, checked, query, value_list};
+use perpend_db::{Sized, Tx, checked, query, value_list};
 
-perpend_sql::record! {
+perpend_db::record! {
     struct TouchedRow {
         seq: i64,
         project_id: String,

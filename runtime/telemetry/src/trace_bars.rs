@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use perpend_db::Sql;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_sql::Sql;
 
 use crate::{Error, Telemetry};
 
@@ -26,7 +26,7 @@ pub enum Environments<'a> {
     AllBut(&'a [&'a str]),
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct Counted {
         traces: i64,
         with_errors: i64,

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use perpend_db::{Arg, value_list};
 use perpend_domain::ids::ObservationId;
 use perpend_domain::telemetry::StoredTrace;
-use perpend_sql::{Arg, value_list};
 
 use super::contents::StoredAt;
 use super::read::LIST;
@@ -13,7 +13,7 @@ use crate::{Error, Telemetry};
 /// Bytes of contents that are read at a time.
 pub(super) const PART_BYTES: usize = 4 << 20;
 
-perpend_sql::record! {
+perpend_db::record! {
     /// Where the content of the root of a trace is stored.
     struct RootRow {
         trace: i64,
@@ -143,7 +143,7 @@ impl Telemetry {
             let rows: Vec<(i64, String)> = self.pool.select(&sql, &args).await?;
             let mut by_trace: HashMap<i64, Vec<ObservationId>> = HashMap::new();
             for (number, id) in rows {
-                let id = perpend_sql::checked("observation", &id)?;
+                let id = perpend_db::checked("observation", &id)?;
                 by_trace.entry(number).or_default().push(id);
             }
             for (number, stored) in chunk {

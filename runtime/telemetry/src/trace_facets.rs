@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use perpend_db::Sql;
 use perpend_domain::filter::Filter;
 use perpend_domain::ids::ProjectId;
+use perpend_domain::text_search::{Counted, Facet, FacetColumn, Facets};
 use perpend_domain::trace_list::TraceQuery;
-use perpend_found::{Counted, Facet, FacetColumn, Facets};
-use perpend_sql::Sql;
 
 use super::row::STEP_MARKS;
 use super::trace_shape::{Shape, Way};
@@ -31,7 +31,7 @@ fn listed(list: &str, is_postgres: bool) -> String {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct Told {
         facet: i64,
         value: Option<String>,

@@ -5,23 +5,23 @@
 
 use std::collections::HashMap;
 
+use perpend_db::Sql;
 use perpend_domain::cost::CostSum;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{GroupPage, GroupQuery, GroupedBy, TraceGroup};
 use perpend_domain::time::Timestamp;
-use perpend_sql::Sql;
 
 use crate::{Error, Telemetry};
 
-perpend_sql::record! {
+perpend_db::record! {
     struct Newest {
         id: String,
         last_at: i64,
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct Sums {
         id: String,
         first_at: i64,

@@ -10,7 +10,7 @@ use perpend_domain::filter::Condition;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Numbered;
 use perpend_domain::score::Score;
-use perpend_found::Counted;
+use perpend_domain::text_search::Counted;
 
 use super::block;
 use super::cells::{COST_COLUMNS, TraceCells, is_about};
@@ -24,9 +24,9 @@ use super::trace_details::PART_BYTES;
 use super::trace_order::{Ordered, Part};
 use super::trace_shape::{Shape, Way};
 use crate::{Error, Telemetry};
+use perpend_db::{Arg, Scratch, Sql, query_scalar, value_list};
 use perpend_domain::telemetry::StoredTrace;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
-use perpend_sql::{Arg, Scratch, Sql, query_scalar, value_list};
 
 /// Traces looked at in one go where a part of the filter is tested in memory.
 const SCAN: usize = 500;

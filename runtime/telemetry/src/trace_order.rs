@@ -3,11 +3,11 @@
 //! Most lists are one run of rows in the order of an index. By a score they are two, one behind the other: the traces
 //! that have it, and the others by time.
 
+use perpend_db::{Arg, Sql, query_scalar};
 use perpend_domain::ids::ProjectId;
+use perpend_domain::text_search::Counted;
 use perpend_domain::time::Timestamp;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
-use perpend_found::Counted;
-use perpend_sql::{Arg, Sql, query_scalar};
 
 use super::places::{Figure, TraceCursor};
 use super::read::BOOKMARKED;

@@ -1,15 +1,15 @@
 //! How the rows of a list of traces are found: which index leads, and what is left to be tested in memory.
 
+use perpend_db::{Arg, Expr, Sql};
 use perpend_domain::filter::{Filter, SetOp};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::trace_list::{TraceOrder, TraceQuery};
-use perpend_sql::{Arg, Expr, Sql};
 
 use super::leads::{is_about, is_error, lead, unled};
 use super::marks::{Marked, push_prefilter};
 use super::read::{Rest, trace_column};
 use super::scored::{Through, push_named, push_scored};
-use perpend_rows::scored::needed;
+use crate::rows::scored::needed;
 
 /// SQLite has no statistics that would tell that few traces have errors: `has_errors` says it.
 fn from_traces(tenant: &str, has_errors: bool) -> String {

@@ -5,7 +5,7 @@ use perpend_domain::telemetry::{StoredObservation, Walk};
 
 use super::row::READ;
 use crate::{Error, Telemetry};
-use perpend_sql::Sql;
+use perpend_db::Sql;
 
 impl Telemetry {
     /// Observations of one trace by start and id, with content; none when the project has no such trace.

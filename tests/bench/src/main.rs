@@ -73,9 +73,9 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn main() -> anyhow::Result<ExitCode> {
     // Workers and compilers are this program once more: what runs in them is the host, as in the server.
     match std::env::args().nth(1).as_deref() {
-        Some("worker") => return Ok(perpend_host::worker_main()),
-        Some("compile") => return Ok(perpend_host::compile_main()),
-        Some("check") => return Ok(perpend_host::check_main()),
+        Some("worker") => return Ok(perpend_sandbox::worker_main()),
+        Some("compile") => return Ok(perpend_sandbox::compile_main()),
+        Some("check") => return Ok(perpend_sandbox::check_main()),
         _ => {}
     }
     tokio::runtime::Builder::new_multi_thread()

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Item, PluginScore, PluginScoreValue, TraceRef};
-use perpend_protocol::host_call::{
+use perpend_worker_protocol::host_call::{
     CacheMode, Completion, CompletionRequest, FinishReason, Hit, Kind, MediaKind, Message,
     MessagePart, ModelError, ObservationFilter, ObservationHead, ObservationPage, OutlineEntry,
     OutlinePage, Part, Role, RunInfo, RunItem, RunPage, SessionInfo, Severity, Slice,
     TokenAlternative, TokenLogprob, ToolCall, ToolChoice, ToolResult, TraceInfo, TracePage,
 };
-use perpend_protocol::{HostReply, HostRequest};
+use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::{Value, json};
 
 use crate::{Guest, Model, item, output};

@@ -6,7 +6,7 @@ use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{
     Call, CallResult, Digest, Failure, Grants, Item, Limits, PluginInfo, PluginScore, Purpose,
 };
-use perpend_host::{Host, NothingGranted, Plugin, Port, Settings};
+use perpend_sandbox::{Host, NothingGranted, Plugin, Port, Settings};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -58,7 +58,7 @@ impl Guest {
         let digest = Digest::of(component);
         let turn = kept::turn(&digest.to_string());
         let plugin = host.load(digest).unwrap_or_else(|_| {
-            if let Err(problems) = perpend_host::compile(component, &cache, Grants::ALL) {
+            if let Err(problems) = perpend_sandbox::compile(component, &cache, Grants::ALL) {
                 let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 panic!("the component is refused:\n{}", problems.join("\n"));
             }

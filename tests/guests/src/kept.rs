@@ -11,8 +11,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 
-use perpend_author::{Project, Tools};
 use perpend_domain::plugin::Digest;
+use perpend_plugin_cli::{Project, Tools};
 
 use crate::Missing;
 

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use perpend_host::Port;
-use perpend_protocol::host_call::{
+use perpend_sandbox::Port;
+use perpend_worker_protocol::host_call::{
     Completion, CompletionRequest, FinishReason, ModelError, TokenAlternative, TokenLogprob,
 };
-use perpend_protocol::{HostReply, HostRequest};
+use perpend_worker_protocol::{HostReply, HostRequest};
 
 type Answer = dyn Fn(&CompletionRequest) -> Result<Completion, ModelError> + Send + Sync;
 type Other = dyn Fn(&HostRequest) -> Option<HostReply> + Send + Sync;

@@ -2,7 +2,7 @@
 
 use std::path::{self, Path};
 
-use perpend_author::{BuildError, Language, Project, Silent, Tools};
+use perpend_plugin_cli::{BuildError, Language, Project, Silent, Tools};
 
 use crate::kept::{self, Shared};
 use crate::{Guest, Missing};
@@ -56,7 +56,8 @@ pub fn built(
 pub fn new_project(language: &str) -> Project {
     let dir = crate::scratch(language);
     let language: Language = language.parse().unwrap();
-    let project = perpend_author::new("acme/sample", language, &dir, &Tools::from_env()).unwrap();
+    let project =
+        perpend_plugin_cli::new("acme/sample", language, &dir, &Tools::from_env()).unwrap();
     if language == Language::Rust {
         reuse_libraries(&dir);
     }
@@ -109,7 +110,7 @@ fn build_rust(project: &Project) -> Result<Vec<u8>, Missing> {
 
 #[track_caller]
 fn build_now(project: &Project) -> Result<Vec<u8>, Missing> {
-    match perpend_author::build(project, &Silent) {
+    match perpend_plugin_cli::build(project, &Silent) {
         Ok(file) => Ok(std::fs::read(file).unwrap()),
         Err(BuildError::ToolMissing { tool, install }) => Err(Missing::tool(&tool, &install)),
         Err(error) => panic!("{} does not build: {error}", project.dir().display()),

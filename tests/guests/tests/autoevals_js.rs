@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{CallResult, FailureClass, Item, PluginScoreValue, SlotKind};
-use perpend_protocol::host_call::{Completion, CompletionRequest, ModelError};
-use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{Guest, Missing, Model, Test, Tested, apart, tests};
+use perpend_worker_protocol::host_call::{Completion, CompletionRequest, ModelError};
+use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::{Value, json};
 
 fn plugin() -> Result<&'static Guest, Missing> {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue};
-use perpend_protocol::host_call::ModelError;
 use perpend_tests_guests::{
     Guest, Missing, Model, Test, Tested, built, detective, item, new_project, output, template,
     tests,
 };
+use perpend_worker_protocol::host_call::ModelError;
 use serde_json::json;
 
 /// What a plug-in that uses the rest of `perpend.h` is made of.
@@ -126,7 +126,7 @@ fn a_source_that_does_not_compile_says_where() -> Tested {
     template("c")?; // the compiler is there
     let project = new_project("c");
     std::fs::write(project.dir().join("src/plugin.c"), "int broken( {\n").unwrap();
-    let error = perpend_author::build(&project, &perpend_author::Silent).unwrap_err();
+    let error = perpend_plugin_cli::build(&project, &perpend_plugin_cli::Silent).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("src/plugin.c:1:13: error"), "{text}");
     Ok(())

@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
-use perpend_author::Project;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
-use perpend_protocol::host_call::{Kind, ModelError, ObservationHead, ObservationPage, Severity};
-use perpend_protocol::{HostReply, HostRequest};
+use perpend_plugin_cli::Project;
 use perpend_tests_guests::{
     Guest, Missing, Model, Template, Test, Tested, built, detective, item, new_project, output,
     template, tests,
 };
+use perpend_worker_protocol::host_call::{
+    Kind, ModelError, ObservationHead, ObservationPage, Severity,
+};
+use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::{Value, json};
 
 /// What a plug-in that uses the rest of the package is made of.
@@ -273,7 +275,7 @@ fn a_source_that_does_not_compile_says_where() -> Tested {
         "package main\nfunc main() { x }\n",
     )
     .unwrap();
-    let error = perpend_author::build(&project, &perpend_author::Silent).unwrap_err();
+    let error = perpend_plugin_cli::build(&project, &perpend_plugin_cli::Silent).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("main.go:2:15: undefined: x"), "{text}");
     Ok(())

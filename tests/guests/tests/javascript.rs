@@ -9,17 +9,17 @@ use std::path::{self, Path};
 use std::process::Command;
 use std::sync::Arc;
 
-use perpend_author::{Project, Tools};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue as Value, TraceRef};
-use perpend_protocol::host_call::{
-    Kind, ModelError, ObservationHead, ObservationPage, Part, Severity, ToolChoice, TraceInfo,
-};
-use perpend_protocol::{HostReply, HostRequest};
+use perpend_plugin_cli::{Project, Tools};
 use perpend_tests_guests::{
     Guest, Missing, Model, Test, Tested, built, detective, item, new_project, output, template,
     tests,
 };
+use perpend_worker_protocol::host_call::{
+    Kind, ModelError, ObservationHead, ObservationPage, Part, Severity, ToolChoice, TraceInfo,
+};
+use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::json;
 
 const LANGUAGES: [&str; 2] = ["javascript", "typescript"];
@@ -119,7 +119,7 @@ fn what_is_wrong_with_a_plugin_is_said_with_file_and_line() -> Tested {
     for (source, parts) in cases {
         let project = new_project("javascript");
         std::fs::write(project.dir().join("plugin.js"), source).unwrap();
-        let error = perpend_author::build(&project, &perpend_author::Silent).unwrap_err();
+        let error = perpend_plugin_cli::build(&project, &perpend_plugin_cli::Silent).unwrap_err();
         let text = error.to_string();
         for part in parts {
             assert!(text.contains(part), "{source}: {part}: {text}");

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScore, PluginScoreValue, TraceRef};
 use perpend_plugins_bundle::BUNDLE;
-use perpend_protocol::host_call::{
+use perpend_tests_guests::{Guest, Model, Test, Tested, output, tests};
+use perpend_worker_protocol::host_call::{
     Completion, CompletionRequest, FinishReason, Hit, Kind, ModelError, OutlineEntry, OutlinePage,
     Part, Role, Severity, Slice, ToolCall,
 };
-use perpend_protocol::{HostReply, HostRequest};
-use perpend_tests_guests::{Guest, Model, Test, Tested, output, tests};
+use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::{Value, json};
 
 fn guest() -> Guest {

@@ -18,9 +18,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // Workers of the replay are this program.
     match std::env::args().nth(1).as_deref() {
-        Some("worker") => return perpend_host::worker_main(),
-        Some("compile") => return perpend_host::compile_main(),
-        Some("check") => return perpend_host::check_main(),
+        Some("worker") => return perpend_sandbox::worker_main(),
+        Some("compile") => return perpend_sandbox::compile_main(),
+        Some("check") => return perpend_sandbox::check_main(),
         _ => {}
     }
     // The longest first.

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
-use perpend_host::{Host, NothingGranted, Settings};
 use perpend_plugins_bundle::BUNDLE;
+use perpend_sandbox::{Host, NothingGranted, Settings};
 use perpend_tests_guests::{
     Guest, Missing, Test, Tested, cache_of, component, guests, template, tests,
 };
-use perpend_workers::{Components, NoHostCalls, Options, Workers};
+use perpend_worker_pool::{Components, NoHostCalls, Options, Workers};
 use serde_json::{Value, json};
 
 const N_EVALUATIONS: usize = 10_000;

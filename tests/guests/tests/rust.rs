@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
-use perpend_protocol::host_call::{Kind, ModelError, ObservationHead, ObservationPage, Severity};
-use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{
     Missing, Model, Template, Test, Tested, built, item, new_project, output, template, tests,
 };
+use perpend_worker_protocol::host_call::{
+    Kind, ModelError, ObservationHead, ObservationPage, Severity,
+};
+use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::json;
 
 const JUDGE: &str = include_str!("../../../examples/plugin-judge-rust/src/lib.rs");

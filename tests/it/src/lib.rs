@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::http::Method;
+use perpend_broker::Components;
 use perpend_config::{Config, Sources};
+use perpend_db::Breakpoints;
 use perpend_domain::time::{Clock, Timestamp};
-use perpend_engine::Components;
 use perpend_server::client::{Answer, Client};
 use perpend_server::{App, RandomIds, Server, Setup, SystemClock};
-use perpend_sql::Breakpoints;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use futures_util::future::join_all;
+use perpend_db::DatabaseUrl;
 use perpend_it::{TestApp, Trace};
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use serde_json::Value;
 
 use crate::judges::generations;

@@ -504,9 +504,9 @@ async fn a_backup_without_keys_holds_nothing_that_opens_anything() {
         }
     }
     // Nor a key that makes or signs such things: what the installation keeps for itself is the proof of secrets.key, sealed.
-    let url = perpend_sql::DatabaseUrl::Sqlite(backup.join("perpend.db"));
-    let options = perpend_sql::Options::default();
-    let store = perpend_store::Store::open(&url, &options).await.unwrap();
+    let url = perpend_db::DatabaseUrl::Sqlite(backup.join("perpend.db"));
+    let options = perpend_db::Options::default();
+    let store = perpend_storage::Store::open(&url, &options).await.unwrap();
     assert_eq!(
         store.catalog.secret_names().await.unwrap(),
         ["vault-canary"]

@@ -13,11 +13,11 @@ mod seeds;
 use std::collections::BTreeMap;
 
 use axum::http::Method;
+use perpend_db::DatabaseUrl;
+use perpend_http_kit::problem::Code;
 use perpend_it::TestApp;
 use perpend_server::client::{Answer, Client};
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::TempDatabase;
-use perpend_web::problem::Code;
+use perpend_storage::testing::TempDatabase;
 use serde_json::{Map, Value, json};
 
 use document::{Known, Operation, Param, encoded, operations, types};

@@ -9,19 +9,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
+use perpend_broker::{Broker, Models};
 use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ProjectId};
 use perpend_domain::plugin::{
     Call, Digest, Grants, Item, Limits, Maker, Origin, Purpose, TraceRef,
 };
 use perpend_domain::slots::ModelFailure;
-use perpend_engine::{Broker, Models};
 use perpend_it::{TestApp, Trace};
-use perpend_protocol::host_call::{
+use perpend_worker_pool::{Caller, Components, HostCalls, Options, Workers};
+use perpend_worker_protocol::host_call::{
     Allowance, Completion, CompletionRequest, FinishReason, MAX_LOOKED_BYTES, MAX_LOOKS, Message,
     ModelError, Part, Role, TraceError,
 };
-use perpend_protocol::{HostReply, HostRequest};
-use perpend_workers::{Caller, Components, HostCalls, Options, Workers};
+use perpend_worker_protocol::{HostReply, HostRequest};
 
 use crate::guest::Guest;
 

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use axum::http::Method;
+use perpend_db::DatabaseUrl;
 use perpend_it::{TestApp, Trace, count};
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use serde_json::{Value, json};
 
 use crate::judges::{call, connect, generations, judge};

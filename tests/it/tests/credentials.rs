@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use axum::http::Method;
+use perpend_db::DatabaseUrl;
 use perpend_it::{KEYS, ORGANIZATION_KEYS, OTLP, TestApp, Trace};
 use perpend_server::client::Client;
 use perpend_server::{RandomIds, first_start};
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use serde_json::json;
 
 const SCORES: &str = "/api/public/v3/scores";

@@ -3,11 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
+use perpend_db::DatabaseUrl;
 use perpend_domain::evaluation::Pause;
 use perpend_domain::ids::RuleId;
 use perpend_it::{OTLP, PROCESSES, TestApp, Trace, count};
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use serde_json::{Value, json};
 
 /// The main job on one server, from the rule to the score, and a repeat that changes nothing.

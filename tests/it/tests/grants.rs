@@ -6,9 +6,9 @@
 
 use crate::guest::{Guest, RESULT, SCORE};
 use axum::http::Method;
+use perpend_db::DatabaseUrl;
 use perpend_it::{KEYS, OTLP, PROCESSES, TestApp, Trace, count};
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use serde_json::{Value, json};
 
 /// Copies `$len` bytes from `$ptr` of the other memory into the comment of the score.

@@ -20,9 +20,9 @@ use std::time::Duration;
 use axum::http::Method;
 use axum::routing::post;
 use axum::{Json, Router};
+use perpend_db::{Breakpoints, DatabaseUrl};
 use perpend_it::{TestApp, TestClock, Trace, count};
-use perpend_sql::{Breakpoints, DatabaseUrl};
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use serde_json::{Value, json};
 
 use crate::judges::{call, generations};

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use axum::routing::post;
 use axum::{Json, Router};
+use perpend_db::DatabaseUrl;
 use perpend_it::{TestApp, Trace};
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use serde_json::json;
 use tokio::sync::Semaphore;
 

@@ -4,9 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
+use perpend_db::DatabaseUrl;
 use perpend_it::{PROCESSES, TestApp, Trace, count};
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use serde_json::{Value, json};
 
 const CONNECTIONS: &str = "/api/public/llm-connections";

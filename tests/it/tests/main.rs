@@ -2,7 +2,7 @@
 //!
 //! One program, because each takes seconds to link and 160 MB of disk.
 
-#[path = "../../../runtime/host/tests/hostile/guest.rs"]
+#[path = "../../../runtime/sandbox/tests/hostile/guest.rs"]
 mod guest;
 
 mod after_rules;

@@ -299,13 +299,13 @@ async fn figures_of_a_time_stand_with_their_change_against_the_same_time_before(
     };
     let was = p95("2026-03-02T00:00:00Z", "2026-03-04T00:00:00Z").await;
     let is = p95("2026-03-04T00:00:00Z", "2026-03-06T00:00:00Z").await;
-    let change = perpend_ui::change(is, was).unwrap();
+    let change = perpend_views::change(is, was).unwrap();
     assert!(change.ends_with(" %"), "{change}");
     let time = "from=2026-03-04&to=2026-03-06";
     let part = visitor
         .page(&format!("/_/trends?{time}&part=figures"))
         .await;
-    let took = perpend_ui::duration((is * 1e3) as i64);
+    let took = perpend_views::duration((is * 1e3) as i64);
     let shown = format!("<b>{took}</b> <span class=\"muted change\">{change}</span>");
     assert!(part.contains(&shown), "{shown}: {part}");
     let overview = visitor.page(&format!("?{time}")).await;
@@ -360,7 +360,7 @@ async fn the_overview_says_of_a_time_what_the_metrics_say_of_it() {
         ("Slowest trace", "max_latency"),
     ] {
         let ms = asked[0][measure].as_f64().unwrap();
-        let took = perpend_ui::duration((ms * 1e3) as i64);
+        let took = perpend_views::duration((ms * 1e3) as i64);
         assert!(has_figure(&part, label, &took), "{label}: {took}: {part}");
     }
     slowest_is_opened(&part);

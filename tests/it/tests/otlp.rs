@@ -7,7 +7,7 @@ use std::io::Write as _;
 use axum::http::Method;
 use perpend_it::{OTLP, TestApp, Trace, protobuf, trace_id};
 use perpend_server::client::{Answer, Client};
-use perpend_store::testing::fill_disk;
+use perpend_storage::testing::fill_disk;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 

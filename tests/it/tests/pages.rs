@@ -5,7 +5,7 @@
 use axum::http::Method;
 use perpend_it::{KEYS, TestApp, Trace};
 use perpend_server::client::{Answer, Client};
-use perpend_ui::encode;
+use perpend_views::encode;
 use serde_json::{Value, json};
 
 /// What browsers send with a form.
@@ -453,7 +453,7 @@ async fn sessions_and_users_are_walked_page_by_page_and_opened() {
     let back = visitor.client.get(&back).await.unwrap().text();
     assert_eq!(rows(&back), rows(&first));
 
-    let path = format!("/sessions/{}", perpend_ui::encode(session));
+    let path = format!("/sessions/{}", perpend_views::encode(session));
     let page = visitor.page(&path).await;
     assert!(page.contains("Turns 1–10 of 10"), "{page}");
     assert!(
@@ -464,7 +464,7 @@ async fn sessions_and_users_are_walked_page_by_page_and_opened() {
     let by_id = format!(
         "{}/sessions?id={}",
         visitor.base,
-        perpend_ui::encode(session)
+        perpend_views::encode(session)
     );
     assert_eq!(
         visitor.leads_to(&by_id).await,
@@ -642,7 +642,7 @@ async fn columns_of_the_list_are_chosen_in_its_address() {
         assert!(answer.await.unwrap().status.is_success());
     }
     let columns = "id,metadata.tier,release,score.\"tone, in all\",luck";
-    let columns = perpend_ui::encode(columns);
+    let columns = perpend_views::encode(columns);
     let page = visitor.page(&format!("/traces?cols={columns}&n=7")).await;
     assert_eq!(
         rows(&page),
@@ -758,7 +758,8 @@ async fn an_empty_list_says_what_each_condition_alone_leaves() {
         let trace = Trace::new(n, "ticket").attribute("langfuse.user.id", &format!("u{n}"));
         app.ingest(&trace).await.unwrap();
     }
-    let q = perpend_ui::encode("name:ticket userId:u2 userId:u3 latncy:>2 sessionId:set nowhere");
+    let q =
+        perpend_views::encode("name:ticket userId:u2 userId:u3 latncy:>2 sessionId:set nowhere");
     let page = visitor.page(&format!("/traces?q={q}")).await;
     let (_, empty) = page.split_once("No trace fits these conditions").unwrap();
     for said in [

@@ -4,7 +4,7 @@
 
 use axum::http::Method;
 use perpend_it::{TestApp, Trace};
-use perpend_ui::encode;
+use perpend_views::encode;
 use serde_json::{Value, json};
 
 use crate::pages::Visitor;

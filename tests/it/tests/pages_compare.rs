@@ -4,7 +4,7 @@
 
 use axum::http::Method;
 use perpend_it::{TestApp, Trace, trace_id};
-use perpend_ui::{encode, without_passing};
+use perpend_views::{encode, without_passing};
 use serde_json::json;
 
 use crate::pages::Visitor;

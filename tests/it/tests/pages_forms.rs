@@ -147,7 +147,10 @@ async fn no_two_answers_have_the_same_token_and_a_page_with_a_used_one_is_sent_a
 async fn assert_refused(visitor: &Visitor, (tags, page, token): (&str, &str, &str)) {
     let long = "x".repeat(201);
     for (typed, wrong) in [("%20", "must not be blank"), (long.as_str(), "at most 200")] {
-        let body = format!("form={token}&back={}&add={typed}", perpend_ui::encode(page));
+        let body = format!(
+            "form={token}&back={}&add={typed}",
+            perpend_views::encode(page)
+        );
         let refused = visitor.send(tags, body).await;
         let html = refused.text();
         assert_eq!(refused.status, 422, "{html}");
@@ -180,7 +183,7 @@ async fn a_form_that_is_sent_twice_acts_once_and_can_be_undone() {
     let list = format!("{}/traces?q=bookmarked%3Atrue", visitor.base);
     let bookmarks = format!("{}/bookmarks", visitor.base);
     let token = visitor.token(&page).await;
-    let back = perpend_ui::encode(&list);
+    let back = perpend_views::encode(&list);
     let set = format!("form={token}&back={back}&set={}", trace.id);
     let done = visitor.send(&bookmarks, set.clone()).await;
     assert_eq!(location(&done), list);
@@ -211,7 +214,7 @@ async fn a_form_that_is_sent_twice_acts_once_and_can_be_undone() {
     // Tags: one that came with a span goes, and comes back by undoing.
     let tags = page.clone();
     let token = visitor.token(&page).await;
-    let removed = perpend_ui::encode(&perpend_ui::encode("sent & kept"));
+    let removed = perpend_views::encode(&perpend_views::encode("sent & kept"));
     let done = visitor
         .send(&tags, format!("form={token}&remove={removed}"))
         .await;
@@ -349,7 +352,7 @@ async fn a_failed_execution_is_shown_with_its_reason_and_put_back_by_the_form_be
     }
     let token = visitor.token(&step).await;
     let requeue = format!("{}/executions/{id}/requeue", visitor.base);
-    let body = format!("form={token}&back={}", perpend_ui::encode(&step));
+    let body = format!("form={token}&back={}", perpend_views::encode(&step));
     let done = visitor.send(&requeue, body.clone()).await;
     assert_eq!(location(&done), step);
     let twice = visitor.send(&requeue, body).await;

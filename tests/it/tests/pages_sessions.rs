@@ -197,7 +197,7 @@ async fn turns_are_found_by_a_text_in_any_case_and_jumped_to() {
     ];
     spans.push(span((100, 1, None), "turn", 1, &other));
     send(&app, spans).await;
-    let path = format!("/sessions/{}", perpend_ui::encode("a \"long\" one"));
+    let path = format!("/sessions/{}", perpend_views::encode("a \"long\" one"));
     let found = visitor.page(&format!("{path}?find=REFUND")).await;
     let (_, list) = found.split_once("aria-label=\"Turns that contain").unwrap();
     let list = list.split("</section>").next().unwrap();

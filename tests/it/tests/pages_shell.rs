@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use perpend_it::{OTLP, TestApp, Trace};
 use perpend_server::client::Answer;
-use perpend_ui::encode;
+use perpend_views::encode;
 use serde_json::{Value, json};
 
 use crate::pages::Visitor;

@@ -6,7 +6,7 @@ use axum::http::Method;
 use axum::http::header::CONTENT_DISPOSITION;
 use perpend_domain::mapping::{Budget, JsonPath, extract, open};
 use perpend_it::{OTLP, TestApp, Trace};
-use perpend_ui::encode;
+use perpend_views::encode;
 use serde_json::{Value, json};
 
 use crate::pages::Visitor;

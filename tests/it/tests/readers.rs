@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use perpend_domain::plugin::{Call, Digest, Grants};
 use perpend_it::Trace;
-use perpend_protocol::host_call::{
+use perpend_worker_protocol::host_call::{
     CompletionRequest, MediaKind, Message, MessagePart, ModelError, Part, Role, TraceError,
 };
-use perpend_protocol::{HostReply, HostRequest};
+use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::json;
 
 use crate::broker::Asked;

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use axum::http::Method;
+use perpend_db::DatabaseUrl;
 use perpend_it::{OTLP, TestApp, Trace, until};
 use perpend_server::client::Answer;
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::{TempDatabase, fill_disk};
+use perpend_storage::testing::{TempDatabase, fill_disk};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;

@@ -15,10 +15,10 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use axum::{Json, Router};
+use perpend_db::DatabaseUrl;
 use perpend_domain::time::Clock as _;
 use perpend_it::{PROCESSES, TestApp, Trace, count};
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use serde_json::{Value, json};
 
 use crate::judges::{call, generations, judge};

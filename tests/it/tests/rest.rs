@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use axum::http::Method;
+use perpend_http_kit::otlp::is_otlp;
 use perpend_it::{TestApp, Trace, count};
 use perpend_server::client::Answer;
-use perpend_web::otlp::is_otlp;
 use serde_json::{Value, json};
 
 const EVALUATORS: &str = "/api/public/v2/evaluators";

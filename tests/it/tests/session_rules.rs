@@ -5,9 +5,9 @@
 use std::time::SystemTime;
 
 use axum::http::Method;
+use perpend_db::DatabaseUrl;
 use perpend_it::{OTLP, PROCESSES, TestApp, Trace, count, trace_id};
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use serde_json::{Value, json};
 
 use crate::judges::{call, connect};

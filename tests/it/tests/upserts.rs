@@ -2,9 +2,9 @@
 
 use axum::http::Method;
 use futures_util::future::join_all;
+use perpend_db::DatabaseUrl;
 use perpend_it::TestApp;
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use serde_json::{Value, json};
 
 /// Writers of each thing.

@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex};
 use axum::http::{HeaderMap, Method};
 use axum::routing::post;
 use axum::{Json, Router};
+use perpend_db::DatabaseUrl;
 use perpend_it::{PROCESSES, TestApp, Trace};
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 

@@ -12,9 +12,9 @@ use std::process::Stdio;
 use anyhow::Context as _;
 use futures_util::future::LocalBoxFuture;
 use libtest_mimic::{Completion, Failed, Trial};
+use perpend_db::DatabaseUrl;
 use perpend_it::{KEYS, ORGANIZATION_KEYS, TestApp};
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use tokio::process::Command;
 
 pub use local_model::{LocalModel, Served, with_local_model};

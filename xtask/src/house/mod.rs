@@ -65,7 +65,7 @@ fn counters() -> anyhow::Result<Vec<Counter>> {
         },
         Counter {
             name: "sqlx",
-            about: "crates besides perpend-sql that name sqlx",
+            about: "crates besides perpend-db that name sqlx",
             places: source::naming_sqlx()?,
         },
         Counter {

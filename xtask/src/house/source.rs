@@ -6,7 +6,7 @@ use crate::shell;
 
 /// A file of a crate without its comments and unit tests.
 pub(super) struct File {
-    /// The crate's folder, such as `runtime/store`.
+    /// The crate's folder, such as `runtime/storage`.
     pub krate: String,
     /// Where its module is: `["telemetry", "read"]`.
     pub module: Vec<String>,
@@ -106,7 +106,7 @@ pub(super) fn naming_sqlx() -> anyhow::Result<Vec<String>> {
                     .as_str()
                     .is_some_and(|name| name.starts_with("sqlx"))
         });
-        if is_of_server && names_it && name != "perpend-sql" {
+        if is_of_server && names_it && name != "perpend-db" {
             found.push(name.to_owned());
         }
     }

@@ -1,8 +1,8 @@
 //! A dataset by its name.
 
 use perpend_catalog::datasets::StoredDataset;
-use perpend_web::auth::Act;
-use perpend_web::problem::Problem;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::problem::Problem;
 
 use crate::state::App;
 

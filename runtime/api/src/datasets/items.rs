@@ -3,20 +3,20 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use perpend_api_types::list::PageMeta;
 use perpend_catalog::datasets::{ItemQuery, ItemVersion};
-use perpend_contract::list::PageMeta;
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::dataset::{
     Dataset, DatasetItem, ItemPatch, ItemStatus, MAX_ITEM_ID_CHARS, as_of,
 };
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{Cursor, Paging};
-use perpend_web::auth::Act;
-use perpend_web::extract::{Body, Param, Params, param};
-use perpend_web::page;
-use perpend_web::parts::{self, Members, Parts};
-use perpend_web::problem::{Code, Problem};
-use perpend_web::routes::Operation;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Body, Param, Params, param};
+use perpend_http_kit::page;
+use perpend_http_kit::parts::{self, Members, Parts};
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

@@ -8,14 +8,14 @@ mod write;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use perpend_contract::list::PageMeta;
+use perpend_api_types::list::PageMeta;
 use perpend_domain::access::Permission::{DatasetRead, DatasetWrite};
 use perpend_domain::list::Cursor;
-use perpend_web::auth::Act;
-use perpend_web::extract::{Param, Params, param};
-use perpend_web::page;
-use perpend_web::problem::Problem;
-use perpend_web::routes::Operation;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Param, Params, param};
+use perpend_http_kit::page;
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
 use serde_json::{Value, json};
 
 use crate::datasets::existing::existing;

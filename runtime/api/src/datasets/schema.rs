@@ -2,8 +2,8 @@
 
 use perpend_domain::dataset::{Dataset, DatasetItem};
 use perpend_domain::ids::ProjectId;
-use perpend_protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
-use perpend_web::problem::{Issue, Problem};
+use perpend_http_kit::problem::{Issue, Problem};
+use perpend_worker_protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
 use serde_json::{Value, json};
 
 use crate::state::App;

@@ -1,7 +1,7 @@
 //! `type: "code"`: source text, which runs in the interpreter plug-in of its language.
 
 use perpend_domain::evaluation::{JAVASCRIPT_INTERPRETER, PYTHON_INTERPRETER, SOURCE_EVALUATOR};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;

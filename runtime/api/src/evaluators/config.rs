@@ -1,8 +1,8 @@
 //! What is wrong with a configuration, as a problem of the API.
 
 use perpend_domain::ids::ProjectId;
-use perpend_protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
-use perpend_web::problem::{Code, Issue, Problem};
+use perpend_http_kit::problem::{Code, Issue, Problem};
+use perpend_worker_protocol::{Mismatch, SchemaCheck, SchemaKind, Unchecked};
 use serde_json::Value;
 
 use crate::state::App;

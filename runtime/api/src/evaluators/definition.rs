@@ -9,8 +9,8 @@ use perpend_domain::plugin::{
     Call, Digest, EvaluatorInfo, Failure, FailureClass, Grants, Item, Limits, PluginInfo, Purpose,
 };
 use perpend_domain::slots::Slot;
+use perpend_http_kit::problem::{Code, Issue, Problem};
 use perpend_scheduler::Evaluate as _;
-use perpend_web::problem::{Code, Issue, Problem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;

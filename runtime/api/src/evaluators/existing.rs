@@ -2,7 +2,7 @@
 
 use perpend_domain::evaluation::Evaluator;
 use perpend_domain::ids::{EvaluatorId, ProjectId};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
 
 use crate::state::App;
 

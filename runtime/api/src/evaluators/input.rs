@@ -1,7 +1,7 @@
 //! What people send to make or change an evaluator.
 
-use perpend_web::extract::from_value;
-use perpend_web::problem::Problem;
+use perpend_http_kit::extract::from_value;
+use perpend_http_kit::problem::Problem;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;

@@ -1,12 +1,12 @@
 //! `type: "llm_as_judge"`: a prompt and the kind of answer that is wanted, which the plug-in `perpend/judge` runs.
 
-use perpend_contract::evaluator::{
+use perpend_api_types::evaluator::{
     Judge, ModelConfig, NestedOutput, OutputDefinition, PromptMessage, PromptRef,
 };
 use perpend_domain::evaluation::{JUDGE_EVALUATOR, JUDGES, Mapping};
 use perpend_domain::slots::{ModelChoice, ModelLimits, Slot};
-use perpend_web::extract::object;
-use perpend_web::problem::Problem;
+use perpend_http_kit::extract::object;
+use perpend_http_kit::problem::Problem;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};

@@ -23,18 +23,18 @@ mod view;
 
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
+use perpend_api_types::evaluator::{self as contract, NewEvaluator};
+use perpend_api_types::list::{Continued, CursorMeta, Known};
 use perpend_catalog as catalog;
-use perpend_contract::evaluator::{self as contract, NewEvaluator};
-use perpend_contract::list::{Continued, CursorMeta, Known};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
 use perpend_domain::ids::{EvaluatorId, ProjectId};
-use perpend_web::answer::Answer;
-use perpend_web::auth::Act;
-use perpend_web::cursor;
-use perpend_web::extract::{Body, Param, Params, param};
-use perpend_web::problem::Problem;
-use perpend_web::routes::Operation;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::cursor;
+use perpend_http_kit::extract::{Body, Param, Params, param};
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
 use serde_json::Value;
 
 use crate::evaluators::input::EvaluatorPatch;

@@ -7,7 +7,7 @@ use perpend_domain::identity::fingerprint;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Digest, EvaluatorInfo};
 use perpend_domain::slots::{FingerprintSlot, ModelChoice, ModelLimits, Slot};
-use perpend_web::problem::{Code, Issue, Problem};
+use perpend_http_kit::problem::{Code, Issue, Problem};
 use serde_json::{Value, json};
 
 use crate::state::App;

@@ -5,8 +5,8 @@ use perpend_domain::evaluation::{Evaluator, NoScores, OnMissing};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::mapping::WrittenItem;
 use perpend_domain::plugin::{FailureClass, Replies, Reuse};
+use perpend_http_kit::problem::{Code, Problem};
 use perpend_scheduler::{Trial, TrialOn};
-use perpend_web::problem::{Code, Problem};
 use serde_json::{Map, Value};
 
 use super::prompt::variables_of;

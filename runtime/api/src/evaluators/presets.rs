@@ -1,14 +1,14 @@
 //! Ready-made judges, as a client makes evaluators of them.
 
 use axum::extract::State;
-use perpend_contract::preset::{JudgePreset, JudgePresets, PresetDefinition};
+use perpend_api_types::preset::{JudgePreset, JudgePresets, PresetDefinition};
 use perpend_domain::access::Permission::EvaluatorRead;
 use perpend_domain::bundle::Preset;
 use perpend_domain::evaluation::JUDGES;
-use perpend_web::answer::Answer;
-use perpend_web::auth::Act;
-use perpend_web::problem::Problem;
-use perpend_web::routes::Operation;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
 
 use crate::state::{App, Routes};
 

@@ -1,14 +1,14 @@
 //! Prompts of judges: their variables, and those that are taken from prompt management.
 
+use perpend_api_types::evaluator::{PromptMessage, PromptRef};
 use perpend_catalog::prompts::Prompt;
-use perpend_contract::evaluator::{PromptMessage, PromptRef};
 use perpend_domain::evaluation::Mapping;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::compose::Selector;
 use perpend_domain::prompt::{PRODUCTION, PromptBody, PromptName};
 use perpend_domain::template;
-use perpend_web::extract::from_value;
-use perpend_web::problem::{Code, Issue, Problem};
+use perpend_http_kit::extract::from_value;
+use perpend_http_kit::problem::{Code, Issue, Problem};
 use serde_json::{Map, Value, json};
 
 use crate::prompts;

@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use axum::extract::State;
+use perpend_api_types::trial::{self as contract, TrialInput, TrialItem, TrialTarget};
 use perpend_catalog::NewVersion;
-use perpend_contract::trial::{self as contract, TrialInput, TrialItem, TrialTarget};
 use perpend_domain::access::Permission::EvaluatorWrite;
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, Mapping, OnMissing, Target};
 use perpend_domain::ids::{ObservationId, ProjectId, SessionId, TraceId};
 use perpend_domain::mapping::{VARIABLES, WrittenItem};
 use perpend_domain::plugin::{Item, Replies, Reuse};
 use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Body, from_value};
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
 use perpend_scheduler::{Trial, TrialOn, TrialResult, TrialScore};
-use perpend_web::answer::Answer;
-use perpend_web::auth::Act;
-use perpend_web::extract::{Body, from_value};
-use perpend_web::problem::Problem;
-use perpend_web::routes::Operation;
 use serde_json::{Map, Value};
 
 use super::definition::check_mapping_for;

@@ -1,8 +1,8 @@
 //! How an evaluator reads.
 
 use axum::http::HeaderMap;
+use perpend_api_types::evaluator::{self as contract, Shown, Source, UseOfEvaluator};
 use perpend_catalog::RuleUse;
-use perpend_contract::evaluator::{self as contract, Shown, Source, UseOfEvaluator};
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion, PYTHON_INTERPRETER};
 
 use super::judge;

@@ -6,7 +6,7 @@ use perpend_domain::dataset::DatasetRun;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::telemetry::{LinkedRun, Period, SpanExperiment};
 use perpend_domain::time::Timestamp;
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
 use serde_json::Value;
 
 use crate::state::App;

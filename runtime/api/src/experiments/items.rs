@@ -10,11 +10,11 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
 use perpend_domain::telemetry::{Period, SpanQuery};
 use perpend_domain::time::Timestamp;
-use perpend_web::auth::Act;
-use perpend_web::cursor;
-use perpend_web::extract::{Param, Params, param};
-use perpend_web::filters::filter_problem;
-use perpend_web::problem::Problem;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::cursor;
+use perpend_http_kit::extract::{Param, Params, param};
+use perpend_http_kit::filters::filter_problem;
+use perpend_http_kit::problem::Problem;
 use serde_json::{Value, json};
 
 use super::shared::{groups, period};

@@ -7,7 +7,7 @@ mod list;
 mod shared;
 
 use perpend_domain::access::Permission::ExperimentRead;
-use perpend_web::routes::Operation;
+use perpend_http_kit::routes::Operation;
 
 use crate::state::Routes;
 

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use perpend_contract::score::{Groups, ScoreV3};
+use perpend_api_types::score::{Groups, ScoreV3};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::Score;
 use perpend_domain::telemetry::Period;
+use perpend_http_kit::extract::Params;
+use perpend_http_kit::problem::Problem;
 use perpend_telemetry::scores::Place;
-use perpend_web::extract::Params;
-use perpend_web::problem::Problem;
 use serde_json::{Map, Value, json};
 
 use crate::state::App;

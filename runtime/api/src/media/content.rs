@@ -15,12 +15,12 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use perpend_domain::access::Permission::{ContentRead, IngestWrite};
 use perpend_domain::plugin::Digest;
+use perpend_http_kit::admission::{Account, Holder, read};
+use perpend_http_kit::client_address::ClientAddress;
+use perpend_http_kit::extract::Params;
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::reading;
 use perpend_telemetry::media::Medium;
-use perpend_web::admission::{Account, Holder, read};
-use perpend_web::client_address::ClientAddress;
-use perpend_web::extract::Params;
-use perpend_web::problem::Problem;
-use perpend_web::reading;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::link::opened;
@@ -145,7 +145,7 @@ pub(super) async fn get_content(
         .map_err(|_| Problem::unavailable("too many downloads are under way; try again"))?
         .map_err(|_| Problem::internal())?;
     // The room bounds the memory that they take.
-    let bytes = perpend_sql::unlimited(app.store.telemetry.media_bytes(&project, &id));
+    let bytes = perpend_db::unlimited(app.store.telemetry.media_bytes(&project, &id));
     let bytes = bytes.await?.ok_or_else(missing)?;
     let content_type = HeaderValue::try_from(&medium.content_type);
     let fallback = HeaderValue::from_static("application/octet-stream");

@@ -14,11 +14,11 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use perpend_domain::access::Permission;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_web::auth::act_of;
-use perpend_web::client_address::ClientAddress;
-use perpend_web::extract::Params;
-use perpend_web::origin;
-use perpend_web::problem::{Code, Problem};
+use perpend_http_kit::auth::act_of;
+use perpend_http_kit::client_address::ClientAddress;
+use perpend_http_kit::extract::Params;
+use perpend_http_kit::origin;
+use perpend_http_kit::problem::{Code, Problem};
 
 use crate::state::App;
 

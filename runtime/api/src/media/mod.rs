@@ -14,11 +14,11 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use perpend_domain::access::Permission::{ContentRead, IngestWrite};
 use perpend_domain::ids::TraceId;
 use perpend_domain::time::Timestamp;
+use perpend_http_kit::auth::{Act, Needs};
+use perpend_http_kit::extract::Body;
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
 use perpend_telemetry::media::{MediaPlace, Medium, NewMedia, UploadReport};
-use perpend_web::auth::{Act, Needs};
-use perpend_web::extract::Body;
-use perpend_web::problem::Problem;
-use perpend_web::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -222,7 +222,7 @@ async fn report_upload(
         .report_upload(&caller.project, &id, &report)
         .await;
     reported.map_err(|error| match error {
-        perpend_sql::Error::NotFound => Problem::not_found("medium"),
+        perpend_db::Error::NotFound => Problem::not_found("medium"),
         error => error.into(),
     })?;
     Ok(StatusCode::NO_CONTENT)

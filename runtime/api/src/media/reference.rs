@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use perpend_domain::dataset::{DatasetItem, media_id};
 use perpend_domain::ids::ProjectId;
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
 use serde_json::{Value, json};
 
 use super::{Origin, view};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use perpend_outbound::Vault;
+use perpend_http_client::Vault;
 use sha2::Sha256;
 use tokio::sync::Semaphore;
 

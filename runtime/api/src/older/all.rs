@@ -3,7 +3,7 @@
 use perpend_domain::evaluation::{Evaluator, Rule};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{Numbered, Paging};
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
 
 use crate::state::App;
 

@@ -2,15 +2,15 @@
 
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
-use perpend_contract::evaluator::{EvaluatorByName, NewEvaluatorByName};
-use perpend_contract::list::{Done, Listed, PageMeta};
+use perpend_api_types::evaluator::{EvaluatorByName, NewEvaluatorByName};
+use perpend_api_types::list::{Done, Listed, PageMeta};
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
-use perpend_web::answer::Answer;
-use perpend_web::auth::Act;
-use perpend_web::extract::{Body, Params, from_value};
-use perpend_web::page;
-use perpend_web::problem::Problem;
-use perpend_web::routes::Operation;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Body, Params, from_value};
+use perpend_http_kit::page;
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
 use serde_json::Value;
 
 use super::all::{all_evaluators, cut};

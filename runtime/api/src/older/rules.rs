@@ -1,9 +1,9 @@
 //! Rules with evaluators by name, each rule with a name of its own.
 
 use axum::extract::{Path, State};
-use perpend_contract::filter::Conditions;
-use perpend_contract::list::{Done, Listed};
-use perpend_contract::rule::{
+use perpend_api_types::filter::Conditions;
+use perpend_api_types::list::{Done, Listed};
+use perpend_api_types::rule::{
     AssignmentByName, AssignmentInput, EvaluatorName, NamedEvaluator, RuleByName, RuleInput,
     RuleInputByName,
 };
@@ -11,12 +11,12 @@ use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, Mapping, Rule, TargetKind};
 use perpend_domain::filter::{Condition, Test};
 use perpend_domain::ids::ProjectId;
-use perpend_web::answer::Answer;
-use perpend_web::auth::Act;
-use perpend_web::extract::{Body, Params};
-use perpend_web::page;
-use perpend_web::problem::{Code, Problem};
-use perpend_web::routes::Operation;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Body, Params};
+use perpend_http_kit::page;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
 
 use super::all::{all_evaluators, all_rules, cut};
 use crate::evaluators::kind_of;

@@ -10,16 +10,16 @@ mod view;
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, header};
+use perpend_api_types::plugin::{DeletedPlugin, PluginWithUsers, Plugins, Rollback};
 use perpend_catalog::{Plugin, PluginUser};
-use perpend_contract::plugin::{DeletedPlugin, PluginWithUsers, Plugins, Rollback};
 use perpend_domain::access::Permission::{PluginRead, PluginWrite};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
-use perpend_web::answer::Answer;
-use perpend_web::auth::Act;
-use perpend_web::extract::{Param, Params, param};
-use perpend_web::problem::{Code, Problem};
-use perpend_web::routes::Operation;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Param, Params, param};
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
 use serde_json::json;
 
 use crate::state::{App, Routes};

@@ -8,14 +8,14 @@
 //!   registered version, which nobody uses afterwards.
 
 use axum::extract::State;
+use perpend_api_types::plugin::{MadeFrom, Move, Rollback, RolledBack};
 use perpend_catalog::{NewVersion, Plugin, Successor};
-use perpend_contract::plugin::{MadeFrom, Move, Rollback, RolledBack};
 use perpend_domain::evaluation::{Evaluator, EvaluatorVersion};
 use perpend_domain::ids::ProjectId;
-use perpend_web::answer::Answer;
-use perpend_web::auth::Act;
-use perpend_web::extract::Body;
-use perpend_web::problem::{Code, Issue, Problem};
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::Body;
+use perpend_http_kit::problem::{Code, Issue, Problem};
 use semver::Version;
 
 use crate::evaluators::Definition;

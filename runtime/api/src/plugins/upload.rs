@@ -2,14 +2,14 @@
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
-use perpend_contract::plugin::Plugin;
+use perpend_api_types::plugin::Plugin;
+use perpend_broker::components::MAX_COMPONENT_BYTES;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::{Digest, PluginInfo, is_first_party_name};
-use perpend_engine::components::MAX_COMPONENT_BYTES;
-use perpend_web::admission::read;
-use perpend_web::answer::{Answer, Either};
-use perpend_web::auth::Act;
-use perpend_web::problem::{Code, MAX_LISTED, Problem};
+use perpend_http_kit::admission::read;
+use perpend_http_kit::answer::{Answer, Either};
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::problem::{Code, MAX_LISTED, Problem};
 use serde_json::json;
 
 use super::view;
@@ -74,9 +74,9 @@ pub(super) async fn upload_plugin(
 }
 
 /// Everything that is wrong with a component, and what this server offers.
-fn refused(problems: Vec<perpend_protocol::Problem>) -> Problem {
+fn refused(problems: Vec<perpend_worker_protocol::Problem>) -> Problem {
     let is_ours =
-        |problem: &perpend_protocol::Problem| problem.at == "host" || problem.at == "cache";
+        |problem: &perpend_worker_protocol::Problem| problem.at == "host" || problem.at == "cache";
     if problems.iter().any(is_ours) {
         for problem in &problems {
             tracing::error!(error = %problem, "component not looked into");
@@ -112,7 +112,7 @@ async fn check_name(
              organization, such as acme/{}",
             name.split_once('/').map_or("name", |(_, rest)| rest)
         );
-        let problem = refused(vec![perpend_protocol::Problem::new("name", message)]);
+        let problem = refused(vec![perpend_worker_protocol::Problem::new("name", message)]);
         return Err(problem.with("field", "name"));
     }
     let all = app.store.catalog.plugins(project).await?;

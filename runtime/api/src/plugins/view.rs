@@ -1,15 +1,15 @@
 //! Plug-ins as the API shows them.
 
-use perpend_catalog as catalog;
-use perpend_contract::plugin::{
+use perpend_api_types::plugin::{
     Offer, Plugin, PluginUser, PluginVersion, PluginWithUsers, Registered,
 };
-use perpend_engine::components::MAX_COMPONENT_BYTES;
+use perpend_broker::components::MAX_COMPONENT_BYTES;
+use perpend_catalog as catalog;
 
 /// What this server takes: says so where plug-ins are listed and where one is refused.
 pub(super) fn offer() -> Offer {
     Offer {
-        contracts: vec![perpend_author::contract_version().to_owned()],
+        contracts: vec![perpend_plugin_cli::contract_version().to_owned()],
         max_component_bytes: MAX_COMPONENT_BYTES,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::compose::{ComposeError, Composed, Part, compose};
-use perpend_web::problem::{Code, Problem};
+use perpend_http_kit::problem::{Code, Problem};
 
 use crate::state::App;
 

@@ -5,11 +5,11 @@ use axum::extract::State;
 use perpend_catalog::prompts::PromptQuery;
 use perpend_domain::filter::Filter;
 use perpend_domain::list::Paging;
-use perpend_web::auth::Act;
-use perpend_web::extract::{Param, Params, param};
-use perpend_web::filters::filter_problem;
-use perpend_web::page;
-use perpend_web::problem::Problem;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Param, Params, param};
+use perpend_http_kit::filters::filter_problem;
+use perpend_http_kit::page;
+use perpend_http_kit::problem::Problem;
 use serde_json::Value;
 
 use super::view;

@@ -16,11 +16,11 @@ use perpend_domain::access::Permission::{PromptRead, PromptRelease, PromptWrite}
 use perpend_domain::ids::ProjectId;
 use perpend_domain::prompt::compose::Selector;
 use perpend_domain::prompt::{LATEST, PRODUCTION, PromptName};
-use perpend_web::auth::{Act, OrganizationAct};
-use perpend_web::extract::{Body, Param, Params, param};
-use perpend_web::otlp;
-use perpend_web::problem::{Code, Problem};
-use perpend_web::routes::Operation;
+use perpend_http_kit::auth::{Act, OrganizationAct};
+use perpend_http_kit::extract::{Body, Param, Params, param};
+use perpend_http_kit::otlp;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -280,7 +280,7 @@ async fn update_labels(
         .label_prompt(&caller.project, &name, version, change, now)
         .await;
     let prompt = labelled.map_err(|error| match error {
-        perpend_sql::Error::NotFound => missing(),
+        perpend_db::Error::NotFound => missing(),
         error => error.into(),
     })?;
     Ok(Json(view::prompt(&caller.project, &prompt, None)))

@@ -9,9 +9,9 @@ use perpend_domain::prompt::{
     InvalidPrompt, LATEST, MAX_COMMIT_MESSAGE_CHARS, PRODUCTION, PromptBody, PromptKind,
     PromptName, check_label,
 };
-use perpend_web::auth::Act;
-use perpend_web::extract::Body;
-use perpend_web::problem::Problem;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::Body;
+use perpend_http_kit::problem::Problem;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -147,7 +147,7 @@ async fn create(app: &App, caller: &Act, input: PromptInput) -> Result<Prompt, P
         .create_prompt(&caller.project, &new, app.web.clock.now())
         .await;
     made.map_err(|error| match error {
-        perpend_sql::Error::Conflict(what) => Problem::body("type", what),
+        perpend_db::Error::Conflict(what) => Problem::body("type", what),
         error => error.into(),
     })
 }

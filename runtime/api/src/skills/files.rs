@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use perpend_catalog::skills::{NewSkill, SkillFile};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::plugin::Digest;
-use perpend_web::problem::Problem;
+use perpend_http_kit::problem::Problem;
 use serde::Deserialize;
 use utoipa::ToSchema;
 

@@ -9,11 +9,11 @@ use perpend_catalog::skills::{Skill, SkillFile, SkillQuery, SkillSummary};
 use perpend_domain::access::Permission::{PromptRead, PromptWrite};
 use perpend_domain::prompt::compose::Selector;
 use perpend_domain::prompt::{LATEST, PRODUCTION, check_label};
-use perpend_web::auth::Act;
-use perpend_web::extract::{Body, Param, Params, param};
-use perpend_web::page;
-use perpend_web::problem::Problem;
-use perpend_web::routes::Operation;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Body, Param, Params, param};
+use perpend_http_kit::page;
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -187,9 +187,9 @@ fn missing() -> Problem {
     Problem::not_found("skill")
 }
 
-fn or_missing(error: perpend_sql::Error) -> Problem {
+fn or_missing(error: perpend_db::Error) -> Problem {
     match error {
-        perpend_sql::Error::NotFound => missing(),
+        perpend_db::Error::NotFound => missing(),
         error => error.into(),
     }
 }

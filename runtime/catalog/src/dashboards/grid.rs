@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::{Content, Dashboard, Placement, Tile};
 use crate::{Catalog, Error};
+use perpend_db::{Arg, Listed, Tx, from_json, in_transaction, query, to_json, value_list};
 use perpend_domain::list::{Numbered, Paging};
-use perpend_sql::{Arg, Listed, Tx, from_json, in_transaction, query, to_json, value_list};
 
 /// A change of a dashboard; what is absent stays.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,7 +64,7 @@ const MOVE: &str = "
 const REMOVE: &str = "
     DELETE FROM dashboard_placements WHERE project_id = $1 AND dashboard_id = $2 AND id = $3";
 
-perpend_sql::record! {
+perpend_db::record! {
     struct DashboardRow {
         id: String,
         name: String,
@@ -91,7 +91,7 @@ impl TryFrom<DashboardRow> for Dashboard {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct PlacementRow {
         dashboard_id: String,
         id: String,

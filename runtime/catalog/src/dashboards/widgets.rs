@@ -5,8 +5,8 @@ use perpend_domain::time::Timestamp;
 
 use super::Widget;
 use crate::{Catalog, Error};
+use perpend_db::{Arg, Listed, from_json, to_json};
 use perpend_domain::list::{Numbered, Paging};
-use perpend_sql::{Arg, Listed, from_json, to_json};
 
 const COLUMNS: &str = "id, name, description, chart, created_at, updated_at";
 const INSERT: &str = "
@@ -18,7 +18,7 @@ const UPDATE: &str = "
      WHERE project_id = $1 AND id = $2 AND updated_at = $7";
 const DELETE: &str = "DELETE FROM dashboard_widgets WHERE project_id = $1 AND id = $2";
 
-perpend_sql::record! {
+perpend_db::record! {
     struct WidgetRow {
         id: String,
         name: String,

@@ -8,8 +8,8 @@ use perpend_domain::time::Timestamp;
 
 use super::row::ItemRow;
 use crate::{Catalog, Error};
+use perpend_db::{Arg, Listed, Tx, query, to_json, value_list};
 use perpend_domain::list::{Cursor, Numbered, Paging};
-use perpend_sql::{Arg, Listed, Tx, query, to_json, value_list};
 
 /// A version of an item.
 #[derive(Clone, Debug, PartialEq)]
@@ -190,7 +190,7 @@ impl Catalog {
                 n + 2
             ));
         }
-        let sql = perpend_sql::query(page(&chosen, limit, offset)).bind_all(&args);
+        let sql = perpend_db::query(page(&chosen, limit, offset)).bind_all(&args);
         let (rows, is_cut): (Vec<ItemRow>, bool) = sql.fetch_up_to(&self.pool, PART_BYTES).await?;
         let items = rows.into_iter().map(ItemVersion::try_from);
         Ok((items.collect::<Result<_, _>>()?, is_cut))

@@ -19,8 +19,8 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::{Catalog, Error};
+use perpend_db::{Arg, Listed, Tx, in_transaction, query, to_json};
 use perpend_domain::list::{Numbered, Paging};
-use perpend_sql::{Arg, Listed, Tx, in_transaction, query, to_json};
 
 pub use items::{ItemQuery, ItemVersion, put_item};
 use row::{DatasetRow, VersionRow};

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{DatasetVersion, ItemVersion, Revisions, StoredDataset};
 use crate::Error;
-use perpend_sql::{checked, from_json};
+use perpend_db::{checked, from_json};
 
 fn json(raw: &str) -> Result<Value, Error> {
     from_json("dataset", raw)
@@ -16,7 +16,7 @@ fn some_json(raw: Option<&str>) -> Result<Option<Value>, Error> {
     raw.map(json).transpose()
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     pub(super) struct DatasetRow {
         id: String,
         name: String,
@@ -54,7 +54,7 @@ impl TryFrom<DatasetRow> for StoredDataset {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     pub(super) struct VersionRow {
         valid_from: i64,
         description: Option<String>,
@@ -78,7 +78,7 @@ impl TryFrom<VersionRow> for DatasetVersion {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     pub(super) struct ItemRow {
         id: String,
         valid_from: i64,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use perpend_domain::ids::ProjectId;
 
 use crate::{Catalog, Error};
-use perpend_sql::Arg;
+use perpend_db::Arg;
 
 /// Versions of one statement.
 const PER_STATEMENT: usize = 100;

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::row::labels;
 use crate::{Catalog, Error};
+use perpend_db::{Arg, Scratch, Sql, checked, from_json, value_list};
 use perpend_domain::list::{Numbered, Paging};
-use perpend_sql::{Arg, Scratch, Sql, checked, from_json, value_list};
 
 /// Which prompts: those with a version that meets every condition.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +76,7 @@ pub struct PromptSummary {
     pub config: Value,
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     /// One version without its body.
     struct NarrowRow {
         id: String,

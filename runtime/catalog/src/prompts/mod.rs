@@ -21,7 +21,7 @@ use perpend_domain::time::Timestamp;
 use serde_json::Value;
 
 use crate::{Catalog, Error};
-use perpend_sql::{Source, query, query_scalar};
+use perpend_db::{Source, query, query_scalar};
 
 pub use list::{PromptQuery, PromptSummary};
 pub(crate) use write::refuse_protected;

@@ -5,9 +5,9 @@ use perpend_domain::time::Timestamp;
 
 use super::Prompt;
 use crate::Error;
-use perpend_sql::from_json;
+use perpend_db::from_json;
 
-perpend_sql::record! {
+perpend_db::record! {
     pub(super) struct PromptRow {
         id: String,
         name: String,

@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::row::labels;
 use super::{Prompt, VERSION_OF_LABEL, read_prompt};
 use crate::{Catalog, Error};
-use perpend_sql::in_transaction;
-use perpend_sql::{Tx, query, query_scalar};
-use perpend_sql::{from_json, to_json};
+use perpend_db::in_transaction;
+use perpend_db::{Tx, query, query_scalar};
+use perpend_db::{from_json, to_json};
 
 /// A version to be.
 #[derive(Clone, Debug)]
@@ -47,21 +47,21 @@ pub enum Deleted {
     IncludedBy(Vec<(String, i64)>),
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct Standing {
         kind: String,
         tags: String,
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct VersionRow {
         version: i64,
         labels: Option<String>,
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct ReferenceRow {
         name: String,
         version: i64,

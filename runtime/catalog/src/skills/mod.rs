@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{Catalog, Error};
+use perpend_db::{Arg, from_json, value_list};
 use perpend_domain::list::{Numbered, Paging};
-use perpend_sql::{Arg, from_json, value_list};
 
 pub use write::NewSkill;
 
@@ -144,7 +144,7 @@ const LIST: &str = "
                          WHERE n.project_id = s.project_id AND n.name = s.name)
      ORDER BY s.created_at DESC, s.name";
 
-perpend_sql::record! {
+perpend_db::record! {
     struct SkillRow {
         id: String,
         name: String,
@@ -191,7 +191,7 @@ impl TryFrom<SkillRow> for Skill {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct SummaryRow {
         name: String,
         tags: String,

@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::{Skill, SkillFile};
 use crate::prompts::refuse_protected;
 use crate::{Catalog, Error};
-use perpend_sql::in_transaction;
-use perpend_sql::to_json;
-use perpend_sql::{Arg, query_scalar};
+use perpend_db::in_transaction;
+use perpend_db::to_json;
+use perpend_db::{Arg, query_scalar};
 
 /// A version to be.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Plug-ins.
 
 use super::*;
-use perpend_sql::{Tx, query};
+use perpend_db::{Tx, query};
 
 #[tokio::test]
 async fn a_plugin_version_stands_for_one_component() {

@@ -2,10 +2,10 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use perpend_shapes::calls::calls;
-use perpend_shapes::kinds::Kind;
-use perpend_shapes::speech::Speaker;
-use perpend_shapes::{conversation, is_of_system};
+use crate::content::calls::calls;
+use crate::content::kinds::Kind;
+use crate::content::speech::Speaker;
+use crate::content::{conversation, is_of_system};
 use serde_json::Value;
 
 use super::{Budget, Exceeded, open};

@@ -10,7 +10,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, RetryConfig};
 use perpend_catalog::blob_exports::{BucketKind, ExportSettings};
 use perpend_domain::ids::ProjectId;
-use perpend_outbound::Outbound;
+use perpend_http_client::Outbound;
 
 /// What is tried to be written before settings are taken.
 const PROBE: &str = "perpend-may-write-here.txt";

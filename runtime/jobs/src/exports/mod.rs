@@ -74,9 +74,9 @@ enum Failure {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("the key of the export: {0}")]
-    Secret(#[from] perpend_outbound::Error),
+    Secret(#[from] perpend_http_client::Error),
     #[error("the database could not be read")]
-    Store(#[from] perpend_sql::Error),
+    Store(#[from] perpend_db::Error),
     #[error("the file could not be made")]
     Panicked(#[from] tokio::task::JoinError),
     #[error("the export met a fault of this program, which its log tells")]
@@ -153,7 +153,7 @@ async fn settle(
     export: &BlobExport,
     lease: &ExportLease,
     outcome: Result<Written, Failure>,
-) -> Result<(), perpend_sql::Error> {
+) -> Result<(), perpend_db::Error> {
     let error = match outcome {
         Ok(Written { n_rows, is_whole }) => {
             tracing::debug!(project.id = %lease.project, n_rows, is_whole, "exported");

@@ -1,10 +1,10 @@
 //! How exported rows read: as the API shows them, a column for each field, names with underscores.
 
+use perpend_api_types::observation::{Grouped, Groups, Whole};
+use perpend_api_types::score::ScoreV2;
+use perpend_api_types::trace::{Shown, Trace};
 use perpend_catalog::blob_exports::{ExportSettings, ExportSource};
 use perpend_catalog::{Categories, LookedUp};
-use perpend_contract::observation::{Grouped, Groups, Whole};
-use perpend_contract::score::ScoreV2;
-use perpend_contract::trace::{Shown, Trace};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::{Changed, Window};
 use serde_json::{Value, json};
@@ -223,7 +223,7 @@ impl Table {
         app: &App,
         settings: &ExportSettings,
         asked: Asked<'_>,
-    ) -> Result<Rows, perpend_sql::Error> {
+    ) -> Result<Rows, perpend_db::Error> {
         let Read {
             views,
             last,
@@ -252,7 +252,7 @@ impl Table {
         app: &App,
         settings: &ExportSettings,
         asked: Asked<'_>,
-    ) -> Result<Read, perpend_sql::Error> {
+    ) -> Result<Read, perpend_db::Error> {
         let read = app.store.telemetry.changed_observations(
             asked.project,
             asked.window,
@@ -301,7 +301,7 @@ struct Read {
     is_full: bool,
 }
 
-async fn trace_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_sql::Error> {
+async fn trace_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_db::Error> {
     let read =
         app.store
             .telemetry
@@ -317,7 +317,7 @@ async fn trace_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_sql::E
     })
 }
 
-async fn score_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_sql::Error> {
+async fn score_views(app: &App, asked: Asked<'_>) -> Result<Read, perpend_db::Error> {
     let read =
         app.store
             .telemetry

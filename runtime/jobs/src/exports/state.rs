@@ -5,8 +5,8 @@ use std::sync::Arc;
 use perpend_catalog::Prices;
 use perpend_domain::ids::IdSource;
 use perpend_domain::time::Clock;
-use perpend_outbound::{Outbound, Vault};
-use perpend_store::Store;
+use perpend_http_client::{Outbound, Vault};
+use perpend_storage::Store;
 
 /// What exports work with; cheap to clone.
 #[derive(Clone, Debug)]

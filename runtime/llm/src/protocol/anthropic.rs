@@ -1,6 +1,6 @@
 //! Anthropic's messages.
 
-use perpend_protocol::host_call::{
+use perpend_worker_protocol::host_call::{
     FinishReason, MediaKind, Message, MessagePart, ToolCall, ToolChoice,
 };
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! Google AI Studio: `generateContent` of the Gemini models, and their embeddings.
 
-use perpend_protocol::host_call::{
+use perpend_worker_protocol::host_call::{
     FinishReason, Message, MessagePart, Role, TokenAlternative, TokenLogprob, ToolCall, ToolChoice,
 };
 use serde::{Deserialize, Serialize};

@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use perpend_protocol::host_call::{Message, MessagePart, Role};
+use perpend_worker_protocol::host_call::{Message, MessagePart, Role};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};

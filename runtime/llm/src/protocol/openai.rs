@@ -1,6 +1,6 @@
 //! OpenAI's chat completions and embeddings, and what every compatible server speaks.
 
-use perpend_protocol::host_call::{
+use perpend_worker_protocol::host_call::{
     FinishReason, MediaKind, Message, MessagePart, TokenAlternative, TokenLogprob, ToolCall,
     ToolChoice,
 };

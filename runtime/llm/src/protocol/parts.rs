@@ -2,7 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use perpend_protocol::host_call::{MediaKind, Medium, Message, MessagePart, Role, Tool, ToolCall};
+use perpend_worker_protocol::host_call::{
+    MediaKind, Medium, Message, MessagePart, Role, Tool, ToolCall,
+};
 use serde_json::{Map, Value, json};
 
 use super::wire::Ask;

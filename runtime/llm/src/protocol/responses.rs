@@ -1,6 +1,6 @@
 //! OpenAI's responses.
 
-use perpend_protocol::host_call::{
+use perpend_worker_protocol::host_call::{
     FinishReason, MediaKind, Message, MessagePart, Role, TokenLogprob, ToolCall, ToolChoice,
 };
 use serde::{Deserialize, Serialize};

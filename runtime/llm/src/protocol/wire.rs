@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use perpend_protocol::host_call::{
+use perpend_worker_protocol::host_call::{
     FinishReason, Medium, Message, Role, TokenLogprob, Tool, ToolCall, ToolChoice,
 };
 use serde::de::DeserializeOwned;

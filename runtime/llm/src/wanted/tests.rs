@@ -1,7 +1,7 @@
 //! What is sent of a schema, and where it is checked.
 
 use futures_util::future::BoxFuture;
-use perpend_protocol::host_call::Role;
+use perpend_worker_protocol::host_call::Role;
 use serde_json::json;
 
 use super::*;

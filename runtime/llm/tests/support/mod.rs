@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use perpend_domain::time::{Clock, Timestamp};
+use perpend_http_client::Outbound;
 use perpend_llm::{
     Admission, Answered, CallLimits, CallObserver, Endpoint, Estimate, Failure, Llm, ModelChoice,
     Priority, Protocol, ProviderCall, ReplyCheck, Secret, Turn,
 };
-use perpend_outbound::Outbound;
-use perpend_protocol::host_call::{Completion, CompletionRequest, Message, Role};
+use perpend_worker_protocol::host_call::{Completion, CompletionRequest, Message, Role};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};

@@ -10,7 +10,7 @@ use perpend_domain::plugin::FailureClass;
 use perpend_domain::score::Subject;
 use perpend_domain::time::Clock as _;
 use perpend_scheduler::{Breakpoint, Error, Options, Step};
-use perpend_store::testing::on_each_database;
+use perpend_storage::testing::on_each_database;
 use serde_json::json;
 
 use crate::support::{

@@ -2,7 +2,7 @@
 
 use perpend_domain::payload::Payload;
 use perpend_scheduler::Scheduler;
-use perpend_store::Store;
+use perpend_storage::Store;
 
 use super::*;
 

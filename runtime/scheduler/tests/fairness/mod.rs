@@ -11,10 +11,10 @@ use perpend_domain::evaluation::{
 use perpend_domain::identity::ExecutionKey;
 use perpend_domain::plugin::{Call, CallResult};
 use perpend_domain::time::Clock as _;
-use perpend_ledger::{Lease, Making, MatchBatch};
+use perpend_executions::{Lease, Making, MatchBatch};
 use perpend_scheduler::{Evaluate, Options};
-use perpend_store::Matched;
-use perpend_store::testing::on_each_database;
+use perpend_storage::Matched;
+use perpend_storage::testing::on_each_database;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{FakeEvaluate, World, generation};

@@ -10,13 +10,13 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use perpend_db::DatabaseUrl;
 use perpend_domain::evaluation::{ExecutionState, TargetKind};
 use perpend_domain::observation::Observation;
 use perpend_domain::score::ScoreValue;
 use perpend_scheduler::{Breakpoint, Breakpoints, Options};
-use perpend_sql::DatabaseUrl;
-use perpend_store::Store;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::Store;
+use perpend_storage::testing::TempDatabase;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
@@ -94,9 +94,9 @@ async fn process(order: &str) {
     });
     let url: DatabaseUrl = part().parse().unwrap();
     let inside = Arc::clone(&abort);
-    let options = perpend_sql::Options {
-        breakpoints: perpend_sql::Breakpoints::new(move |at| inside.reach(at)),
-        ..perpend_sql::testing::patient()
+    let options = perpend_db::Options {
+        breakpoints: perpend_db::Breakpoints::new(move |at| inside.reach(at)),
+        ..perpend_db::testing::patient()
     };
     let world = world(Store::open(&url, &options).await.unwrap(), number).await;
     let before = number.checked_sub(1).map(requests).unwrap_or_default();
@@ -191,7 +191,7 @@ async fn kill_and_check(database: TempDatabase, seed: u64) {
     let inside = StopInside::INGEST.iter().chain(&StopInside::WORK);
     let outside = OUTSIDE.iter().map(|(name, _)| name);
     let places: Vec<&'static str> = inside.chain(outside).copied().collect();
-    let options = perpend_sql::testing::patient();
+    let options = perpend_db::testing::patient();
     let first = world(Store::open(database.url(), &options).await.unwrap(), 0).await;
     let rule = first
         .rule("r", TargetKind::Observation, |rule| {

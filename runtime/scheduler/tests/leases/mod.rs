@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use perpend_domain::evaluation::{ExecutionState, TargetKind};
 use perpend_scheduler::{Breakpoint, Breakpoints, Options};
-use perpend_store::testing::on_each_database;
+use perpend_storage::testing::on_each_database;
 
 use crate::support::{FakeEvaluate, Gate, TestClock, World, generation, trace_id};
 

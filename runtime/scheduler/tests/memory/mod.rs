@@ -9,7 +9,7 @@ use perpend_domain::evaluation::TargetKind;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult};
 use perpend_scheduler::{Evaluate, Options};
-use perpend_store::testing::on_each_database;
+use perpend_storage::testing::on_each_database;
 
 use crate::support::{FakeEvaluate, World, generation, together};
 

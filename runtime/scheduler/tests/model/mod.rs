@@ -33,7 +33,7 @@ use perpend_domain::plugin::{Call, FailureClass};
 use perpend_domain::slots::ModelFailure;
 use perpend_domain::time::{Clock as _, Timestamp};
 use perpend_scheduler::{Breakpoint, Breakpoints, Error, Options, Scheduler};
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
@@ -639,7 +639,7 @@ impl<'d> History<'d> {
         self.stop.arm(at);
         let ended = self.scheduler(None).run_until_idle().await;
         match (self.stop.disarm(), ended) {
-            (true, Err(Error::Store(perpend_sql::Error::Stopped(_)))) => {
+            (true, Err(Error::Store(perpend_db::Error::Stopped(_)))) => {
                 self.died_at.insert(at);
             }
             (false, Ok(())) => {}

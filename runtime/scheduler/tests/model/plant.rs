@@ -1,7 +1,7 @@
 //! Bugs that the model must find: each does to the database what a fault in the engine would.
 
 use perpend_domain::time::Clock as _;
-use perpend_ledger::{Lease, MatchBatch, Share};
+use perpend_executions::{Lease, MatchBatch, Share};
 
 use crate::support::World;
 

@@ -13,7 +13,7 @@ use perpend_domain::plugin::{Call, CallResult, FailureClass};
 use perpend_domain::score::Subject;
 use perpend_domain::time::Clock as _;
 use perpend_scheduler::Evaluate;
-use perpend_store::testing::on_each_database;
+use perpend_storage::testing::on_each_database;
 
 use crate::support::{FakeEvaluate, World, child_of, generation, together, trace_id};
 

@@ -13,7 +13,7 @@ use perpend_domain::plugin::Item;
 use perpend_domain::score::Subject;
 use perpend_domain::time::Clock as _;
 use perpend_scheduler::{Breakpoint, Error, Options, Refusal, Step};
-use perpend_store::testing::on_each_database;
+use perpend_storage::testing::on_each_database;
 use serde_json::{Value, json};
 
 use crate::support::{FakeEvaluate, Gate, StopOnce, World, child_of, generation};

@@ -7,7 +7,7 @@ use futures_util::stream::{self, BoxStream};
 use perpend_domain::evaluation::TargetKind;
 use perpend_domain::plugin::{Call, CallResult};
 use perpend_scheduler::Evaluate;
-use perpend_store::testing::on_each_database;
+use perpend_storage::testing::on_each_database;
 use tokio::sync::Semaphore;
 
 use crate::support::{FakeEvaluate, World, generation, together};

@@ -26,8 +26,8 @@ use perpend_domain::score::{NewScore, Score, ScoreSource, ScoreValue, Subject};
 use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::{Clock, Timestamp};
 use perpend_scheduler::{Breakpoint, Breakpoints, Deps, Evaluate, Options, Scheduler};
-use perpend_store::Store;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::Store;
+use perpend_storage::testing::TempDatabase;
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, Semaphore};
 
@@ -271,12 +271,12 @@ impl StopInside {
     /// A database whose transactions end so.
     pub async fn open(&self, database: &TempDatabase) -> Store {
         let armed = self.clone();
-        let options = perpend_sql::Options {
-            breakpoints: perpend_sql::Breakpoints::new(move |at| {
+        let options = perpend_db::Options {
+            breakpoints: perpend_db::Breakpoints::new(move |at| {
                 let mut armed = armed.0.lock().unwrap();
                 *armed == Some(at) && armed.take().is_some()
             }),
-            ..perpend_sql::testing::patient()
+            ..perpend_db::testing::patient()
         };
         Store::open(database.url(), &options).await.unwrap()
     }
@@ -494,7 +494,7 @@ impl World {
     pub async fn try_ingest(
         &self,
         observations: Vec<Observation>,
-    ) -> Result<(), perpend_sql::Error> {
+    ) -> Result<(), perpend_db::Error> {
         let batch = Batch {
             observations,
             ..Batch::default()

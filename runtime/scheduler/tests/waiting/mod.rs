@@ -17,7 +17,7 @@ use perpend_domain::score::ScoreValue;
 use perpend_domain::telemetry::EventBatch;
 use perpend_domain::time::Clock as _;
 use perpend_scheduler::{Evaluate, Step};
-use perpend_store::testing::on_each_database;
+use perpend_storage::testing::on_each_database;
 use serde_json::json;
 
 use crate::support::{FakeEvaluate, World, child_of, conditions, generation, together, trace_id};

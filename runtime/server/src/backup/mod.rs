@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use perpend_config::Config;
+use perpend_db::DatabaseUrl;
 use perpend_domain::time::Timestamp;
-use perpend_sql::DatabaseUrl;
-use perpend_store::backup::{self as database, SCHEMA_VERSION};
+use perpend_storage::backup::{self as database, SCHEMA_VERSION};
 
 use crate::lock::Lock;
 use files::Partial;

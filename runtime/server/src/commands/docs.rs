@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use perpend_web::{problem, routes};
+use perpend_http_kit::{problem, routes};
 
 /// A generated page.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

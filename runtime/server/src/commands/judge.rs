@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use perpend_author::{Answer, Remote as _};
-use perpend_contract::judge_check::{
+use perpend_api_types::judge_check::{
     Agreement, Badge, CheckInput, Correlation, EvaluatorCheck, Figure, LabelledItem,
 };
-use perpend_contract::score::AnyValue;
-use perpend_contract::trial::TrialItem;
+use perpend_api_types::score::AnyValue;
+use perpend_api_types::trial::TrialItem;
+use perpend_plugin_cli::{Answer, Remote as _};
 use serde_json::Value;
 
 use super::plugin_remote::{Access, ServerRemote};

@@ -119,9 +119,9 @@ enum OtlpCommand {
 pub fn main(bundle: Bundle) -> ExitCode {
     // The children of a server take their own way: no runtime, no settings, no environment.
     let outcome = match Cli::parse().command {
-        Command::Worker => return perpend_host::worker_main(),
-        Command::Compile => return perpend_host::compile_main(),
-        Command::Check => return perpend_host::check_main(),
+        Command::Worker => return perpend_sandbox::worker_main(),
+        Command::Compile => return perpend_sandbox::compile_main(),
+        Command::Check => return perpend_sandbox::check_main(),
         Command::Serve { settings } => serve::serve(&settings, bundle),
         Command::OrganizationKey {
             organization,

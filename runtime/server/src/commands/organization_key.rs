@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use perpend_catalog::{KeyOwner, Organization};
 use perpend_config::{Config, SettingArgs};
+use perpend_db::{DatabaseUrl, Error};
 use perpend_domain::ids::PublicKey;
 use perpend_domain::time::Clock as _;
-use perpend_sql::{DatabaseUrl, Error};
-use perpend_store::Store;
-use perpend_web::auth::{KEPT_MS, KeyPair};
+use perpend_http_kit::auth::{KEPT_MS, KeyPair};
+use perpend_storage::Store;
 
 use super::kit::{load, say};
 use super::serve;
@@ -87,10 +87,10 @@ pub(super) async fn open(config: &Config) -> anyhow::Result<Store> {
             path.display()
         );
     }
-    let options = perpend_sql::Options {
+    let options = perpend_db::Options {
         n_readers: 1,
         wait: config.database_wait,
-        ..perpend_sql::Options::default()
+        ..perpend_db::Options::default()
     };
     Store::open_beside_server(&url, &options)
         .await

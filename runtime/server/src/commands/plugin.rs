@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use perpend_author::{
-    Error, Floor, Language, Measure, Plain, Progress, Project, Registry, Report, Sandbox,
-    Selection, Silent, Snapshot, Terminal, Tools, Workbench,
-};
 use perpend_config::SettingArgs;
 use perpend_domain::bundle::Bundle;
 use perpend_domain::time::Clock as _;
+use perpend_plugin_cli::{
+    Error, Floor, Language, Measure, Plain, Progress, Project, Registry, Report, Sandbox,
+    Selection, Silent, Snapshot, Terminal, Tools, Workbench,
+};
 use serde_json::json;
 
 use super::kit::say;
@@ -234,7 +234,7 @@ fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyho
             let short = name.rsplit('/').next().unwrap_or(&name);
             let dir = dir.unwrap_or_else(|| short.into());
             made(
-                &perpend_author::new(&name, lang, &dir, &tools).map_err(Error::New)?,
+                &perpend_plugin_cli::new(&name, lang, &dir, &tools).map_err(Error::New)?,
                 &dir,
             )
         }
@@ -242,7 +242,7 @@ fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyho
         Asked::Update { project } => updated(&Project::open(&project, &tools)?)?,
         Asked::Check { selected } => {
             let selection = selected.selection();
-            note(perpend_author::outdated(&selection.folder()));
+            note(perpend_plugin_cli::outdated(&selection.folder()));
             at_work(progress, |bench| bench.check(&selection))?
         }
         Asked::Run {
@@ -250,7 +250,7 @@ fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyho
         } => {
             let mut selection = selected.selection();
             selection.answers = answers;
-            note(perpend_author::outdated(&selection.folder()));
+            note(perpend_plugin_cli::outdated(&selection.folder()));
             at_work(progress, |bench| bench.run(&selection))?
         }
         Asked::Test { file, tests } => {
@@ -258,7 +258,7 @@ fn act(command: PluginCommand, bundle: Bundle, progress: &dyn Progress) -> anyho
                 file,
                 ..Selection::default()
             };
-            note(perpend_author::outdated(&selection.folder()));
+            note(perpend_plugin_cli::outdated(&selection.folder()));
             at_work(progress, |bench| bench.test(&selection, tests))?
         }
         Asked::Bench {
@@ -299,7 +299,7 @@ fn made(project: &Project, dir: &Path) -> Report {
     let shown = dir.display();
     let name = &project.manifest().name;
     // What the build would ask for, before it is asked.
-    let missing = perpend_author::missing(project);
+    let missing = perpend_plugin_cli::missing(project);
     let steps: Vec<String> = missing
         .iter()
         .map(|step| format!("\n  {step}"))
@@ -322,12 +322,12 @@ fn made(project: &Project, dir: &Path) -> Report {
 }
 
 fn updated(project: &Project) -> anyhow::Result<Report> {
-    let files = perpend_author::update(project)?;
+    let files = perpend_plugin_cli::update(project)?;
     let files: Vec<String> = files
         .iter()
         .map(|file| file.display().to_string())
         .collect();
-    let version = perpend_author::TEMPLATE_VERSION;
+    let version = perpend_plugin_cli::TEMPLATE_VERSION;
     let renamed = match files.is_empty() {
         true => String::new(),
         false => format!(
@@ -346,9 +346,9 @@ fn updated(project: &Project) -> anyhow::Result<Report> {
 }
 
 fn built(project: &Project, progress: &dyn Progress) -> anyhow::Result<Report> {
-    let age = perpend_author::age(project);
+    let age = perpend_plugin_cli::age(project);
     note(age.clone());
-    let component = perpend_author::build(project, progress).map_err(Error::Build)?;
+    let component = perpend_plugin_cli::build(project, progress).map_err(Error::Build)?;
     let size = component.metadata()?.len();
     Ok(Report {
         text: format!("{} ({} KiB)", component.display(), size.div_ceil(1024)),
@@ -414,7 +414,7 @@ fn push(file: Option<PathBuf>, access: &Access, progress: &dyn Progress) -> anyh
         file,
         ..Selection::default()
     };
-    note(perpend_author::outdated(&selection.folder()));
+    note(perpend_plugin_cli::outdated(&selection.folder()));
     let program = std::env::current_exe().context("the path of this program")?;
     let sandbox = Sandbox::processes(program, cache_dir())?;
     // What a server would refuse is refused here, before anything is sent.
@@ -434,7 +434,7 @@ fn watched(
     let folder = selection.folder();
     let look = || {
         let mut seen = Snapshot::of(&folder).and(&selection.items());
-        if !folder.join(perpend_author::MANIFEST).is_file() {
+        if !folder.join(perpend_plugin_cli::MANIFEST).is_file() {
             seen = seen.and(&selection.component());
         }
         seen
@@ -442,7 +442,7 @@ fn watched(
     let program = std::env::current_exe().context("the path of this program")?;
     let sandbox = Sandbox::processes(program, cache_dir())?;
     let once = || -> anyhow::Result<Report> {
-        if folder.join(perpend_author::MANIFEST).is_file() {
+        if folder.join(perpend_plugin_cli::MANIFEST).is_file() {
             built(&Project::open(&folder, &Tools::from_env())?, progress)?;
         }
         Ok(workbench(&sandbox, progress).run(selection)?)
@@ -456,6 +456,6 @@ fn watched(
             "waiting for a change in {}; Ctrl-C ends it",
             folder.display()
         )));
-        perpend_author::changed(&before, &look);
+        perpend_plugin_cli::changed(&before, &look);
     }
 }

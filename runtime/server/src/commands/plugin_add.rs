@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use perpend_author::{Progress, Report};
+use perpend_broker::components::{self, VENDOR};
+use perpend_broker::{Engine, NoModels};
 use perpend_config::{Config, SettingArgs};
 use perpend_domain::bundle::Bundle;
 use perpend_domain::ids::IdSource as _;
 use perpend_domain::plugin::{Digest, PluginInfo};
 use perpend_domain::time::Clock as _;
-use perpend_engine::components::{self, VENDOR};
-use perpend_engine::{Engine, NoModels};
-use perpend_protocol::Problem;
-use perpend_store::Store;
+use perpend_plugin_cli::{Progress, Report};
+use perpend_storage::Store;
+use perpend_worker_protocol::Problem;
 use serde_json::json;
 
 use super::demo::Scratch;

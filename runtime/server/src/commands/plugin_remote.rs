@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Method;
 use clap::Args;
-use perpend_author::{Answer, Remote};
+use perpend_plugin_cli::{Answer, Remote};
 use tokio::runtime::Runtime;
 
 use crate::client::Client;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use perpend_config::SettingArgs;
-use perpend_sql::DatabaseUrl;
+use perpend_db::DatabaseUrl;
 
 use super::kit::{load, say};
 use super::{organization_key, serve};

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use perpend_broker::Components;
 use perpend_config::{Config, SettingArgs};
+use perpend_db::Breakpoints;
 use perpend_domain::bundle::Bundle;
-use perpend_engine::Components;
-use perpend_sql::Breakpoints;
 use tokio_util::sync::CancellationToken;
 
 use super::kit::{load, say};

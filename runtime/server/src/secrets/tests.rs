@@ -4,7 +4,7 @@ use perpend_catalog::connections::Connection;
 use perpend_config::Sources;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
-use perpend_store::testing::{OpenStore as _, TempDatabase, on_each_database};
+use perpend_storage::testing::{OpenStore as _, TempDatabase, on_each_database};
 use tempfile::TempDir;
 
 use super::*;

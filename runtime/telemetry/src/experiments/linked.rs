@@ -9,8 +9,8 @@ use perpend_domain::time::Timestamp;
 
 use super::row::{LinkRow, RunRow};
 use crate::{Error, Telemetry};
+use perpend_db::Sql;
 use perpend_domain::list::{Cursor, Numbered, Paging};
-use perpend_sql::Sql;
 
 /// Runs named in one statement.
 const PER_STATEMENT: usize = 100;
@@ -19,7 +19,7 @@ const PER_STATEMENT: usize = 100;
 const HAS_SPAN: &str = "EXISTS (SELECT 1 FROM traces t JOIN observations o ON o.trace = t.number
      WHERE t.tenant = $2 AND t.trace_id = l.trace_id AND o.experiment_id = l.run_id";
 
-perpend_sql::record! {
+perpend_db::record! {
     struct LinkedRow {
         id: String,
         first_made: i64,
@@ -28,7 +28,7 @@ perpend_sql::record! {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     /// A link, or a span where `detail` says so.
     struct EntryRow {
         id: String,
@@ -62,7 +62,7 @@ impl EntryRow {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct LinkAndRunRow {
         link: LinkRow,
         description: Option<String>,
@@ -222,7 +222,7 @@ impl Telemetry {
                 id: link.run_id.clone(),
                 name: link.run_name.clone(),
                 description: row.description,
-                metadata: perpend_sql::from_json("dataset run", &row.metadata)?,
+                metadata: perpend_db::from_json("dataset run", &row.metadata)?,
                 dataset_id: row.dataset_id,
                 dataset_name: row.dataset_name,
                 created_at: Timestamp::from_micros(row.run_created_at),

@@ -4,9 +4,9 @@ use perpend_domain::dataset::{DatasetRun, DatasetRunItem};
 use perpend_domain::time::Timestamp;
 
 use crate::Error;
-use perpend_sql::from_json;
+use perpend_db::from_json;
 
-perpend_sql::record! {
+perpend_db::record! {
     pub(super) struct RunRow {
         id: String,
         name: String,
@@ -36,7 +36,7 @@ impl TryFrom<RunRow> for DatasetRun {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     pub(super) struct LinkRow {
         id: String,
         run_id: String,

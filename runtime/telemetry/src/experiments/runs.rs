@@ -9,7 +9,7 @@ use perpend_domain::time::Timestamp;
 
 use super::row::{LinkRow, RunRow};
 use crate::{Error, Telemetry};
-use perpend_sql::{Arg, in_transaction, query, to_json};
+use perpend_db::{Arg, in_transaction, query, to_json};
 
 pub(super) const RUN_COLUMNS: &str =
     "r.id, r.name, r.description, r.metadata, r.dataset_id, d.name AS dataset_name,

@@ -10,7 +10,7 @@ use perpend_domain::time::Timestamp;
 use serde::Deserialize;
 
 use crate::{Error, Telemetry};
-use perpend_sql::{Sql, checked, from_json};
+use perpend_db::{Sql, checked, from_json};
 
 /// Experiments named in one statement.
 const PER_STATEMENT: usize = 100;
@@ -25,7 +25,7 @@ pub(super) fn push_period(sql: &mut Sql, period: Period, column: &str) {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct SpanRow {
         trace_id: String,
         id: String,
@@ -66,7 +66,7 @@ impl TryFrom<SpanRow> for ExperimentSpan {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct ExperimentRow {
         id: String,
         first_start: i64,

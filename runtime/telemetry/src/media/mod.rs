@@ -18,8 +18,8 @@ use perpend_domain::ids::ProjectId;
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
-use perpend_sql::in_transaction;
-use perpend_sql::{Arg, Tx, query, query_scalar, value_list};
+use perpend_db::in_transaction;
+use perpend_db::{Arg, Tx, query, query_scalar, value_list};
 
 /// What a client wants to upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub struct UploadReport {
     pub time_ms: Option<i64>,
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct MediumRow {
         id: String,
         sha256: Vec<u8>,

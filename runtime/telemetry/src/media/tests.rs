@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::Store;
 use crate::testing::{OpenStore as _, TempDatabase, on_each_database};
-use perpend_sql::Engine;
+use perpend_db::Engine;
 
 fn home() -> ProjectId {
     ProjectId::new("home").unwrap()

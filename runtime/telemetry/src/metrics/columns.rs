@@ -13,8 +13,8 @@ use crate::read::{observation_column, trace_column, where_of};
 use crate::rollup::IS_STEP;
 use crate::trace_shape::push_marks;
 use crate::{Error, Telemetry};
-use perpend_sql::{Arg, As, Cell, Row, query};
-use perpend_sql::{Expr, Sql};
+use perpend_db::{Arg, As, Cell, Row, query};
+use perpend_db::{Expr, Sql};
 
 /// Columns of a row beside its bucket.
 pub(super) struct Fetched {

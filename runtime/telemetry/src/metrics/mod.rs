@@ -18,10 +18,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use perpend_db::charge;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::metrics::{Accumulator, Group, Question, View};
 use perpend_domain::time::Timestamp;
-use perpend_sql::charge;
 
 use crate::{Error, Telemetry};
 

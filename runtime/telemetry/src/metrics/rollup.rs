@@ -9,7 +9,7 @@ use super::columns::{Fetched, FetchedRow};
 use crate::read::where_of;
 use crate::rollup::HOUR;
 use crate::{Error, Telemetry};
-use perpend_sql::{Expr, Sql};
+use perpend_db::{Expr, Sql};
 
 /// What filters see of the rollups.
 pub(crate) fn column(id: &str) -> Option<Expr> {

@@ -9,11 +9,11 @@ use perpend_domain::time::Timestamp;
 
 use super::Groups;
 use crate::{Error, ObservationCells, Telemetry, TraceCells};
+use perpend_db::Scratch;
 use perpend_domain::telemetry::{
     ObservationCursor, ObservationQuery, StoredObservation, StoredTrace,
 };
 use perpend_domain::trace_list::TraceQuery;
-use perpend_sql::Scratch;
 
 /// Rows read at a time.
 const PAGE: u32 = 4_000;
@@ -263,14 +263,14 @@ impl Telemetry {
             ..ObservationQuery::default()
         };
         loop {
-            perpend_sql::check_deadline()?;
+            perpend_db::check_deadline()?;
             // Of the rows only sums are kept.
             let mut scratch = Scratch::begin();
             let n_before = groups.n_charged();
             let page = self.observations(project, &query).await?;
             groups.count_rows(page.items.len())?;
             // In the second half of its time a search gives up early. Here it goes on until the deadline.
-            if page.given_up_at.is_some() && !perpend_sql::is_half_over() {
+            if page.given_up_at.is_some() && !perpend_db::is_half_over() {
                 return Err(Error::Conflict(super::TOO_MANY_ROWS));
             }
             let scores = match counts_scores {
@@ -334,7 +334,7 @@ impl Telemetry {
             ..TraceQuery::default()
         };
         loop {
-            perpend_sql::check_deadline()?;
+            perpend_db::check_deadline()?;
             let mut scratch = Scratch::begin();
             let n_before = groups.n_charged();
             let page = self.traces(project, &query).await?;

@@ -19,7 +19,7 @@ use perpend_domain::text::storable_members;
 use serde_json::{Map, Value};
 
 use crate::Error;
-use perpend_sql::to_json;
+use perpend_db::to_json;
 
 pub use newest::Place;
 pub use part::{ScoresFrom, ScoresPart};

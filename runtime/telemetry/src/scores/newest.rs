@@ -5,7 +5,7 @@ use perpend_domain::score::Score;
 
 use super::read::{COLUMNS, ScoreRow};
 use crate::{Error, Telemetry};
-use perpend_sql::Sql;
+use perpend_db::Sql;
 
 /// Places asked for in one statement.
 const PER_STATEMENT: usize = 100;
@@ -19,7 +19,7 @@ pub enum Place<'p> {
     Trace(&'p TraceId, Option<&'p ObservationId>),
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct PlacedRow {
         place: i64,
         score: ScoreRow,

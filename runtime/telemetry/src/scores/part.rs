@@ -11,7 +11,7 @@ use perpend_domain::time::Timestamp;
 use super::query::{Statement, leaves_few};
 use super::read::COLUMNS;
 use crate::{Error, Telemetry};
-use perpend_sql::{Pool, query};
+use perpend_db::{Pool, query};
 
 /// Where a part of the list of scores begins or ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -237,7 +237,7 @@ mod tests {
     async fn a_walk_has_both_its_ends_from_one_index_and_sorts_nothing() {
         let database = TempDatabase::sqlite();
         let store = database.open().await;
-        let perpend_sql::Engine::Sqlite { reader, .. } = store.pool.engine() else {
+        let perpend_db::Engine::Sqlite { reader, .. } = store.pool.engine() else {
             unreachable!("a file was asked for");
         };
         let project: ProjectId = "p".parse().unwrap();

@@ -9,8 +9,8 @@ use perpend_domain::filter::{Condition, Test, TextOp};
 use perpend_domain::ids::{ExecutionId, ObservationId, ProjectId, ScoreId, TraceId};
 use perpend_domain::score::ScoreDataType;
 
+use perpend_db::{Arg, Expr, Pool, Sql};
 use perpend_domain::text::storable;
-use perpend_sql::{Arg, Expr, Pool, Sql};
 
 /// Asks by a key that has an index of its own and few scores.
 pub(super) fn leaves_few(query: &ScoreQuery) -> bool {

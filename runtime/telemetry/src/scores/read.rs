@@ -11,11 +11,11 @@ use perpend_domain::telemetry::ScoreQuery;
 use perpend_domain::time::Timestamp;
 
 use crate::{Error, Telemetry};
+use perpend_db::{As, Cell, Pool, Row, checked, digest, from_json, query, query_scalar};
 use perpend_domain::list::{Changed, Cursor, Numbered, Page, Paging, Window};
-use perpend_found::FindCursor;
-use perpend_sql::{As, Cell, Pool, Row, checked, digest, from_json, query, query_scalar};
+use perpend_domain::text_search::FindCursor;
 
-perpend_sql::record! {
+perpend_db::record! {
     pub(super) struct ScoreRow {
         id: String,
         trace_id: Option<String>,
@@ -40,7 +40,7 @@ perpend_sql::record! {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct OriginRow {
         execution_id: Option<String>,
         evaluator_id: Option<String>,
@@ -52,7 +52,7 @@ perpend_sql::record! {
     }
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct SupersededRow {
         score: ScoreRow,
         superseded_by: String,
@@ -364,7 +364,7 @@ impl Telemetry {
                    (PARTITION BY a.trace_id ORDER BY a.timestamp DESC, a.id DESC) AS nth \
                    FROM scores a WHERE a.project_id = $1 AND a.trace_id IN ({})) s \
                   WHERE s.nth <= {per_trace} ORDER BY s.timestamp DESC, s.id DESC",
-                perpend_sql::value_list(some.len(), 2)
+                perpend_db::value_list(some.len(), 2)
             );
             let mut found = query(sql).bind(project.as_str());
             for trace in some {
@@ -397,7 +397,7 @@ impl Telemetry {
             statement.filter(&self.pool, &query);
             statement.push(FEW_NEWEST_FIRST);
             let Statement { sql, args, .. } = statement;
-            let rows: Vec<(String, String)> = perpend_sql::query(sql)
+            let rows: Vec<(String, String)> = perpend_db::query(sql)
                 .bind_all(&args)
                 .fetch_all(&self.pool)
                 .await?;

@@ -8,7 +8,7 @@ use perpend_domain::score::{Score, Subject};
 use super::query::Statement;
 use super::read::{COLUMNS, ScoreRow};
 use crate::{Error, Telemetry};
-use perpend_sql::query;
+use perpend_db::query;
 
 /// Scores of older generations that are read for one page of others.
 const MAX_SUPERSEDED: u32 = 500;
@@ -22,7 +22,7 @@ pub struct Superseded {
     pub is_cut: bool,
 }
 
-perpend_sql::record! {
+perpend_db::record! {
     struct OlderRow {
         score: ScoreRow,
         is_named: i64,

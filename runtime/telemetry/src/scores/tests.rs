@@ -26,9 +26,9 @@ use sqlx::{AssertSqlSafe, Row as _};
 use super::{delete_others, put};
 use crate::Error;
 use crate::testing::{Store, on_each_database};
+use perpend_db::{Engine, in_transaction};
 use perpend_domain::list::Paging;
 use perpend_domain::telemetry::{MemberTest, ScoreQuery, ScoreValues};
-use perpend_sql::{Engine, in_transaction};
 
 fn project(name: &str) -> ProjectId {
     ProjectId::new(name).unwrap()

@@ -11,8 +11,8 @@ use perpend_domain::time::Timestamp;
 use super::storable_json;
 use crate::touched::note_scored;
 use crate::{Error, Telemetry};
-use perpend_sql::{Arg, As, Sized, Tx, query, value_list, value_rows};
-use perpend_sql::{despite_collisions, in_transaction};
+use perpend_db::{Arg, As, Sized, Tx, query, value_list, value_rows};
+use perpend_db::{despite_collisions, in_transaction};
 
 const COLUMNS: [&str; 28] = [
     "project_id",

@@ -4,7 +4,7 @@ use perpend_domain::telemetry::GroupedBy;
 
 use super::*;
 use crate::by_id::{StepsById, beginning_sql, steps_sql};
-use perpend_sql::query;
+use perpend_db::query;
 
 #[tokio::test]
 async fn an_observation_is_found_in_whichever_trace_of_the_project_it_is() {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use perpend_domain::patch::record_id;
-use perpend_found::{FoundIn, Hit, Sought};
+use perpend_domain::text_search::{FoundIn, Hit, Sought};
 
 use super::*;
 use crate::FindQuery;

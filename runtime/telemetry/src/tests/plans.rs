@@ -5,8 +5,8 @@ use crate::testing::Store;
 use crate::trace_order::Ordered;
 use crate::trace_shape::{Shape, Way};
 use crate::{observation_list, reading, refresh};
+use perpend_db::query;
 use perpend_domain::trace_list::TraceOrder;
-use perpend_sql::query;
 
 /// How SQLite would run a statement: one line per step.
 pub(super) async fn plan(store: &Store, sql: &str) -> Vec<String> {

@@ -6,7 +6,7 @@ use super::*;
 use crate::read::observation_row;
 use crate::row::ObservationRow;
 use crate::testing::Store;
-use perpend_sql::{Engine, in_transaction};
+use perpend_db::{Engine, in_transaction};
 
 async fn row_of(store: &Store, project: &ProjectId, trace: u32, id: u32) -> ObservationRow {
     async fn find(

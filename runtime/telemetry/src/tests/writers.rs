@@ -8,8 +8,8 @@ use super::logs::log;
 use super::*;
 use crate::rollup::{HOUR, IS_STEP};
 use crate::testing::Store;
+use perpend_db::{in_transaction, query_scalar};
 use perpend_domain::telemetry::EventBatch;
-use perpend_sql::{in_transaction, query_scalar};
 
 /// Groups of observations whose sums are not what counting them anew gives, and how many are counted.
 async fn wrong_sums(store: &Store) -> (i64, i64) {

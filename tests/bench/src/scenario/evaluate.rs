@@ -11,9 +11,9 @@ use anyhow::Context;
 use futures_util::future::BoxFuture;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
-use perpend_host::{Host, NothingGranted, Settings};
 use perpend_plugin::Plugin;
-use perpend_workers::{Components, NoHostCalls, Options, Workers};
+use perpend_sandbox::{Host, NothingGranted, Settings};
+use perpend_worker_pool::{Components, NoHostCalls, Options, Workers};
 
 use crate::load::quantile;
 use crate::median;
@@ -47,7 +47,7 @@ pub(crate) async fn measure(rounds: usize, n_calls: u64) -> anyhow::Result<Vec<F
         // It blocks, and drives a runtime of its own.
         let cache_dir = cache_dir.clone();
         tokio::task::spawn_blocking(move || {
-            perpend_host::compile(component, &cache_dir, Default::default())
+            perpend_sandbox::compile(component, &cache_dir, Default::default())
         })
         .await?
     };

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use perpend_author::{Language, Terminal, Tools};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, Digest, Grants, Item, Limits, Purpose};
-use perpend_host::{Host, NothingGranted, Plugin, Settings};
+use perpend_plugin_cli::{Language, Terminal, Tools};
+use perpend_sandbox::{Host, NothingGranted, Plugin, Settings};
 use serde_json::Value;
 
 use crate::load::quantile;
@@ -67,13 +67,13 @@ pub(crate) fn build(
     let toolchains = std::env::var_os("PERPEND_TOOLCHAINS").map(PathBuf::from);
     let toolchains = toolchains.or_else(installed).filter(|path| path.is_dir());
     let tools = Tools::new(toolchains, &std::env::var_os("PATH").unwrap_or_default());
-    let project = perpend_author::new("bench", language, dir, &tools)?;
+    let project = perpend_plugin_cli::new("bench", language, dir, &tools)?;
     if let Some(source) = source {
         std::fs::write(dir.join("src/lib.rs"), source)?;
     }
-    match perpend_author::build(&project, &Terminal::default()) {
+    match perpend_plugin_cli::build(&project, &Terminal::default()) {
         Ok(path) => Ok(Some(std::fs::read(path)?)),
-        Err(missing @ perpend_author::BuildError::ToolMissing { .. }) => {
+        Err(missing @ perpend_plugin_cli::BuildError::ToolMissing { .. }) => {
             eprintln!("guests: {language} is not measured: {missing}");
             Ok(None)
         }
@@ -101,10 +101,10 @@ impl Guest {
             return Ok(None);
         };
         let cache = folder.join(format!("{language}-cache"));
-        if let Err(problems) = perpend_host::compile(&component, &cache, Grants::default()) {
+        if let Err(problems) = perpend_sandbox::compile(&component, &cache, Grants::default()) {
             anyhow::bail!("the {language} component is refused: {problems:?}");
         }
-        let golden = std::fs::read_to_string(dir.join(perpend_author::TESTS))?;
+        let golden = std::fs::read_to_string(dir.join(perpend_plugin_cli::TESTS))?;
         let golden: Value = serde_json::from_str(golden.lines().next().unwrap_or_default())?;
         let text = |name: &str| golden[name].as_str().map(str::to_owned);
         let output = golden["item"]["output"].as_str().unwrap_or_default();

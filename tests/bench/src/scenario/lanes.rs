@@ -9,8 +9,8 @@ use anyhow::Context;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use perpend_author::Language;
 use perpend_catalog::{NewEvaluator, NewVersion};
+use perpend_db::DatabaseUrl;
 use perpend_domain::batch::Batch;
 use perpend_domain::evaluation::{
     Assignment, CompletionReason, ExecutionClass, ExecutionOrigin, Lane, Late, NewExecution,
@@ -23,13 +23,13 @@ use perpend_domain::observation::{Content, Level, Observation, ObservationKind};
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult, Digest, Grants, PluginInfo};
 use perpend_domain::time::{Clock, Timestamp};
-use perpend_ledger::{Lease, Making, MatchBatch};
-use perpend_protocol::host_call::{Completion, FinishReason};
-use perpend_protocol::{HostReply, HostRequest};
+use perpend_executions::{Lease, Making, MatchBatch};
+use perpend_plugin_cli::Language;
 use perpend_scheduler::{Deps, Evaluate, Scheduler};
-use perpend_sql::DatabaseUrl;
-use perpend_store::Store;
-use perpend_workers::{Caller, Components, HostCalls, Options, Workers};
+use perpend_storage::Store;
+use perpend_worker_pool::{Caller, Components, HostCalls, Options, Workers};
+use perpend_worker_protocol::host_call::{Completion, FinishReason};
+use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Row};
 use sqlx_sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -237,7 +237,7 @@ impl World {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("lanes.db");
         let url: DatabaseUrl = format!("sqlite:{}", file.display()).parse()?;
-        let store = Store::open(&url, &perpend_sql::Options::default()).await?;
+        let store = Store::open(&url, &perpend_db::Options::default()).await?;
         let components = [&[text_plugin()?], more].concat();
         let known = components
             .iter()

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::future::BoxFuture;
-use perpend_author::Language;
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{Call, CallResult, Digest, Item, Limits, Purpose};
-use perpend_protocol::{HostReply, HostRequest};
-use perpend_workers::{Caller, Components, HostCalls, Options, Workers};
+use perpend_plugin_cli::Language;
+use perpend_worker_pool::{Caller, Components, HostCalls, Options, Workers};
+use perpend_worker_protocol::{HostReply, HostRequest};
 use tokio::sync::watch;
 
 use crate::report::{Bar, Figure};

@@ -4,8 +4,8 @@ use std::path;
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, SlotKind};
-use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{Guest, Missing, Model, Test, Tested, apart, item, output, tests};
+use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::{Value, json};
 
 const PURE: [(&str, &str); 6] = [

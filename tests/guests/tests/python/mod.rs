@@ -12,8 +12,8 @@ mod source;
 use std::fs;
 use std::path::{self, Path, PathBuf};
 
-use perpend_author::Tools;
 use perpend_domain::plugin::{FailureClass, PluginScoreValue};
+use perpend_plugin_cli::Tools;
 use perpend_tests_guests::{
     Missing, Test, Tested, item, new_project, output, scratch, template, tests,
 };

@@ -2,14 +2,14 @@
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScoreValue, TraceRef};
-use perpend_protocol::host_call::{
-    Kind, ModelError, ObservationHead, ObservationPage, Part, Role, Severity, ToolChoice, TraceInfo,
-};
-use perpend_protocol::{HostReply, HostRequest};
 use perpend_tests_guests::{
     Guest, Missing, Model, Template, Test, Tested, built, detective, item, new_project, output,
     tests,
 };
+use perpend_worker_protocol::host_call::{
+    Kind, ModelError, ObservationHead, ObservationPage, Part, Role, Severity, ToolChoice, TraceInfo,
+};
+use perpend_worker_protocol::{HostReply, HostRequest};
 use serde_json::{Value, json};
 
 pub(crate) fn plugin() -> Result<&'static Template, Missing> {

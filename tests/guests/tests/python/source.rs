@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use perpend_domain::payload::Payload;
 use perpend_domain::plugin::{FailureClass, Item, PluginScore, PluginScoreValue};
-use perpend_host::NothingGranted;
+use perpend_sandbox::NothingGranted;
 use perpend_tests_guests::{Guest, Missing, Test, Tested, apart, component, output, tests};
 use serde_json::json;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use axum::http::Method;
+use perpend_http_kit::otlp::is_otlp;
 use perpend_server::client::Client;
-use perpend_web::otlp::is_otlp;
 use serde_json::{Map, Value, json};
 
 /// One operation as the document describes it.

@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use perpend_db::DatabaseUrl;
 use perpend_it::{Child, ORGANIZATION_KEYS};
-use perpend_sql::DatabaseUrl;
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 use serde_json::Value;
 
 use recording::{Answered, Recording};

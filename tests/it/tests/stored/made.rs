@@ -8,11 +8,11 @@ use std::process::Command;
 
 use anyhow::Context as _;
 use axum::http::Method;
+use perpend_db::testing::patient;
+use perpend_db::{DatabaseUrl, Pool};
 use perpend_it::{Child, KEYS, ORGANIZATION_KEYS, OTLP, PATIENCE, wait_for};
 use perpend_it::{Trace, trace_id};
-use perpend_sql::testing::patient;
-use perpend_sql::{DatabaseUrl, Pool};
-use perpend_store::testing::TempDatabase;
+use perpend_storage::testing::TempDatabase;
 
 use super::{ask, asks, kind, packed};
 use crate::recorded::script::{Run, Script};

@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context as _;
-use perpend_domain::time::Timestamp;
-use perpend_it::{KEYS, ORGANIZATION_KEYS, PATIENCE, TestApp, TestClock};
-use perpend_server::client::Client;
-use perpend_sql::testing::patient;
-use perpend_sql::{
+use perpend_db::testing::patient;
+use perpend_db::{
     Breakpoints, CURRENT, DatabaseUrl, Error, KNOWN, Older, Options, Pool, STATEMENT, STEPS,
     in_transaction, migrate, query_scalar,
 };
-use perpend_store::testing::TempDatabase;
+use perpend_domain::time::Timestamp;
+use perpend_it::{KEYS, ORGANIZATION_KEYS, PATIENCE, TestApp, TestClock};
+use perpend_server::client::Client;
+use perpend_storage::testing::TempDatabase;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

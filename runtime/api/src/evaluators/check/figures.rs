@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perpend_contract::judge_check::{
+use perpend_api_types::judge_check::{
     Agreement, Badge, Correlation, Figure, LabelFigures, Repeatability,
 };
+use perpend_http_kit::problem::{Code, Problem};
 use perpend_stats::agreement::{Confusion, Weights};
 use perpend_stats::correlation::correlate;
 use perpend_stats::{bootstrap, random};
-use perpend_web::problem::{Code, Problem};
 
 use super::labels::{Labelled, Verdict};
 

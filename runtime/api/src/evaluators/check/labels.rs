@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use perpend_contract::judge_check::CheckInput;
-use perpend_contract::score::AnyValue;
+use perpend_api_types::judge_check::CheckInput;
+use perpend_api_types::score::AnyValue;
 use perpend_domain::evaluation::Target;
 use perpend_domain::ids::ProjectId;
 use perpend_domain::list::Cursor;
 use perpend_domain::score::{ScoreSource, ScoreValue, Subject};
 use perpend_domain::telemetry::ScoreQuery;
+use perpend_http_kit::problem::{Code, Problem};
 use perpend_scheduler::TrialOn;
-use perpend_web::problem::{Code, Problem};
 
 use super::super::trial::written;
 use crate::state::App;

@@ -9,19 +9,19 @@ mod tally;
 use std::time::{Duration, Instant};
 
 use axum::extract::{Path, State};
-use perpend_contract::judge_check::{
+use perpend_api_types::judge_check::{
     Badge, CheckFailures, CheckInput, EvaluatorCheck, EvaluatorChecks, Plants,
 };
 use perpend_domain::access::Permission::{EvaluatorRead, EvaluatorWrite};
 use perpend_domain::evaluation::{Evaluator, OnMissing};
 use perpend_domain::ids::ProjectId;
 use perpend_domain::score::ScoreDataType;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::Body;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
 use perpend_scheduler::{Trial, TrialOn, TrialResult};
-use perpend_web::answer::Answer;
-use perpend_web::auth::Act;
-use perpend_web::extract::Body;
-use perpend_web::problem::{Code, Problem};
-use perpend_web::routes::Operation;
 
 use super::existing::existing;
 use super::trial::{LIMIT, at_version, check_plan, reuse, shown_item, written};

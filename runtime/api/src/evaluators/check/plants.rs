@@ -1,6 +1,6 @@
 //! Instructions planted into what is judged: an evaluator that follows them is no judge.
 
-use perpend_contract::judge_check::Plants;
+use perpend_api_types::judge_check::Plants;
 use perpend_domain::mapping::WrittenItem;
 use perpend_scheduler::TrialOn;
 use serde_json::Value;

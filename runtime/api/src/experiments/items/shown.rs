@@ -7,8 +7,8 @@ use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
 use perpend_domain::observation::Observation;
 use perpend_domain::payload::Payload;
 use perpend_domain::score::Score;
+use perpend_http_kit::problem::Problem;
 use perpend_telemetry::scores::Place;
-use perpend_web::problem::Problem;
 use serde_json::{Value, json};
 
 use super::super::shared::{object, shown};

@@ -107,7 +107,7 @@ async fn scores_are_found_by_user_and_tags_of_their_trace() {
         let insert = async || -> Result<(), Error> {
             in_transaction!(&store.pool, |tx| {
                 for (number, name) in [(7_i64, "home"), (8, "foreign")] {
-                    perpend_sql::query(TENANT)
+                    perpend_db::query(TENANT)
                         .bind(number)
                         .bind(name)
                         .execute(&mut tx)
@@ -120,7 +120,7 @@ async fn scores_are_found_by_user_and_tags_of_their_trace() {
                     (8, "t1", "eve", r#"{"tags":["z"]}"#),
                 ];
                 for (tenant, trace, user, detail) in traces {
-                    perpend_sql::query(TRACE)
+                    perpend_db::query(TRACE)
                         .bind(tenant)
                         .bind(trace)
                         .bind(user)
@@ -153,7 +153,7 @@ async fn scores_are_found_by_user_and_tags_of_their_trace() {
 async fn scores_of_a_trace_are_found_by_the_trace_and_lists_by_their_time() {
     let database = TempDatabase::sqlite();
     let store = database.open().await;
-    let perpend_sql::Engine::Sqlite { reader, .. } = store.pool.engine() else {
+    let perpend_db::Engine::Sqlite { reader, .. } = store.pool.engine() else {
         unreachable!("a file was asked for");
     };
     let of_trace = ScoreQuery {

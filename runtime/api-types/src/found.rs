@@ -1,0 +1,93 @@
+//! A text searched for in a trace.
+
+use perpend_domain::ids::ObservationId;
+use perpend_domain::observation::ObservationKind;
+use perpend_domain::text_search::{FoundIn, Hit, Place};
+use perpend_domain::time::Timestamp;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// One part of a search in a trace.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = TraceFound)]
+pub struct Found {
+    /// The trace itself, then observations by start and id; at most 100.
+    pub data: Vec<FoundHit>,
+    /// How far the search came.
+    pub meta: FoundMeta,
+}
+
+/// How far a search came.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FoundMeta {
+    /// Observations searched up to the end of this part.
+    pub searched: u64,
+    /// Observations of the trace.
+    pub total: u64,
+    /// To be sent as `after`; absent when all were searched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+/// An observation, or the trace itself, that contains the text.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FoundHit {
+    /// Null for the trace itself, as are the next three.
+    observation_id: Option<ObservationId>,
+    r#type: Option<ObservationKind>,
+    name: Option<String>,
+    start_time: Option<Timestamp>,
+    /// The parts that contain the text.
+    places: Vec<FoundPlace>,
+}
+
+/// One part that contains the text, with its first occurrence.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FoundPlace {
+    part: FoundIn,
+    /// At most 80 characters.
+    before: String,
+    /// The text as it is written there.
+    found: String,
+    /// At most 80 characters.
+    behind: String,
+    /// Occurrences in this part.
+    count: u64,
+}
+
+impl From<Hit> for FoundHit {
+    fn from(hit: Hit) -> Self {
+        let places = hit.places.into_iter().map(FoundPlace::from).collect();
+        match hit.step {
+            Some(step) => Self {
+                observation_id: Some(step.id),
+                r#type: Some(step.kind),
+                name: Some(step.name),
+                start_time: Some(step.start),
+                places,
+            },
+            None => Self {
+                observation_id: None,
+                r#type: None,
+                name: None,
+                start_time: None,
+                places,
+            },
+        }
+    }
+}
+
+impl From<Place> for FoundPlace {
+    fn from(place: Place) -> Self {
+        Self {
+            part: place.part,
+            before: place.excerpt.before,
+            found: place.excerpt.found,
+            behind: place.excerpt.behind,
+            count: place.n,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The REST API that manages tenants: projects and their keys, organizations, members, SCIM, exports to buckets.
+//!
+//! Most of it needs the key of an organization, which manages the projects of that organization and reads none of
+//! their data. One file per resource; a route and its description are one entry (`routes::Routes`), so the OpenAPI
+//! document cannot miss a route.
+
+mod blob_storage;
+mod memberships;
+mod organizations;
+mod projects;
+mod scim;
+mod state;
+
+use axum::Router;
+use perpend_http_kit::routes::Described;
+
+use state::Routes;
+
+pub use scim::as_scim;
+pub use state::{App, NewApp};
+
+/// Every endpoint, and what is said of it.
+pub fn routes() -> (Router<App>, Described) {
+    let mut routes = Routes::default();
+    let all = &mut routes;
+    projects::routes(all);
+    organizations::routes(all);
+    memberships::routes(all);
+    blob_storage::routes(all);
+    scim::routes(all);
+    routes.into_parts()
+}

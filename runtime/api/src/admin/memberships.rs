@@ -1,0 +1,251 @@
+//! Memberships: the people of an organization and their roles, there and in its projects.
+//!
+//! People are made known by SCIM; here they get roles. Each member of an organization may work in each of
+//! its projects; a membership of a project gives a role of its own there.
+
+use axum::extract::{Path, State};
+use perpend_catalog::{LAST_OWNER, Role, User};
+use perpend_db::Error;
+use perpend_domain::access::Permission::{MemberRead, MemberWrite, OrgMemberRead, OrgMemberWrite};
+use perpend_domain::ids::UserId;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::OrganizationAct;
+use perpend_http_kit::extract::Body;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::projects;
+use crate::admin::state::{App, Routes};
+
+const OF_ORGANIZATION: &str = "/api/public/organizations/memberships";
+const OF_PROJECT: &str = "/api/public/projects/{projectId}/memberships";
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(
+        "listOrganizationMembers",
+        OF_ORGANIZATION,
+        "Members of the organization",
+        OrgMemberRead,
+    );
+    routes.add(list, list_members);
+    let put = Operation::put(
+        "putOrganizationMember",
+        OF_ORGANIZATION,
+        "Give somebody a role in the organization",
+        OrgMemberWrite,
+    );
+    let put = put.body::<NewMember>();
+    routes.add(put, put_member);
+    let delete = Operation::delete(
+        "deleteOrganizationMember",
+        OF_ORGANIZATION,
+        "Let somebody leave the organization",
+        OrgMemberWrite,
+    );
+    let delete = delete.body::<OldMember>();
+    routes.add(delete, delete_member);
+
+    let list = Operation::get(
+        "listProjectMembers",
+        OF_PROJECT,
+        "Who has a role of their own in a project",
+        MemberRead,
+    );
+    routes.add(list, list_project_members);
+    let put = Operation::put(
+        "putProjectMember",
+        OF_PROJECT,
+        "Give a member a role in a project",
+        MemberWrite,
+    );
+    let put = put.body::<NewMember>();
+    routes.add(put, put_project_member);
+    let delete = Operation::delete(
+        "deleteProjectMember",
+        OF_PROJECT,
+        "Take the role in a project away",
+        MemberWrite,
+    );
+    let delete = delete.body::<OldMember>();
+    routes.add(delete, delete_project_member);
+}
+
+/// A role for somebody.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct NewMember {
+    user_id: String,
+    /// OWNER, ADMIN, MEMBER or VIEWER.
+    role: String,
+}
+
+/// Somebody who leaves.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct OldMember {
+    user_id: String,
+}
+
+/// A member.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Member {
+    user_id: String,
+    role: &'static str,
+    email: String,
+    name: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct Members {
+    memberships: Vec<Member>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Left {
+    message: &'static str,
+    user_id: String,
+}
+
+impl From<User> for Member {
+    fn from(user: User) -> Self {
+        Self {
+            user_id: user.made.id.to_string(),
+            role: user.made.role.as_str(),
+            email: user.made.email,
+            name: user.made.name,
+        }
+    }
+}
+
+fn list(users: Vec<User>) -> Answer<Members> {
+    let memberships = users.into_iter().map(Into::into).collect();
+    Answer(Members { memberships })
+}
+
+fn nobody() -> Problem {
+    Problem::new(Code::NotFound, "no such user in this organization")
+}
+
+/// What the store says of somebody it does not know.
+fn known<T>(outcome: Result<T, Error>, otherwise: fn() -> Problem) -> Result<T, Problem> {
+    outcome.map_err(|error| match error {
+        Error::NotFound => otherwise(),
+        error => changed(error),
+    })
+}
+
+/// Why a change of a member was refused.
+pub(crate) fn changed(error: Error) -> Problem {
+    match error {
+        Error::Conflict(LAST_OWNER) => Problem::new(
+            Code::LastOwner,
+            "the organization would have no active owner: give another active member the role OWNER first",
+        ),
+        error => error.into(),
+    }
+}
+
+fn user_id(raw: &str) -> Result<UserId, Problem> {
+    UserId::new(raw).map_err(|_| nobody())
+}
+
+impl NewMember {
+    fn read(&self) -> Result<(UserId, Role), Problem> {
+        let role = self.role.parse();
+        let role = role.map_err(|message: String| Problem::body("role", message))?;
+        Ok((user_id(&self.user_id)?, role))
+    }
+}
+
+fn left(user: &UserId, message: &'static str) -> Answer<Left> {
+    let user_id = user.to_string();
+    Answer(Left { message, user_id })
+}
+
+async fn list_members(
+    State(app): State<App>,
+    caller: OrganizationAct,
+) -> Result<Answer<Members>, Problem> {
+    Ok(list(app.store.catalog.members(&caller.organization).await?))
+}
+
+async fn put_member(
+    State(app): State<App>,
+    caller: OrganizationAct,
+    Body(input): Body<NewMember>,
+) -> Result<Answer<Member>, Problem> {
+    let (user, role) = input.read()?;
+    let now = app.web.clock.now();
+    let set = app
+        .store
+        .catalog
+        .set_member(&caller.organization, &user, role, now);
+    Ok(Answer(known(set.await, nobody)?.into()))
+}
+
+async fn delete_member(
+    State(app): State<App>,
+    caller: OrganizationAct,
+    Body(input): Body<OldMember>,
+) -> Result<Answer<Left>, Problem> {
+    let user = user_id(&input.user_id)?;
+    let now = app.web.clock.now();
+    let removed = app
+        .store
+        .catalog
+        .remove_member(&caller.organization, &user, now);
+    known(removed.await, nobody)?;
+    Ok(left(&user, "The user has left the organization"))
+}
+
+async fn list_project_members(
+    State(app): State<App>,
+    caller: OrganizationAct,
+    Path(id): Path<String>,
+) -> Result<Answer<Members>, Problem> {
+    let project = projects::find::find(&app, &caller.organization, &id).await?;
+    let members = app
+        .store
+        .catalog
+        .project_members(&caller.organization, &project.id);
+    Ok(list(members.await?))
+}
+
+async fn put_project_member(
+    State(app): State<App>,
+    caller: OrganizationAct,
+    Path(id): Path<String>,
+    Body(input): Body<NewMember>,
+) -> Result<Answer<Member>, Problem> {
+    let project = projects::find::find(&app, &caller.organization, &id).await?;
+    let (user, role) = input.read()?;
+    let now = app.web.clock.now();
+    let set =
+        app.store
+            .catalog
+            .set_project_member(&caller.organization, &project.id, (&user, role), now);
+    let no_member = || Problem::new(Code::NotFound, "no such member of this organization");
+    Ok(Answer(known(set.await, no_member)?.into()))
+}
+
+async fn delete_project_member(
+    State(app): State<App>,
+    caller: OrganizationAct,
+    Path(id): Path<String>,
+    Body(input): Body<OldMember>,
+) -> Result<Answer<Left>, Problem> {
+    let project = projects::find::find(&app, &caller.organization, &id).await?;
+    let user = user_id(&input.user_id)?;
+    let catalog = &app.store.catalog;
+    let removed = catalog.remove_project_member(&caller.organization, &project.id, &user);
+    let no_role = || Problem::new(Code::NotFound, "the user has no role of their own here");
+    known(removed.await, no_role)?;
+    Ok(left(
+        &user,
+        "The user has no role of their own in the project any more",
+    ))
+}

@@ -1,0 +1,199 @@
+//! Keys of a project, made and taken away by its organization.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use perpend_catalog::{ApiKey, Rights};
+use perpend_domain::access::Permission::{KeyRead, KeyWrite};
+use perpend_domain::ids::PublicKey;
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::{KeyPair, OrganizationAct};
+use perpend_http_kit::extract::Body;
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::find::find;
+use crate::admin::state::{App, Routes};
+
+const KEYS: &str = "/api/public/projects/{projectId}/apiKeys";
+const KEY: &str = "/api/public/projects/{projectId}/apiKeys/{apiKeyId}";
+const MAX_NOTE_CHARS: usize = 500;
+const SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=800;
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(
+        "listProjectKeys",
+        KEYS,
+        "Keys of a project, oldest first",
+        KeyRead,
+    );
+    routes.add(list, list_keys);
+    let create = Operation::post(
+        "createProjectKey",
+        KEYS,
+        "Make a key pair; its secret is shown only now",
+        KeyWrite,
+    );
+    let create = create.body::<NewKey>();
+    routes.add(create, create_key);
+    let delete = Operation::delete(
+        "deleteProjectKey",
+        KEY,
+        "Take a key away; it stops at once",
+        KeyWrite,
+    );
+    routes.add(delete, delete_key);
+}
+
+/// Keys without their secrets.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ApiKeys {
+    #[schema(value_type = Vec<Object>)]
+    api_keys: Vec<Value>,
+}
+
+/// A key as clients ask for it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct NewKey {
+    /// For people.
+    name: Option<String>,
+    /// The older word for `name`.
+    note: Option<String>,
+    /// A pair that exists already: both halves, or none.
+    public_key: Option<String>,
+    /// At least 16 characters.
+    secret_key: Option<String>,
+    /// `full`, the default, or `ingest`: such a pair sends telemetry and scores and reads nothing.
+    scope: Option<String>,
+    /// Refused from then on.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Timestamp>,
+}
+
+fn view(key: &ApiKey) -> Value {
+    json!({
+        "id": key.made.id,
+        "createdAt": key.created_at,
+        "expiresAt": key.made.expires_at,
+        "lastUsedAt": key.last_used_at,
+        "name": key.made.note,
+        "note": key.made.note,
+        "publicKey": key.made.public_key,
+        "displaySecretKey": key.made.secret_hint,
+        "scope": key.made.rights.as_str(),
+    })
+}
+
+/// Keys as a list shows them.
+pub(crate) fn key_views(keys: &[ApiKey]) -> Answer<ApiKeys> {
+    let api_keys = keys.iter().map(view).collect();
+    Answer(ApiKeys { api_keys })
+}
+
+impl NewKey {
+    fn rights(&self) -> Result<Rights, Problem> {
+        let scope = self.scope.as_deref().unwrap_or("full");
+        scope.parse().map_err(|_: String| {
+            let scope: String = scope.chars().take(40).collect();
+            Problem::body(
+                "scope",
+                format!("must be `full` or `ingest`, got `{scope}`"),
+            )
+        })
+    }
+
+    /// The pair that was brought along, if one was.
+    fn pair(&self) -> Result<Option<KeyPair>, Problem> {
+        let (public_key, secret_key) = match (&self.public_key, &self.secret_key) {
+            (None, None) => return Ok(None),
+            (Some(public_key), Some(secret_key)) => (public_key.clone(), secret_key.clone()),
+            (None, _) => return Err(Problem::body("publicKey", "goes together with secretKey")),
+            (_, None) => return Err(Problem::body("secretKey", "goes together with publicKey")),
+        };
+        if public_key.contains(':') || PublicKey::to_store(&public_key).is_err() {
+            let message =
+                "1 to 800 characters are expected, no colon and no control character among them";
+            return Err(Problem::body("publicKey", message));
+        }
+        let is_long = SECRET_CHARS.contains(&secret_key.chars().count());
+        if !is_long || secret_key.chars().any(char::is_control) {
+            let message = "16 to 800 characters are expected, no control character among them";
+            return Err(Problem::body("secretKey", message));
+        }
+        Ok(Some(KeyPair {
+            public_key,
+            secret_key,
+        }))
+    }
+}
+
+async fn list_keys(
+    State(app): State<App>,
+    caller: OrganizationAct,
+    Path(id): Path<String>,
+) -> Result<Answer<ApiKeys>, Problem> {
+    let project = find(&app, &caller.organization, &id).await?;
+    Ok(key_views(&app.store.catalog.api_keys(&project.id).await?))
+}
+
+async fn create_key(
+    State(app): State<App>,
+    caller: OrganizationAct,
+    Path(id): Path<String>,
+    Body(input): Body<NewKey>,
+) -> Result<Json<Value>, Problem> {
+    let now = app.web.clock.now();
+    let (given, rights) = (input.pair()?, input.rights()?);
+    let note = input.name.or(input.note);
+    let is_wrong =
+        |note: &String| MAX_NOTE_CHARS < note.chars().count() || note.chars().any(char::is_control);
+    if note.as_ref().is_some_and(is_wrong) {
+        let message = "up to 500 characters are expected, no control character among them";
+        return Err(Problem::body("name", message));
+    }
+    if input.expires_at.is_some_and(|end| end <= now) {
+        return Err(Problem::body("expiresAt", "is not in the future"));
+    }
+    let project = find(&app, &caller.organization, &id).await?;
+    let pair = given.unwrap_or_else(|| KeyPair::made(app.web.ids.as_ref()));
+    let key = pair.to_key(app.web.ids.as_ref(), note, input.expires_at);
+    let mut key = key.map_err(|error| Problem::body("publicKey", error.to_string()))?;
+    key.rights = rights;
+    app.store
+        .catalog
+        .create_api_key(&project.id, &key, now)
+        .await?;
+    // A moment ago somebody may have asked with it, and "unknown" was remembered.
+    app.web.keys.forget_all();
+    Ok(Json(json!({
+        "id": key.id,
+        "createdAt": now,
+        "expiresAt": key.expires_at,
+        "publicKey": key.public_key,
+        "secretKey": pair.secret_key,
+        "displaySecretKey": key.secret_hint,
+        "name": key.note,
+        "note": key.note,
+        "scope": key.rights.as_str(),
+    })))
+}
+
+async fn delete_key(
+    State(app): State<App>,
+    caller: OrganizationAct,
+    Path((id, key)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    let project = find(&app, &caller.organization, &id).await?;
+    let deleted = app.store.catalog.delete_api_key(&project.id, &key).await;
+    deleted.map_err(|error| match error {
+        perpend_db::Error::NotFound => Problem::new(Code::NotFound, "no such key in this project"),
+        error => error.into(),
+    })?;
+    app.web.keys.forget_all();
+    Ok(Json(json!({ "success": true })))
+}

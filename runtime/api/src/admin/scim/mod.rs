@@ -1,0 +1,229 @@
+//! `/api/public/scim`: how identity providers make people known to an organization and let them go
+//! (RFC 7643 and 7644, as far as providers use it: users, with equality filters and PATCH).
+
+mod discovery;
+mod filter;
+mod limits;
+mod patch;
+mod person;
+mod shape;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use perpend_catalog::User;
+use perpend_domain::access::Permission::OrgScim;
+use perpend_domain::ids::UserId;
+use perpend_http_kit::auth::OrganizationAct;
+use perpend_http_kit::extract::{Body, Param, Params, param};
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::Operation;
+use serde_json::{Value, json};
+
+use crate::admin::memberships::changed as refused;
+use crate::admin::scim::limits::LIST_SCHEMA;
+use crate::admin::scim::limits::MAX_COUNT;
+use crate::admin::state::{App, Routes};
+use filter::Wanted;
+use patch::PatchRequest;
+use person::{Person, PersonInput, view};
+
+pub use shape::as_scim;
+
+const USERS: &str = "/api/public/scim/Users";
+const USER: &str = "/api/public/scim/Users/{userId}";
+const DEFAULT_COUNT: i64 = 100;
+
+const LIST: &[Param] = &[
+    param(
+        "filter",
+        "string",
+        "Such as userName eq \"ada@example.com\".",
+    ),
+    param("startIndex", "integer", "The first user to answer, from 1."),
+    param(
+        "count",
+        "integer",
+        "Users to answer, at most 1000; 100 when absent.",
+    ),
+];
+
+pub(super) fn routes(routes: &mut Routes) {
+    discovery::routes(routes);
+    let list = Operation::get(
+        "listScimUsers",
+        USERS,
+        "Users of the organization, oldest first",
+        OrgScim,
+    );
+    routes.add(list.query(LIST), list_users);
+    let create = Operation::post(
+        "createScimUser",
+        USERS,
+        "Make a user known to the organization",
+        OrgScim,
+    );
+    let create = create.body::<PersonInput>().status(201);
+    routes.add(create, create_user);
+    let get = Operation::get("getScimUser", USER, "One user", OrgScim);
+    routes.add(get, get_user);
+    let put = Operation::put(
+        "putScimUser",
+        USER,
+        "Replace what is known of a user",
+        OrgScim,
+    );
+    let put = put.body::<PersonInput>();
+    routes.add(put, put_user);
+    let patch = Operation::patch(
+        "patchScimUser",
+        USER,
+        "Change what is known of a user",
+        OrgScim,
+    );
+    let patch = patch.body::<PatchRequest>();
+    routes.add(patch, patch_user);
+    let delete = Operation::delete(
+        "deleteScimUser",
+        USER,
+        "Let a user leave the organization",
+        OrgScim,
+    );
+    routes.add(delete, delete_user);
+}
+
+fn not_found() -> Problem {
+    Problem::new(Code::NotFound, "no such user in this organization")
+}
+
+async fn find(app: &App, caller: &OrganizationAct, id: &str) -> Result<User, Problem> {
+    let user = match UserId::new(id) {
+        Ok(id) => app.store.catalog.user(&caller.organization, &id).await?,
+        Err(_) => None,
+    };
+    user.ok_or_else(not_found)
+}
+
+async fn list_users(
+    State(app): State<App>,
+    caller: OrganizationAct,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    // Too small a number means the smallest one (RFC 7644, 3.4.2.4).
+    let start = params.parsed::<i64>("startIndex")?.unwrap_or(1).max(1);
+    let count = params.parsed::<i64>("count")?.unwrap_or(DEFAULT_COUNT);
+    let count = count.clamp(0, MAX_COUNT);
+    let offset = u32::try_from(start - 1).unwrap_or(u32::MAX);
+    let limit = u32::try_from(count).unwrap_or(0);
+    let (users, n_total) = match params.text("filter") {
+        None => {
+            let found = app
+                .store
+                .catalog
+                .users(&caller.organization, offset, limit)
+                .await?;
+            (found.items, found.n_total)
+        }
+        Some(text) => {
+            let wanted = Wanted::parse(text).map_err(|error| Problem::query("filter", error))?;
+            let found = match &wanted {
+                Wanted::UserName(name) => {
+                    app.store
+                        .catalog
+                        .user_by_name(&caller.organization, name)
+                        .await?
+                }
+                Wanted::Id(id) => find(&app, &caller, id).await.ok(),
+            };
+            let n_total = u64::from(found.is_some());
+            let shown = found.filter(|_| offset == 0 && 0 < limit);
+            (shown.into_iter().collect(), n_total)
+        }
+    };
+    Ok(Json(json!({
+        "schemas": [LIST_SCHEMA],
+        "totalResults": n_total,
+        "startIndex": start,
+        "itemsPerPage": users.len(),
+        "Resources": users.iter().map(view).collect::<Vec<_>>(),
+    })))
+}
+
+async fn create_user(
+    State(app): State<App>,
+    caller: OrganizationAct,
+    Body(input): Body<PersonInput>,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    let person = input.read(None)?;
+    let id = app.web.ids.uuid().to_string();
+    let id = UserId::new(&id).map_err(|_| Problem::internal())?;
+    let user = person.into_user(id)?;
+    let now = app.web.clock.now();
+    let made = app
+        .store
+        .catalog
+        .create_user(&caller.organization, &user, now);
+    Ok((StatusCode::CREATED, Json(view(&made.await?))))
+}
+
+async fn get_user(
+    State(app): State<App>,
+    caller: OrganizationAct,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    Ok(Json(view(&find(&app, &caller, &id).await?)))
+}
+
+async fn put_user(
+    State(app): State<App>,
+    caller: OrganizationAct,
+    Path(id): Path<String>,
+    Body(input): Body<PersonInput>,
+) -> Result<Json<Value>, Problem> {
+    let known = find(&app, &caller, &id).await?;
+    let person = input.read(Some(known.made.role))?;
+    store(&app, &caller, known, person).await
+}
+
+async fn patch_user(
+    State(app): State<App>,
+    caller: OrganizationAct,
+    Path(id): Path<String>,
+    Body(input): Body<PatchRequest>,
+) -> Result<Json<Value>, Problem> {
+    let known = find(&app, &caller, &id).await?;
+    let mut person = Person::from(&known);
+    input.apply(&mut person)?;
+    store(&app, &caller, known, person).await
+}
+
+async fn store(
+    app: &App,
+    caller: &OrganizationAct,
+    known: User,
+    person: Person,
+) -> Result<Json<Value>, Problem> {
+    let user = person.into_user(known.made.id)?;
+    let now = app.web.clock.now();
+    let changed = app
+        .store
+        .catalog
+        .update_user(&caller.organization, &user, now);
+    Ok(Json(view(&changed.await.map_err(refused)?)))
+}
+
+async fn delete_user(
+    State(app): State<App>,
+    caller: OrganizationAct,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let known = find(&app, &caller, &id).await?;
+    let now = app.web.clock.now();
+    app.store
+        .catalog
+        .remove_member(&caller.organization, &known.made.id, now)
+        .await
+        .map_err(refused)?;
+    // Clients of this contract read a body here.
+    Ok(Json(json!({})))
+}

@@ -1,0 +1,159 @@
+//! The OTLP/HTTP paths (otlp.md 1).
+//!
+//! Invariants:
+//! - **200 means durable.** The answer leaves after the store's commit.
+//! - **Memory is bounded.** One body is capped on the wire and decoded, all bodies together by a budget
+//!   (`perpend_http_kit::admission`); a body that finds no room gets 503 and nothing of it is kept.
+//! - **The reactor is left alone.** Decompressing, decoding, mapping and packing happen on threads of
+//!   their own, which stand behind all others.
+//! - **The answer speaks the request's encoding**, errors included.
+//!
+//! Deliberately absent: any wait for an evaluator. The scheduler is woken by a hint.
+
+mod charged;
+mod decoders;
+mod decompress;
+mod described;
+mod headers;
+mod state;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use perpend_domain::ids::ProjectId;
+use perpend_domain::pricing::PriceTable;
+use perpend_http_kit::admission::{self, Counted};
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::otlp::{self, PATHS, Reply, Signal};
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_http_kit::routes::{Described, Routes};
+use perpend_otlp::respond::{self, Answer};
+use perpend_otlp::{Context, Encoding};
+use perpend_telemetry::Prepared;
+
+use charged::Charged;
+use headers::Sender;
+
+pub use decoders::Decoders;
+pub use described::paths;
+
+pub use state::{App, NewApp};
+
+/// The OTLP paths, and what is said of them.
+pub fn routes() -> (Router<App>, Described) {
+    let mut routes = Routes::default();
+    for (path, signal) in PATHS {
+        let signal = *signal;
+        routes.otlp(
+            path,
+            move |State(app): State<App>, caller: Act, request: Request| {
+                receive(app, caller, signal, request)
+            },
+        );
+    }
+    routes.into_parts()
+}
+
+async fn receive(app: App, caller: Act, signal: Signal, request: Request) -> Response {
+    // Before the media type is known, errors are JSON.
+    let encoding = otlp::encoding(request.headers());
+    let reply = Reply::new(
+        encoding.as_ref().copied().unwrap_or(Encoding::Json),
+        request.headers(),
+    );
+    let outcome = match encoding {
+        Ok(encoding) => take(app, caller, signal, encoding, request).await,
+        Err(problem) => Err(problem),
+    };
+    match outcome {
+        Ok(bytes) => reply.success(bytes),
+        Err(problem) => reply.problem(&problem),
+    }
+}
+
+/// From request to the bytes of a successful answer.
+async fn take(
+    app: App,
+    caller: Act,
+    signal: Signal,
+    encoding: Encoding,
+    request: Request,
+) -> Result<Vec<u8>, Problem> {
+    let sender = Sender::read(request.headers())?;
+    let compression = headers::compression(request.headers())?;
+    let limits = &app.web.config.ingest;
+    let wire = admission::read_encoded(&app.web, request, limits.max_body_bytes).await?;
+
+    let account = wire.account.clone();
+    let now = app.web.clock.now();
+    let context = Context {
+        arrived_at: now,
+        sdk_name: sender.sdk_name,
+        sdk_version: sender.sdk_version,
+        limits: limits.span.clone(),
+        is_own_telemetry: false,
+    };
+    let max_bytes = limits.max_body_bytes;
+    let prices = app
+        .prices
+        .of(&app.store.catalog, &caller.project, now)
+        .await?;
+    let work = move || {
+        let decoded = decompress::decompress(wire, compression, max_bytes)?;
+        translate(signal, &decoded, encoding, &context, &prices)
+    };
+    let (prepared, answer) = app.decoders.run(work).await?;
+
+    if let Some(mut batch) = prepared {
+        leave_own_traces(&app, &caller.project, &mut batch).await?;
+        app.store
+            .telemetry
+            .write_prepared(&caller.project, batch, now, account)
+            .await?;
+        app.scheduler.wake();
+        tracing::debug!(project.id = %caller.project, "batch stored");
+    }
+    Ok(answer)
+}
+
+/// The trace of an execution is written by the server alone: a gateway that sends on what it traced of a judge's call
+/// adds nothing to it.
+async fn leave_own_traces(
+    app: &App,
+    project: &ProjectId,
+    batch: &mut Prepared,
+) -> Result<(), Problem> {
+    let ledger = &app.store.ledger;
+    let own = ledger.executions_among(project, batch.trace_ids()).await?;
+    if !own.is_empty() {
+        let n = batch.leave_out(&own);
+        tracing::info!(project.id = %project, n, "spans of executions' own traces are not taken from outside");
+    }
+    Ok(())
+}
+
+/// Bytes to what is stored, and what is answered once that is durable. CPU only.
+fn translate(
+    signal: Signal,
+    body: &Counted,
+    encoding: Encoding,
+    context: &Context,
+    prices: &PriceTable,
+) -> Result<(Option<Prepared>, Vec<u8>), Problem> {
+    let mut charged = Charged::new(body, prices);
+    let bytes = &body.bytes;
+    let read = match signal {
+        Signal::Traces => perpend_otlp::read_traces(bytes, encoding, context, &mut charged)
+            .map(|taken| respond::answer(&taken, encoding)),
+        Signal::Logs => perpend_otlp::read_logs(bytes, encoding, context, &mut charged)
+            .map(|()| Answer::Accepted(respond::success(encoding))),
+        Signal::Metrics => perpend_otlp::check_metrics(bytes, encoding)
+            .map(|()| Answer::Accepted(respond::success(encoding))),
+    };
+    match read {
+        Err(error) => Err(charged.problem(&error)),
+        Ok(Answer::AllRejected(message)) => Err(Problem::new(Code::InvalidBody, message)),
+        Ok(Answer::Accepted(answer)) if charged.preparing.is_empty() => Ok((None, answer)),
+        Ok(Answer::Accepted(answer)) => Ok((Some(charged.preparing.finish()?), answer)),
+    }
+}

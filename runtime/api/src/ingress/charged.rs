@@ -1,0 +1,125 @@
+//! What an OTLP request becomes, collected for the store: each part is charged to the account of the request
+//! before it is held.
+
+use perpend_domain::batch::{Media, SpanLog};
+use perpend_domain::observation::Observation;
+use perpend_domain::pricing::PriceTable;
+use perpend_domain::score::NewScore;
+use perpend_http_kit::admission::{Account, Counted};
+use perpend_http_kit::problem::{Code, Problem};
+use perpend_otlp::{DecodeError, Full, Sink};
+use perpend_telemetry::{Preparing, Serialised};
+
+/// Memory that any request may take, however small it is.
+const ALLOWANCE: usize = 96 << 20;
+/// Memory that a larger one may take, as a multiple of its decoded size: its body, and four copies of the texts of
+/// its only span.
+const MAX_TIMES: usize = 5;
+/// And beside that: for the values of a span, a hundred thousand of them.
+const BESIDE: usize = 28 << 20;
+/// Memory for a media item beside its bytes.
+const BYTES_PER_MEDIA: usize = 1 << 10;
+
+/// A batch that is being collected.
+pub(super) struct Charged<'p> {
+    pub(super) preparing: Preparing,
+    prices: &'p PriceTable,
+    account: Account,
+    max_bytes: usize,
+    /// Charged so far, its body included.
+    n_charged: usize,
+    n_held: usize,
+    problem: Option<Problem>,
+}
+
+impl<'p> Charged<'p> {
+    /// Nothing yet but the body.
+    pub(super) fn new(body: &Counted, prices: &'p PriceTable) -> Self {
+        let n_bytes = body.bytes.len();
+        Self {
+            preparing: Preparing::default(),
+            prices,
+            account: body.account.clone(),
+            max_bytes: ALLOWANCE.max(MAX_TIMES * n_bytes + BESIDE),
+            n_charged: n_bytes,
+            n_held: n_bytes,
+            problem: None,
+        }
+    }
+
+    /// Why reading ended.
+    pub(super) fn problem(self, error: &DecodeError) -> Problem {
+        match error {
+            DecodeError::Full => self.problem.unwrap_or_else(Problem::internal),
+            DecodeError::TooMany { what, max } => {
+                let message = format!(
+                    "the request has more than {max} {what}: send at most {max} in one request, or raise \
+                     ingest.max_spans"
+                );
+                Problem::new(Code::TooLarge, message)
+            }
+            error => Problem::new(Code::InvalidBody, error.to_string()),
+        }
+    }
+
+    fn charge(&mut self, n_bytes: usize) -> Result<(), Problem> {
+        if self.max_bytes < n_bytes {
+            let limit = self.max_bytes >> 20;
+            let message = format!(
+                "the request takes more than {limit} MiB of memory once it is decoded: send fewer spans, or \
+                 smaller ones, in one request"
+            );
+            return Err(Problem::new(Code::TooLarge, message));
+        }
+        if let Some(more) = n_bytes.checked_sub(self.n_charged) {
+            self.account.take(more)?;
+            self.n_charged = n_bytes;
+        }
+        Ok(())
+    }
+
+    fn noted<T>(&mut self, result: Result<T, Problem>) -> Result<T, Full> {
+        result.map_err(|problem| {
+            self.problem = Some(problem);
+            Full
+        })
+    }
+}
+
+impl Sink for Charged<'_> {
+    fn make_room(&mut self, n_bytes: usize) -> Result<(), Full> {
+        let charged = self.charge(self.n_held.saturating_add(n_bytes));
+        self.noted(charged)
+    }
+
+    fn hold(&mut self, n_bytes: usize) -> Result<(), Full> {
+        self.make_room(n_bytes)?;
+        self.n_held += n_bytes;
+        Ok(())
+    }
+
+    fn observation(&mut self, mut observation: Observation) -> Result<(), Full> {
+        self.prices.apply(&mut observation);
+        let serialised = Serialised::new(observation).map_err(Problem::from);
+        let serialised = self.noted(serialised)?;
+        self.hold(self.preparing.n_bytes_of(&serialised))?;
+        self.preparing.add(serialised);
+        Ok(())
+    }
+
+    fn score(&mut self, score: NewScore) -> Result<(), Full> {
+        self.hold(score.memory())?;
+        self.preparing.scores.push(score);
+        Ok(())
+    }
+
+    fn media(&mut self, media: Media) -> Result<(), Full> {
+        self.hold(BYTES_PER_MEDIA + media.bytes.len())?;
+        self.preparing.media.push(media);
+        Ok(())
+    }
+
+    fn log(&mut self, log: SpanLog) {
+        self.preparing.logs.push(log);
+    }
+}

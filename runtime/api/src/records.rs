@@ -1,0 +1,38 @@
+//! The REST API of what was recorded: traces, observations, sessions and scores, metrics over them, and the dashboards
+//! that show those. Batches of events are taken here too.
+//!
+//! One file per resource; a route and its description are one entry (`routes::Routes`), so the OpenAPI document
+//! cannot miss a route.
+
+mod conditions;
+mod dashboards;
+mod ingestion;
+mod metrics;
+mod observations;
+mod scores;
+mod sessions;
+mod state;
+mod traces;
+mod widgets;
+
+use axum::Router;
+use perpend_http_kit::routes::Described;
+
+use state::Routes;
+
+pub use state::{App, NewApp};
+
+/// Every endpoint, and what is said of it.
+pub fn routes() -> (Router<App>, Described) {
+    let mut routes = Routes::default();
+    let all = &mut routes;
+    traces::routes(all);
+    ingestion::routes(all);
+    observations::routes(all);
+    scores::routes(all);
+    sessions::routes(all);
+    metrics::routes(all);
+    widgets::routes(all);
+    dashboards::routes(all);
+    routes.into_parts()
+}

@@ -1,0 +1,277 @@
+//! `POST /api/public/ingestion`: create and update events in batches, each answered on its own; and the
+//! older endpoints that take one object each, which are batches of one event.
+
+use std::collections::{BTreeMap, HashSet};
+use std::mem;
+
+use axum::extract::{Request, State};
+use perpend_api_types::ingestion::{
+    Batch, GenerationChange, GenerationInput, Outcome, Refused, SpanChange, SpanInput, Taken,
+    TraceInput,
+};
+use perpend_api_types::list::Known;
+use perpend_domain::access::Permission::{IngestWrite, ScoreWrite};
+use perpend_domain::telemetry::EventBatch;
+use perpend_domain::text::whole_characters;
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::admission::Account;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::{Act, Needs};
+use perpend_http_kit::extract::{Told, from_json, read_json};
+use perpend_http_kit::problem::{Code, MAX_LISTED, Problem};
+use perpend_http_kit::routes::Operation;
+use perpend_otlp::{Event, Limits, read_event};
+use serde_json::{Value, json};
+
+use super::scores::write::{not_theirs, put, read_scores};
+use crate::records::state::{App, Routes};
+
+/// What clients hold a batch to; a larger limit of the API holds here too.
+const MAX_BODY_BYTES: usize = 4_718_592;
+/// Events of a batch. Each that is taken is named in the answer, because clients look for it there.
+const MAX_EVENTS: usize = 10_000;
+/// Characters of the id of an event that failed. Ids that can be stored are shorter.
+const MAX_ID_CHARS: usize = 1_000;
+
+pub(super) fn routes(routes: &mut Routes) {
+    let batch = Operation::post(
+        "ingestBatch",
+        "/api/public/ingestion",
+        "Take create and update events of traces, observations and scores",
+        Needs::Either(IngestWrite, ScoreWrite),
+    );
+    routes.add(batch.body::<Batch>(), take_batch);
+    let create = |id, path, what| Operation::post(id, path, what, IngestWrite);
+    let trace = create("createTrace", "/api/public/traces", "Write one trace");
+    let trace = trace.body::<TraceInput>();
+    routes.add(trace, |app, caller, body| one(app, caller, body, TRACE));
+    let span = create("createSpan", "/api/public/spans", "Write one span").body::<SpanInput>();
+    routes.add(span, |app, caller, body| one(app, caller, body, SPAN));
+    let generation = create(
+        "createGeneration",
+        "/api/public/generations",
+        "Write one generation",
+    )
+    .body::<GenerationInput>();
+    routes.add(generation, |app, caller, body| {
+        one(app, caller, body, GENERATION)
+    });
+    let event = create("createEvent", "/api/public/events", "Write one event").body::<SpanInput>();
+    routes.add(event, |app, caller, body| one(app, caller, body, EVENT));
+    let update = |id, path, what| Operation::patch(id, path, what, IngestWrite);
+    let span = update("updateSpan", "/api/public/spans", "Change one span").body::<SpanChange>();
+    routes.add(span, |app, caller, body| {
+        one(app, caller, body, SPAN_UPDATE)
+    });
+    let generation = update(
+        "updateGeneration",
+        "/api/public/generations",
+        "Change one generation",
+    )
+    .body::<GenerationChange>();
+    routes.add(generation, |app, caller, body| {
+        one(app, caller, body, GENERATION_UPDATE)
+    });
+}
+
+/// Notes that an event was taken.
+fn done(outcome: &mut Outcome, id: &str) {
+    outcome.successes.push(Taken {
+        id: id.to_owned(),
+        status: 201,
+    });
+}
+
+/// Notes that an event was refused: listed, or counted when many are.
+fn failed(outcome: &mut Outcome, id: &str, status: u16, message: &str) {
+    if MAX_LISTED <= outcome.errors.len() {
+        *outcome.errors_omitted.get_or_insert_default() += 1;
+        return;
+    }
+    let error = match status {
+        401 => "UnauthorizedError",
+        _ => "InvalidRequestError",
+    };
+    outcome.errors.push(Refused {
+        id: id.chars().take(MAX_ID_CHARS).collect(),
+        status,
+        message: message.to_owned(),
+        error: error.to_owned(),
+    });
+}
+
+/// The events of a batch, sorted out.
+#[derive(Debug, Default)]
+struct Sorted {
+    batch: EventBatch,
+    /// Ids of the events that `batch` is made of.
+    ids: Vec<String>,
+    /// Scores by event id.
+    scores: Vec<(String, Value, Timestamp)>,
+    outcome: Outcome,
+}
+
+/// Reads every event; CPU only.
+fn sort(events: &[Value], limits: &Limits, only_scores: bool) -> Sorted {
+    let mut sorted = Sorted::default();
+    let mut seen = HashSet::new();
+    for event in events {
+        let id = event["id"].as_str().unwrap_or_default();
+        if !id.is_empty() && !seen.insert(id) {
+            continue;
+        }
+        match read_event(event, limits) {
+            Err(error) => failed(&mut sorted.outcome, id, 400, &error.to_string()),
+            Ok(Event::Log) => {}
+            Ok(Event::Score(mut body, at)) => {
+                // Named after its event, so that a retry means the same score.
+                if body["id"].is_null() {
+                    body["id"] = id.into();
+                }
+                sorted.scores.push((id.to_owned(), body, at));
+            }
+            Ok(Event::Patch(..)) if only_scores => {
+                let message = "a public key alone may only send score-create events";
+                failed(&mut sorted.outcome, id, 401, message);
+            }
+            Ok(Event::Patch(patch, media)) => {
+                sorted.ids.push(id.to_owned());
+                sorted.batch.patches.push(*patch);
+                sorted.batch.media.extend(media);
+            }
+        }
+    }
+    // Of two scores with one id the later one holds.
+    sorted.scores.sort_by_key(|(_, _, at)| *at);
+    sorted
+}
+
+/// Stores what is right and says of each event what became of it.
+async fn take(
+    app: &App,
+    caller: &Act,
+    events: Vec<Value>,
+    account: Option<Account>,
+) -> Result<Outcome, Problem> {
+    let project = &caller.project;
+    let only_scores = !caller.scope.holds(IngestWrite);
+    let limits = app.web.config.ingest.span.clone();
+    let work = move || {
+        // Events are sorted to the end though their sender goes away, and hold their memory as long.
+        let _held = account;
+        sort(&events, &limits, only_scores)
+    };
+    let sorted = tokio::task::spawn_blocking(work).await.map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "mapping failed");
+        Problem::internal()
+    })?;
+    let Sorted {
+        mut batch,
+        ids,
+        scores,
+        mut outcome,
+    } = sorted;
+    let (names, items): (Vec<String>, Vec<_>) = scores
+        .into_iter()
+        .map(|(id, body, at)| (id, (body, at)))
+        .unzip();
+    let mut taken = Vec::new();
+    for (id, score) in names.iter().zip(read_scores(app, project, items).await?) {
+        match score {
+            Ok(score) => {
+                batch.scores.push(score);
+                taken.push(id);
+            }
+            Err(problem) => failed(&mut outcome, id, 400, problem.message()),
+        }
+    }
+    if only_scores {
+        let scores = mem::take(&mut batch.scores);
+        let of_others = put(app, caller, &scores, app.web.clock.now()).await?;
+        for (id, score) in taken.into_iter().zip(&scores) {
+            match of_others.contains(&score.id) {
+                true => failed(&mut outcome, id, 401, not_theirs().message()),
+                false => done(&mut outcome, id),
+            }
+        }
+    } else {
+        taken.into_iter().for_each(|id| done(&mut outcome, id));
+    }
+    let is_empty = batch.patches.is_empty() && batch.scores.is_empty();
+    if !is_empty {
+        let now = app.web.clock.now();
+        let prices = app.prices.of(&app.store.catalog, project, now).await?;
+        app.store
+            .telemetry
+            .write_events(project, batch, &prices, now)
+            .await?;
+        app.scheduler.wake();
+    }
+    for id in &ids {
+        done(&mut outcome, id);
+    }
+    Ok(outcome)
+}
+
+async fn take_batch(
+    State(app): State<App>,
+    caller: Act,
+    request: Request,
+) -> Result<Answer<Outcome, 207>, Problem> {
+    let limit = app.web.config.api_max_body_bytes.max(MAX_BODY_BYTES);
+    let account = Account::of(request.extensions()).cloned();
+    let bytes = read_json(&app.web, request, limit).await?;
+    let input: Batch = from_json(&whole_characters(&bytes))?;
+    if MAX_EVENTS < input.batch.len() {
+        let message = format!("batch: at most {MAX_EVENTS} events are taken in one request");
+        return Err(Problem::new(Code::TooLarge, message));
+    }
+    let outcome = take(&app, &caller, input.batch, account).await?;
+    Ok(Answer(outcome))
+}
+
+/// An endpoint that takes one object.
+#[derive(Clone, Copy, Debug)]
+struct Single {
+    kind: &'static str,
+    /// What the body calls the id.
+    id: &'static str,
+}
+
+const fn single(kind: &'static str, id: &'static str) -> Single {
+    Single { kind, id }
+}
+
+const TRACE: Single = single("trace-create", "id");
+const SPAN: Single = single("span-create", "id");
+const GENERATION: Single = single("generation-create", "id");
+const EVENT: Single = single("event-create", "id");
+const SPAN_UPDATE: Single = single("span-update", "spanId");
+const GENERATION_UPDATE: Single = single("generation-update", "generationId");
+
+async fn one(
+    State(app): State<App>,
+    caller: Act,
+    Told(mut body): Told<BTreeMap<String, Value>>,
+    single: Single,
+) -> Result<Answer<Known<Value>>, Problem> {
+    let event_id = app.web.ids.uuid().to_string();
+    let id = body.remove(single.id).or_else(|| body.remove("id"));
+    let id = id.filter(|id| !id.is_null());
+    if id.is_none() && single.kind.ends_with("-update") {
+        return Err(Problem::body(single.id, "is missing"));
+    }
+    let id = id.unwrap_or_else(|| event_id.as_str().into());
+    body.insert("id".to_owned(), id.clone());
+    let event = json!({
+        "id": event_id,
+        "type": single.kind,
+        "timestamp": app.web.clock.now().to_iso_micros(),
+        "body": body,
+    });
+    let outcome = take(&app, &caller, vec![event], None).await?;
+    match outcome.errors.first() {
+        None => Ok(Answer(Known { id })),
+        Some(error) => Err(Problem::new(Code::InvalidBody, &*error.message)),
+    }
+}

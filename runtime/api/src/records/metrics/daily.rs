@@ -1,0 +1,218 @@
+//! `GET /api/public/metrics/daily`: sums by day, newest first.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use perpend_api_types::list::PageMeta;
+use perpend_domain::access::Permission::MetricRead;
+use perpend_domain::filter::{Filter, OBSERVATIONS, TRACES};
+use perpend_domain::metrics::{Aggregation, Granularity, Group, Metric, Question, View};
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Param, Params, param};
+use perpend_http_kit::page;
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
+use serde_json::{Value, json};
+
+use super::shared::refused;
+use crate::records::conditions::Conditions;
+use crate::records::state::{App, Routes};
+
+const DAILY: &[Param] = &[
+    page::PAGE,
+    page::LIMIT,
+    param("traceName", "string", "In traces of exactly this name."),
+    param("userId", "string", "Of exactly this user."),
+    param("tags", "array", "In traces with all of these; repeated."),
+    param("environment", "array", "Any of these; repeated."),
+    param("fromTimestamp", "date-time", "At or after."),
+    param("toTimestamp", "date-time", "Before."),
+];
+
+pub(super) fn routes(routes: &mut Routes) {
+    let daily = Operation::get(
+        "listDailyMetrics",
+        "/api/public/metrics/daily",
+        "Sums by day, newest first",
+        MetricRead,
+    );
+    routes.add(daily.query(DAILY), by_day);
+}
+
+/// What is known by the hour.
+const PER_MODEL: [(Aggregation, &str); 5] = [
+    (Aggregation::Count, "count"),
+    (Aggregation::Sum, "inputTokens"),
+    (Aggregation::Sum, "outputTokens"),
+    (Aggregation::Sum, "totalTokens"),
+    (Aggregation::Sum, "totalCost"),
+];
+/// What has to be looked at, row by row.
+const TRACES_OF_MODEL: [(Aggregation, &str); 1] = [(Aggregation::Uniq, "traceId")];
+
+fn filter(params: &Params, view: View) -> Result<Filter, Problem> {
+    let (columns, name) = match view {
+        View::Traces => (TRACES, "name"),
+        _ => (OBSERVATIONS, "traceName"),
+    };
+    // This endpoint has no `filter`; what stands there is not looked at.
+    let mut conditions = Conditions::new(&Params::default(), columns)?;
+    conditions.equals(name, params.text("traceName"));
+    conditions.equals("userId", params.text("userId"));
+    conditions.has_all("tags", &params.all("tags"));
+    conditions.any_of("environment", &params.all("environment"));
+    conditions.finish()
+}
+
+/// Range without bounds: everything there is.
+const EVER: (i64, i64) = (0, 4_102_444_800_000);
+
+fn question(
+    params: &Params,
+    view: View,
+    dimension: &[&str],
+    metrics: &[(Aggregation, &str)],
+) -> Result<Question, Problem> {
+    let metric = |(aggregation, name): &(Aggregation, &str)| {
+        let measure = view.measure(name)?;
+        Some(Metric {
+            measure,
+            aggregation: *aggregation,
+        })
+    };
+    let (from, to) = EVER;
+    Ok(Question {
+        view,
+        with_booleans: false,
+        dimensions: dimension
+            .iter()
+            .filter_map(|name| view.dimension(name))
+            .collect(),
+        metrics: metrics.iter().filter_map(metric).collect(),
+        filter: filter(params, view)?,
+        from: params
+            .time("fromTimestamp")?
+            .unwrap_or(Timestamp::from_millis(from)),
+        to: params
+            .time("toTimestamp")?
+            .unwrap_or(Timestamp::from_millis(to)),
+        granularity: Some(Granularity::Day),
+        top: None,
+    })
+}
+
+/// Results of a group in the order of the metrics.
+fn results(question: &Question, group: &Group) -> Vec<Value> {
+    let values = group.values.iter().zip(&question.metrics);
+    values
+        .map(|(value, metric)| value.result(metric, 1))
+        .collect()
+}
+
+#[derive(Default)]
+struct Day {
+    n_traces: Value,
+    n_observations: u64,
+    total_cost: f64,
+    usage: Vec<Value>,
+}
+
+async fn by_day(
+    State(app): State<App>,
+    caller: Act,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(&params)?;
+    let count = [(Aggregation::Count, "count")];
+    let traces = question(&params, View::Traces, &[], &count)?;
+    let models = question(
+        &params,
+        View::Observations,
+        &["providedModelName"],
+        &PER_MODEL,
+    )?;
+    let mut days: BTreeMap<Timestamp, Day> = BTreeMap::new();
+    let found = app.store.telemetry.metrics(&caller.project, &traces).await;
+    for group in found.map_err(refused)? {
+        let Some(at) = group.at else { continue };
+        days.entry(at).or_default().n_traces = results(&traces, &group)[0].clone();
+    }
+    let found = app.store.telemetry.metrics(&caller.project, &models).await;
+    for group in found.map_err(refused)? {
+        let Some(at) = group.at else { continue };
+        let day = days.entry(at).or_default();
+        let values = results(&models, &group);
+        day.n_observations += values[0].as_u64().unwrap_or(0);
+        day.total_cost += values[4].as_f64().unwrap_or(0.0);
+        day.usage.push(json!({
+            "model": group.dimensions.first(),
+            "inputUsage": values[1],
+            "outputUsage": values[2],
+            "totalUsage": values[3],
+            "totalCost": values[4],
+            "countObservations": values[0],
+            "countTraces": 0,
+        }));
+    }
+    let n_total = days.len() as u64;
+    let offset = usize::try_from(paging.offset()).unwrap_or(usize::MAX);
+    let shown = days
+        .into_iter()
+        .rev()
+        .skip(offset)
+        .take(paging.limit as usize);
+    let mut shown: Vec<(Timestamp, Day)> = shown.collect();
+    add_traces(&app, &caller, &params, &mut shown).await?;
+    let data: Vec<Value> = shown
+        .into_iter()
+        .map(|(at, day)| {
+            let n_traces = if day.n_traces.is_null() {
+                json!(0)
+            } else {
+                day.n_traces
+            };
+            json!({
+                "date": at.to_string().chars().take(10).collect::<String>(),
+                "countTraces": n_traces,
+                "countObservations": day.n_observations,
+                "totalCost": day.total_cost,
+                "usage": day.usage,
+            })
+        })
+        .collect();
+    let meta = PageMeta::new(paging, n_total);
+    Ok(Json(json!({ "data": data, "meta": meta })))
+}
+
+/// Adds to each model of the days shown how many traces it was used in.
+async fn add_traces(
+    app: &App,
+    caller: &Act,
+    params: &Params,
+    shown: &mut [(Timestamp, Day)],
+) -> Result<(), Problem> {
+    let (Some((newest, _)), Some((oldest, _))) = (shown.first(), shown.last()) else {
+        return Ok(());
+    };
+    let mut traces = question(
+        params,
+        View::Observations,
+        &["providedModelName"],
+        &TRACES_OF_MODEL,
+    )?;
+    traces.from = traces.from.max(*oldest);
+    traces.to = traces.to.min(Granularity::Day.next(*newest));
+    let found = app.store.telemetry.metrics(&caller.project, &traces).await;
+    for group in found.map_err(refused)? {
+        let day = shown.iter_mut().find(|(at, _)| Some(*at) == group.at);
+        let Some((_, day)) = day else { continue };
+        let model = json!(group.dimensions.first());
+        let used = day.usage.iter_mut().find(|used| used["model"] == model);
+        if let Some(used) = used {
+            used["countTraces"] = results(&traces, &group).swap_remove(0);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,247 @@
+//! The `query` parameter, checked.
+
+use perpend_domain::filter::Filter;
+use perpend_domain::metrics::{Dimension, Granularity, Metric, Question, Top, View};
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::extract::{Params, from_json};
+use perpend_http_kit::filters::filter_problem;
+use perpend_http_kit::problem::Problem;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::names;
+use super::shared::{TIME, automatic};
+
+/// Which of the two endpoints asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    V1,
+    V2,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct QueryInput {
+    view: String,
+    dimensions: Option<Vec<DimensionInput>>,
+    metrics: Vec<MetricInput>,
+    filters: Option<Vec<Value>>,
+    time_dimension: Option<TimeInput>,
+    from_timestamp: String,
+    to_timestamp: String,
+    order_by: Option<Vec<OrderInput>>,
+    config: Option<ConfigInput>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DimensionInput {
+    field: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct MetricInput {
+    measure: String,
+    aggregation: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct TimeInput {
+    granularity: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct OrderInput {
+    field: String,
+    direction: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ConfigInput {
+    bins: Option<u32>,
+    row_limit: Option<u32>,
+}
+
+/// A question with how its answer is shown.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) question: Question,
+    /// Keys of rows; true for descending.
+    pub(super) order: Vec<(String, bool)>,
+    /// Bins of histograms.
+    pub(super) bins: usize,
+    /// Rows at most.
+    pub(super) limit: Option<usize>,
+}
+
+/// Rows of an answer of v2 that says nothing about it and has no buckets.
+const DEFAULT_ROWS: usize = 100;
+
+fn bad(field: &str, message: impl Into<String>) -> Problem {
+    let field = match field.is_empty() {
+        true => "query".to_owned(),
+        false => format!("query.{field}"),
+    };
+    Problem::query(&field, message)
+}
+
+impl QueryInput {
+    fn view(&self, version: Version) -> Result<View, Problem> {
+        let all = View::ALL.iter().copied();
+        let allowed: Vec<View> = all
+            .filter(|view| version == Version::V1 || *view != View::Traces)
+            .collect();
+        names::view(&self.view, &allowed, bad)
+    }
+
+    fn dimensions(&self, view: View) -> Result<Vec<Dimension>, Problem> {
+        let fields = self.dimensions.iter().flatten();
+        names::dimensions(view, fields.map(|one| one.field.as_str()), bad)
+    }
+
+    fn metrics(&self, view: View, dimensions: &[Dimension]) -> Result<Vec<Metric>, Problem> {
+        let inputs = self.metrics.iter();
+        let inputs = inputs.map(|one| (one.measure.as_str(), one.aggregation.as_str()));
+        names::metrics(view, dimensions, inputs, "aggregation", bad)
+    }
+
+    fn time(&self, field: &str, text: &str) -> Result<Timestamp, Problem> {
+        Timestamp::parse(text).map_err(|error| bad(field, error.to_string()))
+    }
+
+    fn granularity(&self, from: Timestamp, to: Timestamp) -> Result<Option<Granularity>, Problem> {
+        let Some(TimeInput { granularity }) = &self.time_dimension else {
+            return Ok(None);
+        };
+        if granularity == "auto" {
+            return Ok(Some(automatic(from, to)));
+        }
+        let found = Granularity::ALL
+            .iter()
+            .find(|one| one.as_str() == granularity);
+        found.copied().map(Some).ok_or_else(|| {
+            let all = names::list(Granularity::ALL, Granularity::as_str);
+            bad(
+                "timeDimension.granularity",
+                format!("is none of auto, {all}"),
+            )
+        })
+    }
+
+    fn order(&self, question: &Question) -> Result<Vec<(String, bool)>, Problem> {
+        let mut order = Vec::new();
+        for (at, input) in self.order_by.iter().flatten().enumerate() {
+            let is_key = question
+                .metrics
+                .iter()
+                .any(|metric| metric.key() == input.field);
+            let is_dimension = question
+                .dimensions
+                .iter()
+                .any(|one| one.name == input.field);
+            let is_time = input.field == TIME && question.granularity.is_some();
+            if !(is_key || is_dimension || is_time) {
+                let message = "is no dimension, bucket or {aggregation}_{measure} of this query";
+                return Err(bad(&format!("orderBy[{at}].field"), message));
+            }
+            let descending = match input.direction.as_str() {
+                "asc" => false,
+                "desc" => true,
+                _ => {
+                    let field = format!("orderBy[{at}].direction");
+                    return Err(bad(&field, "asc or desc is expected"));
+                }
+            };
+            order.push((input.field.clone(), descending));
+        }
+        Ok(order)
+    }
+}
+
+impl Asked {
+    pub(super) fn read(params: &Params, version: Version) -> Result<Self, Problem> {
+        let text = params.text("query").ok_or_else(|| bad("", "is missing"))?;
+        let input: QueryInput =
+            from_json(text.as_bytes()).map_err(|problem| bad("", problem.message().to_owned()))?;
+        let view = input.view(version)?;
+        let dimensions = input.dimensions(view)?;
+        let metrics = input.metrics(view, &dimensions)?;
+        let from = input.time("fromTimestamp", &input.from_timestamp)?;
+        let to = input.time("toTimestamp", &input.to_timestamp)?;
+        if from >= to {
+            return Err(bad("toTimestamp", "has to be after fromTimestamp"));
+        }
+        let conditions = input.filters.clone().unwrap_or_default();
+        let filter = Filter::parse(&conditions, view.columns()).map_err(filter_problem)?;
+        let mut question = Question {
+            view,
+            with_booleans: version == Version::V2,
+            granularity: input.granularity(from, to)?,
+            dimensions,
+            metrics,
+            filter,
+            from,
+            to,
+            top: None,
+        };
+        let order = input.order(&question)?;
+        let config = input.config.unwrap_or_default();
+        let within = |field: &str, value: Option<u32>, max: u32| match value {
+            Some(value) if !(1..=max).contains(&value) => {
+                Err(bad(field, format!("1 to {max} is expected")))
+            }
+            value => Ok(value.map(|value| value as usize)),
+        };
+        let bins = within("config.bins", config.bins, 100)?.unwrap_or(10);
+        let row_limit = within("config.row_limit", config.row_limit, 1_000)?;
+        if version == Version::V2 {
+            check_wide(&question, &order, row_limit.is_some())?;
+        }
+        let limit = match (row_limit, question.granularity, version) {
+            (None, None, Version::V2) => Some(DEFAULT_ROWS),
+            (limit, _, _) => limit,
+        };
+        question.top = top(&question, &order, limit);
+        Ok(Self {
+            question,
+            order,
+            bins,
+            limit,
+        })
+    }
+}
+
+/// What the store may leave out: all groups but the largest, where the answer is ordered by one metric.
+fn top(question: &Question, order: &[(String, bool)], limit: Option<usize>) -> Option<Top> {
+    let metric = match order {
+        [] => 0,
+        [(field, true)] => question
+            .metrics
+            .iter()
+            .position(|one| one.key() == *field)?,
+        _ => return None,
+    };
+    limit.map(|n| Top { metric, n })
+}
+
+/// Dimensions with about as many values as rows are for lists of the top few.
+fn check_wide(
+    question: &Question,
+    order: &[(String, bool)],
+    has_limit: bool,
+) -> Result<(), Problem> {
+    let Some(wide) = question.dimensions.iter().find(|one| one.is_wide) else {
+        return Ok(());
+    };
+    let is_by_metric = order.first().is_some_and(|(field, descending)| {
+        *descending && question.metrics.iter().any(|metric| metric.key() == *field)
+    });
+    if has_limit && is_by_metric && question.granularity.is_none() {
+        return Ok(());
+    }
+    let message = format!(
+        "{} has about as many values as there are rows: it takes config.row_limit, orderBy on a metric \
+         with desc, and no timeDimension",
+        wide.name
+    );
+    Err(bad("dimensions", message))
+}

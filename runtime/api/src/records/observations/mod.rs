@@ -1,0 +1,398 @@
+//! Observations: v2 by cursor, and the older list by page.
+
+use axum::extract::{Path, State};
+use perpend_api_types::list::{Continued, CursorMeta, Listed, PageMeta};
+use perpend_api_types::observation::{Grouped, Groups, Whole};
+use perpend_catalog::LookedUp;
+use perpend_domain::access::Permission::TraceRead;
+use perpend_domain::filter::{Filter, OBSERVATIONS};
+use perpend_domain::ids::{ObservationId, ProjectId, TraceId};
+use perpend_domain::telemetry::{
+    GivenUp, ObservationCursor, ObservationPage, ObservationQuery, StoredObservation,
+};
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::{Answer, Streamed};
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::cursor;
+use perpend_http_kit::extract::{Param, Params, param};
+use perpend_http_kit::page;
+use perpend_http_kit::parts::{self, Members, Parts};
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
+use serde_json::json;
+
+use super::conditions::Conditions;
+use crate::records::state::{App, Routes};
+
+/// Observations that one request tests in memory. Reading a content costs some ten microseconds.
+const MAX_TESTED: u64 = 100_000;
+/// Contents of one page, or of one part of a numbered page. A page that would have more ends early.
+const PAGE_BYTES: usize = 8 << 20;
+
+const V2: &[Param] = &[
+    param(
+        "fields",
+        "string",
+        "Comma list of core, basic, time, io, metadata, model, usage, prompt, metrics, tools, trace_context.",
+    ),
+    param(
+        "expandMetadata",
+        "string",
+        "Comma list of metadata keys whose text is not cut.",
+    ),
+    param("limit", "integer", "1 to 1000, 50 when absent."),
+    param("cursor", "string", "`meta.cursor` of the page before."),
+    param("isRootObservation", "boolean", "Roots only, or all others."),
+    param("name", "string", "Exactly this name."),
+    param("userId", "string", "Exactly this user."),
+    param("sessionId", "string", "Exactly this session."),
+    param(
+        "type",
+        "string",
+        "SPAN, GENERATION, EVENT, AGENT, TOOL, CHAIN, RETRIEVER, EVALUATOR, EMBEDDING or GUARDRAIL.",
+    ),
+    param("traceId", "string", "In this trace."),
+    param("level", "string", "DEBUG, DEFAULT, WARNING or ERROR."),
+    param("version", "string", "Exactly this version."),
+    param(
+        "parentObservationId",
+        "string",
+        "Below this one; empty: without a parent.",
+    ),
+    param("environment", "array", "Any of these; repeated."),
+    param("fromStartTime", "date-time", "At or after."),
+    param("toStartTime", "date-time", "Before."),
+    param(
+        "filter",
+        "string",
+        "JSON array of conditions; wins over the simple parameters.",
+    ),
+];
+
+const V1: &[Param] = &[
+    page::PAGE,
+    page::LIMIT,
+    param("name", "string", "Exactly this name."),
+    param("userId", "string", "Exactly this user."),
+    param("type", "string", "A type of observation."),
+    param("traceId", "string", "In this trace."),
+    param("level", "string", "DEBUG, DEFAULT, WARNING or ERROR."),
+    param("parentObservationId", "string", "Below this one."),
+    param("environment", "array", "Any of these; repeated."),
+    param("fromStartTime", "date-time", "At or after."),
+    param("toStartTime", "date-time", "Before."),
+    param("version", "string", "Exactly this version."),
+    param(
+        "filter",
+        "string",
+        "JSON array of conditions; wins over the simple parameters.",
+    ),
+];
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(
+        "listObservations",
+        "/api/public/v2/observations",
+        "Observations, latest start first",
+        TraceRead,
+    );
+    routes.add(list.query(V2), list_v2);
+    let list = Operation::get(
+        "listObservationsV1",
+        "/api/public/observations",
+        "Observations by page, latest start first",
+        TraceRead,
+    );
+    routes.add(list.query(V1), list_v1);
+    let get = Operation::get(
+        "getObservation",
+        "/api/public/observations/{observationId}",
+        "One observation",
+        TraceRead,
+    );
+    routes.add(get, get_v1);
+}
+
+/// Which of the two lists: in the first an empty parameter is an absent one everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    V1,
+    V2,
+}
+
+fn filter(params: &Params, version: Version) -> Result<Filter, Problem> {
+    let mut conditions = Conditions::new(params, OBSERVATIONS)?;
+    for name in [
+        "name",
+        "userId",
+        "sessionId",
+        "type",
+        "traceId",
+        "level",
+        "version",
+    ] {
+        conditions.equals(name, params.text(name));
+    }
+    match params.raw("parentObservationId") {
+        Some("") if version == Version::V2 => conditions.is("hasParentObservation", Some(false)),
+        _ => conditions.equals("parentObservationId", params.text("parentObservationId")),
+    }
+    conditions.is("isRootObservation", params.flag("isRootObservation")?);
+    conditions.any_of("environment", &params.all("environment"));
+    conditions.between(
+        "startTime",
+        params.time("fromStartTime")?,
+        params.time("toStartTime")?,
+    );
+    conditions.finish()
+}
+
+fn place(params: &Params) -> Result<Option<ObservationCursor>, Problem> {
+    let Some(value) = cursor::decode(params)? else {
+        return Ok(None);
+    };
+    let trace = value[1].as_str().and_then(|id| TraceId::new(id).ok());
+    let id = value[2].as_str().and_then(|id| ObservationId::new(id).ok());
+    match (value[0].as_i64(), trace, id) {
+        (Some(micros), Some(trace_id), Some(id)) => Ok(Some(ObservationCursor {
+            start: Timestamp::from_micros(micros),
+            trace_id,
+            id,
+        })),
+        _ => Err(cursor::broken()),
+    }
+}
+
+fn encoded(place: &ObservationCursor) -> String {
+    cursor::encode(&json!([place.start.as_micros(), place.trace_id, place.id]))
+}
+
+/// Where the list goes on behind a page. An empty page is not its end where not all were tested.
+fn next_of(page: &ObservationPage) -> Option<String> {
+    next_place(page).as_ref().map(encoded)
+}
+
+fn next_place(page: &ObservationPage) -> Option<ObservationCursor> {
+    if let Some(given_up) = &page.given_up_at {
+        return Some(given_up.after.clone());
+    }
+    let last = page.items.last().filter(|_| page.has_more)?;
+    let last = &last.observation;
+    Some(ObservationCursor {
+        start: last.start,
+        trace_id: last.trace_id.clone(),
+        id: last.id.clone(),
+    })
+}
+
+/// A numbered page says how many there are in all.
+fn cannot_count(given_up: &GivenUp) -> Problem {
+    let message = format!(
+        "the conditions on {} are tested observation by observation, and more than {MAX_TESTED} would have \
+         to be tested to count what passes: narrow the time with fromStartTime and toStartTime, add \
+         conditions on other columns, or read by cursor from /api/public/v2/observations",
+        given_up.columns.join(", ")
+    );
+    Problem::query("filter", message)
+}
+
+fn groups(params: &Params) -> Result<Groups, Problem> {
+    let names = params.list("fields");
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| !Groups::NAMES.contains(&name.as_str()))
+    {
+        let message = format!("{unknown:?} is none of {}", Groups::NAMES.join(", "));
+        return Err(Problem::query("fields", message));
+    }
+    if params.flag("parseIoAsJson")? == Some(true) {
+        let message = "input and output are raw text here; parse what needs parsing";
+        return Err(Problem::query("parseIoAsJson", message));
+    }
+    Ok(Groups::new(names, params.list("expandMetadata")))
+}
+
+async fn list_v2(
+    State(app): State<App>,
+    caller: Act,
+    params: Params,
+) -> Result<Answer<Continued<Grouped>>, Problem> {
+    let groups = groups(&params)?;
+    let query = ObservationQuery {
+        filter: filter(&params, Version::V2)?,
+        after: place(&params)?,
+        limit: params.int("limit", 1, 1_000, 50)?,
+        with_content: groups.reads_content(),
+        without_records: true,
+        max_tested: MAX_TESTED,
+        max_bytes: PAGE_BYTES,
+        ..ObservationQuery::default()
+    };
+    let page = app
+        .store
+        .telemetry
+        .observations(&caller.project, &query)
+        .await?;
+    let known = match groups.has("prompt") || groups.has("usage") {
+        true => looked_up(&app, &caller.project, &page.items).await?,
+        false => LookedUp::default(),
+    };
+    let next = next_of(&page);
+    let view = |stored: StoredObservation| {
+        let named = known.named_by(&stored.observation);
+        Grouped::new(&caller.project, stored, &groups, named)
+    };
+    Ok(Answer(Continued {
+        data: page.items.into_iter().map(view).collect(),
+        meta: CursorMeta {
+            cursor: next,
+            limit: None,
+        },
+    }))
+}
+
+async fn list_v1(
+    State(app): State<App>,
+    caller: Act,
+    params: Params,
+) -> Result<Streamed<Listed<Whole>>, Problem> {
+    let paging = page::paging(&params)?;
+    let query = ObservationQuery {
+        filter: filter(&params, Version::V1)?,
+        limit: paging.limit,
+        offset: paging.offset(),
+        with_content: true,
+        without_records: true,
+        with_total: true,
+        max_tested: MAX_TESTED,
+        max_bytes: PAGE_BYTES,
+        ..ObservationQuery::default()
+    };
+    let found = app
+        .store
+        .telemetry
+        .observations(&caller.project, &query)
+        .await?;
+    if let Some(given_up) = &found.given_up_at {
+        return Err(cannot_count(given_up));
+    }
+    let page = Page {
+        app,
+        project: caller.project,
+        meta: PageMeta::new(paging, found.n_total),
+        first: Some(found),
+        query: ObservationQuery {
+            offset: 0,
+            with_total: false,
+            ..query
+        },
+        members: Members::default(),
+    };
+    let response = parts::answer(parts::LIST.to_vec(), page).await?;
+    Ok(Streamed::new(response))
+}
+
+/// What is left of a numbered page. Its parts follow each other by cursor.
+struct Page {
+    app: App,
+    project: ProjectId,
+    /// Read before the answer begins.
+    first: Option<ObservationPage>,
+    query: ObservationQuery,
+    meta: PageMeta,
+    members: Members,
+}
+
+impl Parts for Page {
+    async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
+        let found = match self.first.take() {
+            Some(found) => found,
+            None => {
+                let telemetry = &self.app.store.telemetry;
+                telemetry.observations(&self.project, &self.query).await?
+            }
+        };
+        let next = next_place(&found);
+        let n_found = u32::try_from(found.items.len()).unwrap_or(u32::MAX);
+        self.query.limit = self.query.limit.saturating_sub(n_found);
+        let known = looked_up(&self.app, &self.project, &found.items).await?;
+        for stored in found.items {
+            let named = known.named_by(&stored.observation);
+            self.members.push(out, &Whole::new(stored, named))?;
+        }
+        match next.filter(|_| 0 < self.query.limit) {
+            Some(place) => {
+                self.query.after = Some(place);
+                Ok(false)
+            }
+            None => {
+                parts::end_list(out, &self.meta)?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+async fn get_v1(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+) -> Result<Answer<Whole>, Problem> {
+    let missing = || Problem::not_found("observation");
+    let id = ObservationId::new(&id).map_err(|_| missing())?;
+    let found = app
+        .store
+        .telemetry
+        .observation(&caller.project, &id)
+        .await?;
+    let found = found.ok_or_else(missing)?;
+    let known = looked_up(&app, &caller.project, std::slice::from_ref(&found)).await?;
+    let named = known.named_by(&found.observation);
+    Ok(Answer(Whole::new(found, named)))
+}
+
+async fn looked_up(
+    app: &App,
+    project: &ProjectId,
+    found: &[StoredObservation],
+) -> Result<LookedUp, Problem> {
+    let observations = found.iter().map(|stored| &stored.observation);
+    let (catalog, now) = (&app.store.catalog, app.web.clock.now());
+    let known = LookedUp::of(catalog, &app.prices, project, observations, now);
+    Ok(known.await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given_up() -> GivenUp {
+        GivenUp {
+            after: ObservationCursor {
+                start: Timestamp::from_micros(1_700_000_000_000_000),
+                trace_id: TraceId::new("t").unwrap(),
+                id: ObservationId::new("o").unwrap(),
+            },
+            columns: vec!["input", "metadata"],
+        }
+    }
+
+    #[test]
+    fn an_empty_page_of_a_search_that_ended_early_goes_on_by_its_cursor() {
+        let page = ObservationPage {
+            given_up_at: Some(given_up()),
+            ..ObservationPage::default()
+        };
+        assert_eq!(next_of(&page), Some(encoded(&given_up().after)));
+        assert_eq!(next_of(&ObservationPage::default()), None);
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_counted_names_the_columns_and_the_way_out() {
+        let problem = cannot_count(&given_up());
+        let message = problem.message();
+        assert!(message.starts_with("filter: "), "{message}");
+        assert!(message.contains("input, metadata"), "{message}");
+        assert!(message.contains("fromStartTime"), "{message}");
+    }
+}

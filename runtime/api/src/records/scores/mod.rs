@@ -1,0 +1,252 @@
+//! Scores: written by clients, read in the two shapes of the compat API.
+
+mod query;
+pub(super) mod write;
+
+use std::collections::{BTreeSet, HashMap};
+
+use axum::extract::{Path, State};
+use perpend_api_types::list::{Continued, Done, Listed};
+use perpend_api_types::score::{ScoreInList, ScoreInput, ScoreV2, ScoreV3, TraceOfScore, place};
+use perpend_catalog::Categories;
+use perpend_domain::access::Permission::{ScoreDelete, ScoreRead, ScoreWrite};
+use perpend_domain::filter::{Condition, Filter, TRACES, Test, find};
+use perpend_domain::ids::{ScoreId, TraceId};
+use perpend_domain::score::{Score, ScoreDataType};
+use perpend_domain::telemetry::{ScoreQuery, StoredTrace};
+use perpend_domain::trace_list::TraceQuery;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::cursor;
+use perpend_http_kit::extract::Params;
+use perpend_http_kit::page;
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
+
+use crate::records::state::{App, Routes};
+
+pub(super) fn routes(routes: &mut Routes) {
+    let create = Operation::post(
+        "createScores",
+        write::PATH,
+        "Write one score, or an array of them",
+        ScoreWrite,
+    )
+    .body::<ScoreInput>();
+    routes.add(create, write::create_scores);
+    let delete = Operation::delete(
+        "deleteScore",
+        "/api/public/scores/{scoreId}",
+        "Delete a score",
+        ScoreDelete,
+    );
+    routes.add(delete, delete_score);
+    let list = Operation::get(
+        "listScores",
+        "/api/public/v3/scores",
+        "Scores, newest first",
+        ScoreRead,
+    )
+    .query(query::V3);
+    routes.add(list, list_v3);
+    let list = Operation::get(
+        "listScoresV2",
+        "/api/public/v2/scores",
+        "Scores by page, newest first",
+        ScoreRead,
+    )
+    .query(query::V2);
+    routes.add(list, list_v2);
+    let get = Operation::get(
+        "getScore",
+        "/api/public/v2/scores/{scoreId}",
+        "One score",
+        ScoreRead,
+    );
+    routes.add(get, get_v2);
+    let list = Operation::get(
+        "listScoresV1",
+        "/api/public/scores",
+        "Scores of traces by page",
+        ScoreRead,
+    );
+    routes.add(list.query(query::V2), list_v1);
+    let get = Operation::get(
+        "getScoreV1",
+        "/api/public/scores/{scoreId}",
+        "One score of a trace",
+        ScoreRead,
+    );
+    routes.add(get, get_v1);
+}
+
+fn known(id: &str) -> Result<ScoreId, Problem> {
+    ScoreId::new(id).map_err(|_| Problem::not_found("score"))
+}
+
+async fn delete_score(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+) -> Result<Answer<Done, 202>, Problem> {
+    let deleted = app
+        .store
+        .telemetry
+        .delete_score(&caller.project, &known(&id)?)
+        .await;
+    deleted.map_err(|error| match error {
+        perpend_db::Error::NotFound => Problem::not_found("score"),
+        error => error.into(),
+    })?;
+    Ok(Answer(Done::new("Score deleted")))
+}
+
+async fn list_v3(
+    State(app): State<App>,
+    caller: Act,
+    params: Params,
+) -> Result<Answer<Continued<ScoreV3>>, Problem> {
+    let (wanted, fields) = query::read_v3(&params)?;
+    let limit = params.int("limit", 1, 100, 50)?;
+    let after = cursor::place(&params)?;
+    let page = app
+        .store
+        .telemetry
+        .scores(&caller.project, &wanted, after.as_ref(), limit)
+        .await?;
+    let view = |score| ScoreV3::new(&caller.project, score, fields);
+    let mut meta = cursor::meta(page.next.as_ref());
+    meta.limit = Some(limit);
+    Ok(Answer(Continued {
+        data: page.items.iter().map(view).collect(),
+        meta,
+    }))
+}
+
+async fn list_v2(
+    State(app): State<App>,
+    caller: Act,
+    params: Params,
+) -> Result<Answer<Listed<ScoreInList>>, Problem> {
+    let wanted = query::read_v2(&params)?;
+    numbered(&app, &caller, &params, &wanted).await
+}
+
+/// The oldest list: scores of traces, no corrections.
+async fn list_v1(
+    State(app): State<App>,
+    caller: Act,
+    params: Params,
+) -> Result<Answer<Listed<ScoreInList>>, Problem> {
+    let mut wanted = query::read_v2(&params)?;
+    wanted.is_in_trace = true;
+    if wanted.data_types.is_empty() {
+        wanted.data_types = ScoreDataType::ALL.to_vec();
+    }
+    let known = |data_type: &ScoreDataType| *data_type != ScoreDataType::Correction;
+    wanted.data_types.retain(known);
+    if wanted.data_types.is_empty() {
+        let message = "this list has no corrections; /api/public/v2/scores has them";
+        return Err(Problem::query("dataType", message));
+    }
+    numbered(&app, &caller, &params, &wanted).await
+}
+
+/// A numbered page in the v2 shape.
+async fn numbered(
+    app: &App,
+    caller: &Act,
+    params: &Params,
+    wanted: &ScoreQuery,
+) -> Result<Answer<Listed<ScoreInList>>, Problem> {
+    let paging = page::paging(params)?;
+    let found = app
+        .store
+        .telemetry
+        .scores_page(&caller.project, wanted, paging);
+    let found = found.await?;
+    let categories = Categories::of(&app.store.catalog, &caller.project, &found.items).await?;
+    let traces = match query::has_trace_group(params) {
+        true => Some(traces_of(app, caller, &found.items).await?),
+        false => None,
+    };
+    Ok(Answer(Listed::new(paging, &found, |score| ScoreInList {
+        score: ScoreV2::new(score, |label| categories.number(score, label)),
+        trace: traces.as_ref().map(|traces| {
+            let (trace, _) = place(&score.written.subject)?;
+            traces.get(trace).cloned()
+        }),
+    })))
+}
+
+/// The `trace` member of listed scores, by trace.
+async fn traces_of(
+    app: &App,
+    caller: &Act,
+    scores: &[Score],
+) -> Result<HashMap<TraceId, TraceOfScore>, Problem> {
+    let ids: BTreeSet<&TraceId> = scores
+        .iter()
+        .filter_map(|score| Some(place(&score.written.subject)?.0))
+        .collect();
+    let names: Vec<String> = ids.iter().map(|id| id.to_string()).collect();
+    let query = TraceQuery {
+        filter: Filter {
+            conditions: vec![Condition {
+                column: find(TRACES, "id"),
+                test: Test::AnyOf(names),
+            }],
+        },
+        limit: ids.len() as u32,
+        ..TraceQuery::default()
+    };
+    let found = app.store.telemetry.traces(&caller.project, &query).await?;
+    let member = |stored: StoredTrace| {
+        let trace = stored.trace;
+        let view = TraceOfScore {
+            user_id: trace.user_id,
+            tags: trace.tags,
+            environment: trace.environment,
+            session_id: trace.session_id,
+        };
+        (trace.id, view)
+    };
+    Ok(found.items.into_iter().map(member).collect())
+}
+
+async fn get_v2(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+) -> Result<Answer<ScoreV2>, Problem> {
+    let score = app
+        .store
+        .telemetry
+        .score(&caller.project, &known(&id)?)
+        .await?;
+    let score = score.ok_or_else(|| Problem::not_found("score"))?;
+    let categories = Categories::of(&app.store.catalog, &caller.project, [&score]).await?;
+    let number_of = |label: &str| categories.number(&score, label);
+    Ok(Answer(ScoreV2::new(&score, number_of)))
+}
+
+async fn get_v1(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+) -> Result<Answer<ScoreV2>, Problem> {
+    let missing = || Problem::not_found("score");
+    let score = app
+        .store
+        .telemetry
+        .score(&caller.project, &known(&id)?)
+        .await?;
+    let score = score.ok_or_else(missing)?;
+    let is_correction = score.written.value.data_type() == ScoreDataType::Correction;
+    if is_correction || place(&score.written.subject).is_none() {
+        return Err(missing());
+    }
+    let categories = Categories::of(&app.store.catalog, &caller.project, [&score]).await?;
+    let number_of = |label: &str| categories.number(&score, label);
+    Ok(Answer(ScoreV2::new(&score, number_of)))
+}

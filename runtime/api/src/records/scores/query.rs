@@ -1,0 +1,279 @@
+//! What the lists of scores may be asked.
+
+use perpend_api_types::score::Groups;
+use perpend_domain::filter::{Column, ColumnKind, Filter, Order, Test};
+use perpend_domain::ids::{ObservationId, ScoreId, TraceId};
+use perpend_domain::score::{ScoreDataType, ScoreSource};
+use perpend_domain::telemetry::{MemberTest, ScoreQuery, ScoreValues};
+use perpend_http_kit::extract::{Param, Params, param};
+use perpend_http_kit::filters::filter_problem;
+use perpend_http_kit::page::{LIMIT, PAGE};
+use perpend_http_kit::problem::{Code, Problem};
+
+pub(super) const V3: &[Param] = &[
+    LIMIT,
+    param("cursor", "string", "`meta.cursor` of the page before."),
+    param(
+        "fields",
+        "string",
+        "Comma list of details, subject, annotation; the core is always there.",
+    ),
+    param("id", "string", "Comma list."),
+    param("name", "string", "Comma list."),
+    param("source", "string", "Comma list of API, ANNOTATION, EVAL."),
+    param(
+        "dataType",
+        "string",
+        "Comma list of NUMERIC, BOOLEAN, CATEGORICAL, TEXT, CORRECTION.",
+    ),
+    param("environment", "string", "Comma list."),
+    param("configId", "string", "Comma list."),
+    param("queueId", "string", "Comma list."),
+    param("authorUserId", "string", "Comma list."),
+    param(
+        "traceId",
+        "string",
+        "Comma list; not together with sessionId or experimentId.",
+    ),
+    param("sessionId", "string", "Comma list."),
+    param("observationId", "string", "Comma list; needs traceId."),
+    param("experimentId", "string", "Comma list."),
+    param("value", "string", "Comma list; needs exactly one dataType."),
+    param("valueMin", "number", "Inclusive; needs dataType=NUMERIC."),
+    param("valueMax", "number", "Inclusive; needs dataType=NUMERIC."),
+    param("fromTimestamp", "date-time", "At or after."),
+    param("toTimestamp", "date-time", "Before."),
+];
+
+/// What the `filter` of the older list looks at.
+static SCORE_METADATA: &[Column] = &[Column::new("metadata", ColumnKind::Members)];
+
+pub(super) const V2: &[Param] = &[
+    PAGE,
+    LIMIT,
+    param("userId", "string", "About a trace of this user."),
+    param(
+        "traceTags",
+        "array",
+        "About a trace with all of these tags; repeated.",
+    ),
+    param(
+        "filter",
+        "string",
+        "JSON array of stringObject conditions on `metadata`.",
+    ),
+    param("name", "string", "Exactly this name."),
+    param("fromTimestamp", "date-time", "At or after."),
+    param("toTimestamp", "date-time", "Before."),
+    param("environment", "array", "Any of these; repeated."),
+    param("source", "string", "API, ANNOTATION or EVAL."),
+    param(
+        "operator",
+        "string",
+        "<, >, <=, >=, != or =; goes with value.",
+    ),
+    param("value", "number", "Compared with operator."),
+    param("scoreIds", "string", "Comma list."),
+    param("configId", "string", "Exactly this score config."),
+    param("sessionId", "string", "About this session."),
+    param("datasetRunId", "string", "About this experiment."),
+    param("traceId", "string", "About this trace or something in it."),
+    param("observationId", "string", "Comma list."),
+    param("queueId", "string", "Made in this annotation queue."),
+    param(
+        "dataType",
+        "string",
+        "NUMERIC, BOOLEAN, CATEGORICAL, TEXT or CORRECTION.",
+    ),
+    param(
+        "fields",
+        "string",
+        "Comma list of score, trace; both when absent.",
+    ),
+];
+
+/// Ids that cannot exist are dropped; when none is left, nothing may match.
+fn ids<T>(params: &Params, name: &str, parse: fn(&str) -> Option<T>) -> Result<Vec<T>, Problem> {
+    let parsed = params
+        .list(name)
+        .iter()
+        .map(|id| parse(id))
+        .collect::<Option<Vec<T>>>();
+    parsed.ok_or_else(|| Problem::query(name, perpend_domain::ids::InvalidId.to_string()))
+}
+
+pub(super) fn read_v3(params: &Params) -> Result<(ScoreQuery, Groups), Problem> {
+    params.only(V3)?;
+    let targets = ["traceId", "sessionId", "experimentId"];
+    let given: Vec<_> = targets
+        .into_iter()
+        .filter(|name| params.text(name).is_some())
+        .collect();
+    if let [_, second, ..] = given.as_slice() {
+        return Err(Problem::query(
+            second,
+            "traceId, sessionId and experimentId exclude each other",
+        ));
+    }
+    if params.text("observationId").is_some() && params.text("traceId").is_none() {
+        return Err(Problem::query("observationId", "needs traceId"));
+    }
+    let mut fields = Groups::default();
+    for name in params.list("fields") {
+        match name.as_str() {
+            "core" => {}
+            "details" => fields.details = true,
+            "subject" => fields.subject = true,
+            "annotation" => fields.annotation = true,
+            _ => {
+                let message = format!("{name:?} is none of core, details, subject, annotation");
+                return Err(Problem::query("fields", message));
+            }
+        }
+    }
+    let data_types = params.choices("dataType", ScoreDataType::ALL, ScoreDataType::as_str)?;
+    let query = ScoreQuery {
+        ids: ids(params, "id", |id| ScoreId::new(id).ok())?,
+        names: params.list("name"),
+        sources: params.choices("source", ScoreSource::ALL, ScoreSource::as_str)?,
+        environments: params.list("environment"),
+        config_ids: params.list("configId"),
+        queue_ids: params.list("queueId"),
+        author_user_ids: params.list("authorUserId"),
+        trace_ids: ids(params, "traceId", |id| TraceId::new(id).ok())?,
+        observation_ids: ids(params, "observationId", |id| ObservationId::new(id).ok())?,
+        session_ids: params.list("sessionId"),
+        experiment_ids: params.list("experimentId"),
+        values: values(params, &data_types)?,
+        number: bounds(params, &data_types)?,
+        from: params.time("fromTimestamp")?,
+        to: params.time("toTimestamp")?,
+        data_types,
+        ..ScoreQuery::default()
+    };
+    Ok((query, fields))
+}
+
+fn values(params: &Params, data_types: &[ScoreDataType]) -> Result<ScoreValues, Problem> {
+    let list = params.list("value");
+    if list.is_empty() {
+        return Ok(ScoreValues::Any);
+    }
+    match data_types {
+        [ScoreDataType::Numeric] => {
+            let number = |text: &String| text.parse().ok().filter(|n: &f64| n.is_finite());
+            let numbers: Option<Vec<f64>> = list.iter().map(number).collect();
+            let numbers =
+                numbers.ok_or_else(|| Problem::query("value", "finite numbers are expected"))?;
+            Ok(ScoreValues::Numeric(numbers))
+        }
+        [ScoreDataType::Boolean] => {
+            let truths: Option<Vec<bool>> = list.iter().map(|text| text.parse().ok()).collect();
+            let truths =
+                truths.ok_or_else(|| Problem::query("value", "true or false is expected"))?;
+            Ok(ScoreValues::Boolean(truths))
+        }
+        [ScoreDataType::Categorical] => Ok(ScoreValues::Categorical(list)),
+        _ => Err(Problem::query(
+            "value",
+            "needs exactly one dataType out of NUMERIC, BOOLEAN, CATEGORICAL",
+        )),
+    }
+}
+
+fn bounds(params: &Params, data_types: &[ScoreDataType]) -> Result<Vec<(Order, f64)>, Problem> {
+    let mut bounds = Vec::new();
+    for (name, order) in [("valueMin", Order::AtLeast), ("valueMax", Order::AtMost)] {
+        if let Some(number) = params.number(name)? {
+            if data_types != [ScoreDataType::Numeric] {
+                return Err(Problem::query(name, "needs dataType=NUMERIC"));
+            }
+            bounds.push((order, number));
+        }
+    }
+    Ok(bounds)
+}
+
+pub(super) fn has_trace_group(params: &Params) -> bool {
+    let fields = params.list("fields");
+    fields.is_empty() || fields.iter().any(|field| field == "trace")
+}
+
+pub(super) fn read_v2(params: &Params) -> Result<ScoreQuery, Problem> {
+    if !has_trace_group(params) {
+        for name in ["userId", "traceTags"] {
+            if params.text(name).is_some() {
+                let message = "asks about traces: `fields` has to contain trace";
+                return Err(Problem::query(name, message));
+            }
+        }
+    }
+    let one = |name: &str| {
+        params
+            .text(name)
+            .map(str::to_owned)
+            .into_iter()
+            .collect::<Vec<_>>()
+    };
+    let source = params.choice("source", ScoreSource::ALL, ScoreSource::as_str)?;
+    let data_type = params.choice("dataType", ScoreDataType::ALL, ScoreDataType::as_str)?;
+    Ok(ScoreQuery {
+        ids: ids(params, "scoreIds", |id| ScoreId::new(id).ok())?,
+        names: one("name"),
+        sources: source.into_iter().collect(),
+        data_types: data_type.into_iter().collect(),
+        environments: params.all("environment"),
+        config_ids: one("configId"),
+        queue_ids: one("queueId"),
+        trace_ids: ids(params, "traceId", |id| TraceId::new(id).ok())?,
+        observation_ids: ids(params, "observationId", |id| ObservationId::new(id).ok())?,
+        session_ids: one("sessionId"),
+        experiment_ids: one("datasetRunId"),
+        number: comparison(params)?,
+        metadata: metadata(params)?,
+        trace_user_ids: one("userId"),
+        trace_tags: params.all("traceTags"),
+        from: params.time("fromTimestamp")?,
+        to: params.time("toTimestamp")?,
+        ..ScoreQuery::default()
+    })
+}
+
+/// The `filter` parameter: conditions on members of the metadata.
+fn metadata(params: &Params) -> Result<Vec<(String, MemberTest)>, Problem> {
+    let filter = Filter::parse(&params.filter()?, SCORE_METADATA).map_err(filter_problem)?;
+    let tests = filter.conditions.into_iter().enumerate();
+    tests
+        .map(|(at, condition)| match condition.test {
+            Test::MemberText(key, op, value) => Ok((key, MemberTest::Text(op, value))),
+            Test::MemberIsSet(key) => Ok((key, MemberTest::IsSet)),
+            Test::MemberIsNotSet(key) => Ok((key, MemberTest::IsNotSet)),
+            _ => Err(Problem::query(
+                &format!("filter[{at}].type"),
+                "conditions on the metadata of scores are of type stringObject",
+            )),
+        })
+        .collect()
+}
+
+fn comparison(params: &Params) -> Result<Vec<(Order, f64)>, Problem> {
+    let orders = [
+        Order::Less,
+        Order::Greater,
+        Order::AtMost,
+        Order::AtLeast,
+        Order::NotEqual,
+        Order::Equal,
+    ];
+    match (
+        params.choice("operator", &orders, Order::sign)?,
+        params.number("value")?,
+    ) {
+        (Some(order), Some(value)) => Ok(vec![(order, value)]),
+        (None, None) => Ok(Vec::new()),
+        _ => Err(Problem::new(
+            Code::InvalidQuery,
+            "operator and value go together",
+        )),
+    }
+}

@@ -1,0 +1,333 @@
+//! `POST /api/public/scores`: one object, or an array.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use axum::extract::State;
+use perpend_api_types::list::{Done, Known};
+use perpend_api_types::score::{PartlyTaken, Rejected, ScoreInput};
+use perpend_domain::access::Permission::ScoreWrite;
+use perpend_domain::ids::{IdSource, InvalidId, ObservationId, ProjectId, ScoreId, TraceId, fits};
+use perpend_domain::score::{NewScore, ScoreDataType, ScoreSource, ScoreValue, Subject};
+use perpend_domain::score_config::ScoreConfig;
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::{Answer, Either};
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Told, all_issues, from_json};
+use perpend_http_kit::problem::{Code, MAX_LISTED, Problem};
+use serde_json::{Map, Value};
+
+use crate::records::state::App;
+
+/// Where scores are written.
+pub(super) const PATH: &str = "/api/public/scores";
+const MAX_TEXT_CHARS: usize = 500;
+
+/// Scores in one request.
+const MAX_SCORES: usize = 10_000;
+
+/// What became of one score, of all in an array, or of some.
+type Taken = Either<Answer<Known<ScoreId>>, Either<Answer<Done, 202>, Answer<PartlyTaken, 207>>>;
+
+pub(super) async fn create_scores(
+    State(app): State<App>,
+    caller: Act,
+    Told(body): Told<Value>,
+) -> Result<Taken, Problem> {
+    let now = app.web.clock.now();
+    let (items, is_list) = match body {
+        Value::Array(items) if MAX_SCORES < items.len() => {
+            let message = format!("at most {MAX_SCORES} scores are taken in one request");
+            return Err(Problem::new(Code::TooLarge, message));
+        }
+        Value::Array(items) => (items, true),
+        one => (vec![one], false),
+    };
+    let n_items = items.len();
+    let items = items.into_iter().map(|item| (item, now)).collect();
+    let read = read_scores(&app, &caller.project, items).await?;
+    if !is_list {
+        let score = read
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| Err(Problem::internal()))?;
+        let id = score.id.clone();
+        if !put(&app, &caller, &[score], now).await?.is_empty() {
+            return Err(not_theirs().with("permission", ScoreWrite.name()));
+        }
+        return Ok(Either::One(Answer(Known { id })));
+    }
+    let (mut scores, mut places, mut problems) = (Vec::new(), Vec::new(), BTreeMap::new());
+    for (at, score) in read.into_iter().enumerate() {
+        match score {
+            Ok(score) => {
+                scores.push(score);
+                places.push(at);
+            }
+            Err(problem) => drop(problems.insert(at, problem)),
+        }
+    }
+    let of_others = put(&app, &caller, &scores, now).await?;
+    for (score, at) in scores.iter().zip(places) {
+        if of_others.contains(&score.id) {
+            problems.insert(at, not_theirs());
+        }
+    }
+    if problems.is_empty() {
+        return Ok(Either::Other(Either::One(Answer(Done::new("Accepted")))));
+    }
+    let listed = problems.iter().take(MAX_LISTED);
+    let rejected = listed.map(|(at, problem)| Rejected {
+        message: format!("[{at}] {}", problem.message()),
+    });
+    let n_rejected = problems.len();
+    Ok(Either::Other(Either::Other(Answer(PartlyTaken {
+        accepted: n_items - n_rejected,
+        rejected: n_rejected,
+        errors: rejected.collect(),
+    }))))
+}
+
+/// Writes scores as who sent them may; the ids of those that were left, because others wrote them.
+pub(crate) async fn put(
+    app: &App,
+    caller: &Act,
+    scores: &[NewScore],
+    now: Timestamp,
+) -> Result<BTreeSet<ScoreId>, Problem> {
+    let (store, project) = (&app.store, &caller.project);
+    match &caller.public_half {
+        Some(half) => Ok(store
+            .telemetry
+            .put_scores_of_half(project, scores, half, now)
+            .await?),
+        None => {
+            store.telemetry.put_scores(project, scores, now).await?;
+            Ok(BTreeSet::new())
+        }
+    }
+}
+
+/// Why a score was left.
+pub(crate) fn not_theirs() -> Problem {
+    Problem::new(
+        Code::AccessDenied,
+        "a public key alone changes only scores that it wrote itself; this id is taken: use another one, or send \
+         the key pair with Basic authentication",
+    )
+}
+
+/// Reads scores as clients send them, each with the time it gets when it names none. One that is wrong
+/// does not touch the others.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) async fn read_scores(
+    app: &App,
+    project: &ProjectId,
+    items: Vec<(Value, Timestamp)>,
+) -> Result<Vec<Result<NewScore, Problem>>, Problem> {
+    let parsed: Vec<_> = items
+        .into_iter()
+        .map(|(item, at)| (parse(item), at))
+        .collect();
+    let mut wanted: Vec<String> = parsed
+        .iter()
+        .filter_map(|(input, _)| input.as_ref().ok()?.config_id.clone())
+        .collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let configs: HashMap<String, ScoreConfig> = app
+        .store
+        .catalog
+        .score_configs_by_id(project, &wanted)
+        .await?
+        .into_iter()
+        .map(|config| (config.id.clone(), config))
+        .collect();
+    let check = |(input, at): (Result<ScoreInput, Problem>, Timestamp)| {
+        check_input(input?, app.web.ids.as_ref(), at, &configs)
+    };
+    Ok(parsed.into_iter().map(check).collect())
+}
+
+fn parse(item: Value) -> Result<ScoreInput, Problem> {
+    let text = item.to_string();
+    from_json(text.as_bytes()).map_err(|first| all_issues::<ScoreInput>(text.as_bytes(), first))
+}
+
+/// `now` is the time of a score that names none.
+fn check_input(
+    input: ScoreInput,
+    ids: &dyn IdSource,
+    now: Timestamp,
+    configs: &HashMap<String, ScoreConfig>,
+) -> Result<NewScore, Problem> {
+    let config =
+        match &input.config_id {
+            None => None,
+            Some(id) => Some(configs.get(id).ok_or_else(|| {
+                Problem::body("configId", "no such score config in this project")
+            })?),
+        };
+    let data_type = data_type_of(&input, config)?;
+    let subject = subject_of(&input)?;
+    let is_correction = data_type == ScoreDataType::Correction;
+    if is_correction && !matches!(subject, Subject::Trace(_) | Subject::Observation(..)) {
+        return Err(Problem::body(
+            "dataType",
+            "a CORRECTION is about a trace or an observation",
+        ));
+    }
+    let source = source_of(&input, is_correction)?;
+    let value = value(data_type, &input.value)?;
+    if let Some(config) = config {
+        config
+            .check(&value)
+            .map_err(|issue| Problem::issues(Code::InvalidBody, [issue]))?;
+    }
+    let name = match config {
+        _ if is_correction => "output".to_owned(),
+        Some(config) if input.name == config.name => input.name,
+        Some(config) => {
+            let message = format!(
+                "must be {:?}, the name of the score config, got {:?}",
+                config.name, input.name
+            );
+            return Err(Problem::body("name", message));
+        }
+        None => input.name,
+    };
+    if name.is_empty() || !fits(&name) || name.chars().any(char::is_control) {
+        return Err(Problem::body(
+            "name",
+            "1 to 800 characters, at most 1,200 bytes, none of them control characters",
+        ));
+    }
+    let id = input.id.unwrap_or_else(|| ids.uuid().to_string());
+    let timestamp = input.timestamp.as_deref().map(Timestamp::parse).transpose();
+    let environment = input.environment.unwrap_or_default();
+    let mut metadata = as_object(input.metadata);
+    let environment = perpend_otlp::normalized_environment(&environment, &mut metadata);
+    Ok(NewScore {
+        id: ScoreId::to_store(&id).map_err(|error| Problem::body("id", error.to_string()))?,
+        name,
+        value,
+        subject,
+        source,
+        timestamp: timestamp
+            .map_err(|error| Problem::body("timestamp", error.to_string()))?
+            .unwrap_or(now),
+        environment,
+        comment: input.comment,
+        metadata,
+        config_id: input.config_id,
+        queue_id: input.queue_id,
+        author_user_id: None,
+        origin: None,
+    })
+}
+
+fn data_type_of(
+    input: &ScoreInput,
+    config: Option<&ScoreConfig>,
+) -> Result<ScoreDataType, Problem> {
+    match (&input.data_type, config) {
+        (Some(text), _) => text.parse().map_err(|_| {
+            let names: Vec<_> = ScoreDataType::ALL.iter().map(|t| t.as_str()).collect();
+            Problem::body(
+                "dataType",
+                format!("{text:?} is none of {}", names.join(", ")),
+            )
+        }),
+        (None, Some(config)) => Ok(config.data_type),
+        (None, None) if input.value.is_string() => Ok(ScoreDataType::Categorical),
+        (None, None) => Ok(ScoreDataType::Numeric),
+    }
+}
+
+fn source_of(input: &ScoreInput, is_correction: bool) -> Result<ScoreSource, Problem> {
+    match input.source.as_deref() {
+        None | Some("API") => Ok(ScoreSource::Api),
+        Some("ANNOTATION") if is_correction || input.config_id.is_some() => {
+            Ok(ScoreSource::Annotation)
+        }
+        Some("ANNOTATION") => Err(Problem::body(
+            "configId",
+            "source ANNOTATION needs a score config",
+        )),
+        Some("EVAL") => Err(Problem::body(
+            "source",
+            "EVAL scores are made by evaluation rules only",
+        )),
+        Some(other) => Err(Problem::body(
+            "source",
+            format!("{other:?} is none of API, ANNOTATION"),
+        )),
+    }
+}
+
+fn subject_of(input: &ScoreInput) -> Result<Subject, Problem> {
+    let bad = |field| {
+        move |error: perpend_domain::ids::InvalidId| Problem::body(field, error.to_string())
+    };
+    match (&input.trace_id, &input.session_id, &input.dataset_run_id) {
+        (Some(trace), None, None) => {
+            let trace = TraceId::to_store(trace).map_err(bad("traceId"))?;
+            match &input.observation_id {
+                Some(id) => {
+                    let id = ObservationId::to_store(id).map_err(bad("observationId"))?;
+                    Ok(Subject::Observation(trace, id))
+                }
+                None => Ok(Subject::Trace(trace)),
+            }
+        }
+        _ if input.observation_id.is_some() => Err(Problem::body("observationId", "needs traceId")),
+        (None, Some(session), None) if !fits(session) => Err(bad("sessionId")(InvalidId)),
+        (None, Some(session), None) if !session.is_empty() => Ok(Subject::Session(session.clone())),
+        (None, None, Some(run)) if !fits(run) => Err(bad("datasetRunId")(InvalidId)),
+        (None, None, Some(run)) if !run.is_empty() => Ok(Subject::Experiment(run.clone())),
+        _ => Err(Problem::body(
+            "traceId",
+            "a score is about exactly one of traceId (with observationId or without), sessionId, datasetRunId",
+        )),
+    }
+}
+
+/// Metadata is an object; what is none becomes a member of one.
+fn as_object(metadata: Option<Value>) -> Map<String, Value> {
+    match metadata {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(members)) => members,
+        Some(other) => Map::from_iter([("metadata".to_owned(), other)]),
+    }
+}
+
+fn value(data_type: ScoreDataType, raw: &Value) -> Result<ScoreValue, Problem> {
+    let bad = |message: &str| Err(Problem::body("value", message));
+    let text = raw.as_str();
+    match data_type {
+        ScoreDataType::Numeric => match raw.as_f64() {
+            Some(number) if number.is_finite() => Ok(ScoreValue::Numeric(number)),
+            _ => bad("a NUMERIC score needs a finite number"),
+        },
+        ScoreDataType::Boolean => match raw.as_f64() {
+            Some(0.0) => Ok(ScoreValue::Boolean(false)),
+            Some(1.0) => Ok(ScoreValue::Boolean(true)),
+            _ => bad("a BOOLEAN score needs 0 or 1"),
+        },
+        ScoreDataType::Categorical => match text {
+            Some(text) => Ok(ScoreValue::Categorical(text.to_owned())),
+            None => bad("a CATEGORICAL score needs a string"),
+        },
+        ScoreDataType::Text => match text {
+            Some(text) if (1..=MAX_TEXT_CHARS).contains(&text.chars().count()) => {
+                Ok(ScoreValue::Text(text.to_owned()))
+            }
+            _ => bad("a TEXT score needs a string of 1 to 500 characters"),
+        },
+        ScoreDataType::Correction => match text {
+            Some(text) => Ok(ScoreValue::Correction(text.to_owned())),
+            None => bad("a CORRECTION needs a string"),
+        },
+    }
+}

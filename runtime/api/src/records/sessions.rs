@@ -1,0 +1,143 @@
+//! Sessions: listed, and read with their traces.
+
+use axum::extract::{Path, State};
+use perpend_api_types::list::Listed;
+use perpend_api_types::session::{Session, SessionWithTraces};
+use perpend_api_types::trace::{Shown, Trace};
+use perpend_domain::access::Permission::TraceRead;
+use perpend_domain::filter::{Condition, Filter, TRACES, Test, TextOp, find};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::list::Paging;
+use perpend_domain::telemetry::SessionQuery;
+use perpend_domain::trace_list::TraceQuery;
+use perpend_http_kit::answer::{Answer, Streamed};
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Param, Params, param};
+use perpend_http_kit::page;
+use perpend_http_kit::parts::{self, Members, Parts};
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
+use perpend_telemetry::TracesReader;
+
+use crate::records::state::{App, Routes};
+
+const LIST: &[Param] = &[
+    page::PAGE,
+    page::LIMIT,
+    param("fromTimestamp", "date-time", "Begun at or after."),
+    param("toTimestamp", "date-time", "Begun before."),
+    param("environment", "array", "Any of these; repeated."),
+];
+
+/// Traces shown of one session.
+const MAX_TRACES: u32 = 1_000;
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(
+        "listSessions",
+        "/api/public/sessions",
+        "Sessions by page, newest first",
+        TraceRead,
+    );
+    routes.add(list.query(LIST), list_sessions);
+    let get = Operation::get(
+        "getSession",
+        "/api/public/sessions/{sessionId}",
+        "One session with its traces",
+        TraceRead,
+    );
+    routes.add(get, get_session);
+}
+
+async fn list_sessions(
+    State(app): State<App>,
+    caller: Act,
+    params: Params,
+) -> Result<Answer<Listed<Session>>, Problem> {
+    let paging = page::paging(&params)?;
+    let query = SessionQuery {
+        id: None,
+        from: params.time("fromTimestamp")?,
+        to: params.time("toTimestamp")?,
+        environments: params.all("environment"),
+        ..SessionQuery::default()
+    };
+    let found = app
+        .store
+        .telemetry
+        .sessions(&caller.project, &query, paging)
+        .await?;
+    Ok(Answer(Listed::new(paging, &found, |session| {
+        Session::new(&caller.project, session)
+    })))
+}
+
+async fn get_session(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+) -> Result<Streamed<SessionWithTraces>, Problem> {
+    let query = SessionQuery {
+        id: Some(id.clone()),
+        ..SessionQuery::default()
+    };
+    let found = app
+        .store
+        .telemetry
+        .sessions(&caller.project, &query, Paging::default())
+        .await?;
+    let session = found.items.first();
+    let session = session.ok_or_else(|| Problem::not_found("session"))?;
+    let query = TraceQuery {
+        filter: Filter {
+            conditions: vec![Condition {
+                column: find(TRACES, "sessionId"),
+                test: Test::Text(TextOp::Equal, id),
+            }],
+        },
+        ascending: true,
+        limit: MAX_TRACES,
+        with_content: true,
+        ..TraceQuery::default()
+    };
+    let (traces, _) = app
+        .store
+        .telemetry
+        .find_page(&caller.project, &query)
+        .await?;
+    let mut first = Vec::new();
+    parts::json(&mut first, &Session::new(&caller.project, session))?;
+    // The object goes on.
+    first.pop();
+    first.extend_from_slice(b",\"traces\":[");
+    let traces = Traces {
+        app,
+        project: caller.project,
+        traces,
+        members: Members::default(),
+    };
+    parts::answer(first, traces).await.map(Streamed::new)
+}
+
+/// What is left of the traces of a session.
+struct Traces {
+    app: App,
+    project: ProjectId,
+    traces: TracesReader,
+    members: Members,
+}
+
+impl Parts for Traces {
+    async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
+        let telemetry = &self.app.store.telemetry;
+        for stored in telemetry.next_traces(&mut self.traces).await? {
+            let trace = Trace::new(&self.project, stored, Shown::ALL);
+            self.members.push(out, &trace)?;
+        }
+        let is_done = self.traces.is_done();
+        if is_done {
+            out.extend_from_slice(b"]}");
+        }
+        Ok(is_done)
+    }
+}

@@ -1,0 +1,158 @@
+//! The observations of a trace in reading order, and a search in them.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use perpend_api_types::found::{Found, FoundHit, FoundMeta};
+use perpend_api_types::outline::{OutlineMeta, OutlineRow, OutlineWindow};
+use perpend_domain::access::Permission::TraceRead;
+use perpend_domain::ids::{ObservationId, TraceId};
+use perpend_domain::outline::{Entry, Outline};
+use perpend_domain::text_search::{FindCursor, Sought};
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::answer::Answer;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::cursor;
+use perpend_http_kit::extract::{Param, Params, param};
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
+use perpend_telemetry::FindQuery;
+use serde_json::json;
+
+use crate::records::state::{App, Routes};
+
+/// Characters of a text that can be searched for.
+const MAX_TEXT: usize = 1_000;
+/// Rows of one window.
+const MAX_ROWS: u32 = 1_000;
+
+const FIND: &[Param] = &[
+    param(
+        "text",
+        "string",
+        "Searched for literally and in any case: 1 to 1000 characters.",
+    )
+    .needed(),
+    param("after", "string", "`meta.after` of the part before."),
+];
+
+const OUTLINE: &[Param] = &[
+    param("at", "integer", "Rows before the window; 0 when absent."),
+    param("n", "integer", "1 to 1000 rows, 200 when absent."),
+];
+
+pub(super) fn routes(routes: &mut Routes) {
+    let outline = Operation::get(
+        "getTraceOutline",
+        "/api/v1/traces/{traceId}/outline",
+        "Observations of a trace in reading order, without content",
+        TraceRead,
+    );
+    routes.add(outline.query(OUTLINE), outline_of);
+    let find = Operation::get(
+        "findInTrace",
+        "/api/v1/traces/{traceId}/find",
+        "Observations of a trace that contain a text",
+        TraceRead,
+    );
+    routes.add(find.query(FIND), find_in);
+}
+
+fn missing() -> Problem {
+    Problem::not_found("trace")
+}
+
+async fn outline_of(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Answer<OutlineWindow>, Problem> {
+    let id = TraceId::new(&id).map_err(|_| missing())?;
+    let at = params.int("at", 0, u32::MAX, 0)? as usize;
+    let n = params.int("n", 1, MAX_ROWS, 200)? as usize;
+    let (telemetry, project) = (&app.store.telemetry, &caller.project);
+    // Read before the observations.
+    let version = telemetry.trace_version(project, &id).await?;
+    let version = version.ok_or_else(missing)?;
+    let key = (project.clone(), id);
+    if let Some(outline) = app.outlines.get(&key, version) {
+        return Ok(Answer(window(&outline, at, n)));
+    }
+    let steps = telemetry.steps_of_trace(project, &key.1).await?;
+    // Sorting a large trace takes longer than other requests should wait for this thread.
+    let outlines = Arc::clone(&app.outlines);
+    let made = tokio::task::spawn_blocking(move || outlines.make(key, version, steps)).await;
+    let outline = made.map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "outline not made");
+        Problem::internal()
+    })?;
+    Ok(Answer(window(&outline, at, n)))
+}
+
+fn window(outline: &Outline, at: usize, n: usize) -> OutlineWindow {
+    let rows = outline.rows();
+    let view = |row: &Entry| {
+        let parent = row.parent.and_then(|at| rows.get(at as usize));
+        OutlineRow {
+            id: row.id().to_owned(),
+            parent_observation_id: parent.map(|parent| parent.id().to_owned()),
+            depth: row.depth,
+            r#type: row.kind,
+            name: outline.name(row).to_owned(),
+            level: row.level,
+            start_time: row.start,
+            latency: row.end.map(|end| end.micros_since(row.start) as f64 / 1e6),
+            total_tokens: row.tokens,
+            total_cost: row.cost,
+            descendants: row.n_below,
+        }
+    };
+    OutlineWindow {
+        data: rows.iter().skip(at).take(n).map(view).collect(),
+        meta: OutlineMeta {
+            at: at as u64,
+            total: rows.len() as u64,
+        },
+    }
+}
+
+/// The place named by the parameter `after`.
+fn place(params: &Params) -> Result<Option<FindCursor>, Problem> {
+    let Some(text) = params.text("after") else {
+        return Ok(None);
+    };
+    let place = cursor::opened(text).and_then(|value| {
+        let start = Timestamp::from_micros(value[0].as_i64()?);
+        Some((start, ObservationId::new(value[1].as_str()?).ok()?))
+    });
+    let broken = || Problem::query("after", "not a cursor that this endpoint gave out");
+    place.map(Some).ok_or_else(broken)
+}
+
+async fn find_in(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Answer<Found>, Problem> {
+    let id = TraceId::new(&id).map_err(|_| missing())?;
+    let text = params.text("text").unwrap_or_default();
+    let sought = Sought::new(text).filter(|_| text.chars().count() <= MAX_TEXT);
+    let expected = || Problem::query("text", format!("1 to {MAX_TEXT} characters are expected"));
+    let query = FindQuery::new(sought.ok_or_else(expected)?, place(&params)?);
+    let telemetry = &app.store.telemetry;
+    let part = telemetry
+        .find_in_trace(&caller.project, &id, &query)
+        .await?;
+    let part = part.ok_or_else(missing)?;
+    let written = |(start, id): FindCursor| cursor::encode(&json!([start.as_micros(), id]));
+    Ok(Answer(Found {
+        data: part.hits.into_iter().map(FoundHit::from).collect(),
+        meta: FoundMeta {
+            searched: part.n_searched,
+            total: part.n_steps,
+            after: part.next.map(written),
+        },
+    }))
+}

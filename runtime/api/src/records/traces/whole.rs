@@ -1,0 +1,123 @@
+//! A trace with all that is in it, written while it is read: memory holds one part of it, however large it is.
+
+use perpend_api_types::observation::Whole;
+use perpend_api_types::score::ScoreV2;
+use perpend_api_types::trace::{Trace, TraceWithAll};
+use perpend_catalog::{Categories, LookedUp};
+use perpend_domain::ids::{ProjectId, TraceId};
+use perpend_domain::list::Cursor;
+use perpend_domain::score::{Score, ScoreDataType};
+use perpend_domain::telemetry::{ScoreQuery, StoredObservation};
+use perpend_http_kit::answer::Streamed;
+use perpend_http_kit::parts::{self, Members, Parts, json};
+use perpend_http_kit::problem::Problem;
+use perpend_telemetry::TraceReader;
+
+use crate::records::state::App;
+
+/// Scores of one part.
+const SCORES: u32 = 1_000;
+
+/// What has not been written yet.
+pub(super) struct Rest {
+    pub(super) app: App,
+    pub(super) project: ProjectId,
+    pub(super) trace: TraceId,
+    /// Absent when the caller wants no observations.
+    pub(super) observations: Option<TraceReader>,
+    pub(super) scores: Scores,
+    pub(super) members: Members,
+}
+
+/// How far the scores are written.
+#[derive(Debug)]
+pub(super) enum Scores {
+    /// The caller wants none.
+    Unwanted,
+    Unbegun,
+    /// Behind this one.
+    After(Cursor),
+}
+
+/// The answer: `trace`, an object, with the members `observations` and `scores`.
+pub(super) async fn answer(trace: &Trace, rest: Rest) -> Result<Streamed<TraceWithAll>, Problem> {
+    let mut first = Vec::new();
+    json(&mut first, trace)?;
+    // The object goes on.
+    first.pop();
+    first.extend_from_slice(b",\"observations\":[");
+    parts::answer(first, rest).await.map(Streamed::new)
+}
+
+impl Parts for Rest {
+    /// The next observations, and after the last of them the scores.
+    async fn write(&mut self, out: &mut Vec<u8>) -> Result<bool, Problem> {
+        if let Some(reader) = &mut self.observations {
+            let steps = self.app.store.telemetry.next_observations(reader).await?;
+            let is_done = reader.is_done();
+            let is_step = |stored: &StoredObservation| !stored.observation.is_trace_record();
+            let (catalog, now) = (&self.app.store.catalog, self.app.web.clock.now());
+            let observations = steps.iter().filter(|stored| is_step(stored));
+            let observations = observations.map(|stored| &stored.observation);
+            let prices = &self.app.prices;
+            let known = LookedUp::of(catalog, prices, &self.project, observations, now).await?;
+            for step in steps.into_iter().filter(is_step) {
+                let named = known.named_by(&step.observation);
+                self.members.push(out, &Whole::new(step, named))?;
+            }
+            if !is_done {
+                return Ok(false);
+            }
+            self.observations = None;
+        }
+        let after = match std::mem::replace(&mut self.scores, Scores::Unwanted) {
+            Scores::Unwanted => {
+                out.extend_from_slice(b"],\"scores\":[]}");
+                return Ok(true);
+            }
+            Scores::Unbegun => {
+                out.extend_from_slice(b"],\"scores\":[");
+                self.members = Members::default();
+                None
+            }
+            Scores::After(place) => Some(place),
+        };
+        match self.some_scores(out, after.as_ref()).await? {
+            Some(place) => {
+                self.scores = Scores::After(place);
+                Ok(false)
+            }
+            None => {
+                out.extend_from_slice(b"]}");
+                Ok(true)
+            }
+        }
+    }
+}
+
+impl Rest {
+    /// Appends some scores; where they go on.
+    async fn some_scores(
+        &mut self,
+        out: &mut Vec<u8>,
+        after: Option<&Cursor>,
+    ) -> Result<Option<Cursor>, Problem> {
+        let query = ScoreQuery {
+            trace_ids: vec![self.trace.clone()],
+            ..ScoreQuery::default()
+        };
+        let telemetry = &self.app.store.telemetry;
+        let found = telemetry
+            .scores(&self.project, &query, after, SCORES)
+            .await?;
+        // The score model of this answer knows no corrections.
+        let known = |score: &&Score| score.written.value.data_type() != ScoreDataType::Correction;
+        let scores = &found.items;
+        let categories = Categories::of(&self.app.store.catalog, &self.project, scores).await?;
+        for score in scores.iter().filter(known) {
+            let view = ScoreV2::new(score, |label| categories.number(score, label));
+            self.members.push(out, &view)?;
+        }
+        Ok(found.next)
+    }
+}

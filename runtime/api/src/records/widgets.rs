@@ -1,0 +1,415 @@
+//! Dashboard widgets: charts by the names that metrics know.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use perpend_catalog::dashboards::Widget;
+use perpend_domain::access::Permission::{DashboardRead, DashboardWrite};
+use perpend_domain::filter::Filter;
+use perpend_domain::metrics::View;
+use perpend_domain::time::Timestamp;
+use perpend_http_kit::auth::Act;
+use perpend_http_kit::extract::{Body, Params};
+use perpend_http_kit::filters::filter_problem_at;
+use perpend_http_kit::page;
+use perpend_http_kit::problem::Problem;
+use perpend_http_kit::routes::Operation;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::metrics::names;
+use crate::records::state::{App, Routes};
+
+const ALL: &str = "/api/public/unstable/dashboard-widgets";
+const ONE: &str = "/api/public/unstable/dashboard-widgets/{widgetId}";
+
+const MAX_NAME_CHARS: usize = 200;
+const MAX_DESCRIPTION_CHARS: usize = 5_000;
+/// Dimensions, metrics or conditions of one chart.
+const MAX_PARTS: usize = 50;
+/// The views of widgets that can be made; there are no older ones here.
+const VIEWS: [View; 4] = [
+    View::Observations,
+    View::ScoresNumeric,
+    View::ScoresBoolean,
+    View::ScoresCategorical,
+];
+
+pub(super) fn routes(routes: &mut Routes) {
+    let list = Operation::get(
+        "listWidgets",
+        ALL,
+        "Dashboard widgets by page, the last changed first",
+        DashboardRead,
+    );
+    routes.add(list.query(page::PAGED), list_widgets);
+    let create = Operation::post(
+        "createWidget",
+        ALL,
+        "Make a chart to put on dashboards",
+        DashboardWrite,
+    );
+    routes.add(create.body::<NewWidget>(), create_widget);
+    routes.add(
+        Operation::get("getWidget", ONE, "One dashboard widget", DashboardRead),
+        get_widget,
+    );
+    let update = Operation::patch(
+        "updateWidget",
+        ONE,
+        "Change a dashboard widget",
+        DashboardWrite,
+    );
+    routes.add(update.body::<WidgetPatch>(), update_widget);
+    let delete = Operation::delete(
+        "deleteWidget",
+        ONE,
+        "Delete a dashboard widget that is placed nowhere",
+        DashboardWrite,
+    );
+    routes.add(delete, delete_widget);
+}
+
+/// A widget to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct NewWidget {
+    name: String,
+    description: Option<String>,
+    /// observations, scores-numeric, scores-boolean or scores-categorical.
+    view: String,
+    dimensions: Vec<WidgetDimension>,
+    metrics: Vec<WidgetMetric>,
+    /// Conditions that all must hold.
+    #[schema(value_type = Vec<Object>)]
+    filters: Vec<Value>,
+    chart_type: ChartType,
+    chart_config: Option<ChartConfig>,
+}
+
+/// What to change of a widget: at least one member.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct WidgetPatch {
+    name: Option<String>,
+    description: Option<String>,
+    view: Option<String>,
+    dimensions: Option<Vec<WidgetDimension>>,
+    metrics: Option<Vec<WidgetMetric>>,
+    #[schema(value_type = Option<Vec<Object>>)]
+    filters: Option<Vec<Value>>,
+    /// Without chartConfig, that of the new type is the plain one.
+    chart_type: Option<ChartType>,
+    chart_config: Option<ChartConfig>,
+}
+
+/// What a chart is divided by.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+struct WidgetDimension {
+    /// A dimension of the view.
+    field: String,
+}
+
+/// What a chart shows.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+struct WidgetMetric {
+    /// A measure of the view.
+    measure: String,
+    /// sum, avg, count, max, min, p50, p75, p90, p95, p99, histogram or uniq.
+    agg: String,
+}
+
+/// How a chart is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+enum ChartType {
+    LineTimeSeries,
+    AreaTimeSeries,
+    BarTimeSeries,
+    HorizontalBar,
+    VerticalBar,
+    Pie,
+    Number,
+    Histogram,
+    PivotTable,
+}
+
+/// Particulars of a chart.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+struct ChartConfig {
+    /// As chartType, or absent.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<ChartType>,
+    /// 1 to 1000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    row_limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    show_value_labels: Option<bool>,
+    /// 1 to 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bins: Option<u32>,
+    #[serde(rename = "defaultSort", skip_serializing_if = "Option::is_none")]
+    default_sort: Option<DefaultSort>,
+}
+
+/// How a table is sorted.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+struct DefaultSort {
+    column: String,
+    order: SortOrder,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+enum SortOrder {
+    Asc,
+    Desc,
+}
+
+/// What a widget shows and how, as it is stored.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Chart {
+    view: String,
+    dimensions: Vec<WidgetDimension>,
+    metrics: Vec<WidgetMetric>,
+    filters: Vec<Value>,
+    chart_type: ChartType,
+    chart_config: ChartConfig,
+}
+
+fn refuse(field: &str, message: String) -> Problem {
+    Problem::body(field, message)
+}
+
+/// A name of something that is shown on dashboards.
+pub(super) fn checked_name(name: &str) -> Result<(), Problem> {
+    let n_chars = name.trim().chars().count();
+    if n_chars == 0 || n_chars > MAX_NAME_CHARS || name.chars().any(char::is_control) {
+        let message = format!("1 to {MAX_NAME_CHARS} characters, none of them control characters");
+        return Err(Problem::body("name", message));
+    }
+    Ok(())
+}
+
+pub(super) fn checked_description(description: &str) -> Result<(), Problem> {
+    match description.chars().count() {
+        0..=MAX_DESCRIPTION_CHARS => Ok(()),
+        _ => {
+            let message = format!("at most {MAX_DESCRIPTION_CHARS} characters");
+            Err(Problem::body("description", message))
+        }
+    }
+}
+
+pub(super) fn not_too_many(field: &str, n: usize) -> Result<(), Problem> {
+    match n {
+        0..=MAX_PARTS => Ok(()),
+        _ => Err(Problem::body(field, format!("at most {MAX_PARTS}"))),
+    }
+}
+
+fn within(field: &str, value: Option<u32>, max: u32) -> Result<(), Problem> {
+    match value {
+        Some(value) if !(1..=max).contains(&value) => {
+            let field = format!("chartConfig.{field}");
+            Err(Problem::body(&field, format!("1 to {max} is expected")))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Chart {
+    /// As it is stored: every name is one of its view, and the particulars say their type.
+    fn checked(mut self) -> Result<Value, Problem> {
+        not_too_many("dimensions", self.dimensions.len())?;
+        not_too_many("metrics", self.metrics.len())?;
+        not_too_many("filters", self.filters.len())?;
+        let view = names::view(&self.view, &VIEWS, refuse)?;
+        let fields = self.dimensions.iter().map(|one| one.field.as_str());
+        let dimensions = names::dimensions(view, fields, refuse)?;
+        let metrics = self.metrics.iter();
+        let metrics = metrics.map(|one| (one.measure.as_str(), one.agg.as_str()));
+        names::metrics(view, &dimensions, metrics, "agg", refuse)?;
+        Filter::parse(&self.filters, view.columns())
+            .map_err(|errors| filter_problem_at("filters", errors))?;
+        let config = &mut self.chart_config;
+        if config.kind.is_some_and(|kind| kind != self.chart_type) {
+            let message = "is not chartType; leave it out or say the same";
+            return Err(Problem::body("chartConfig.type", message));
+        }
+        config.kind = Some(self.chart_type);
+        within("row_limit", config.row_limit, 1_000)?;
+        within("bins", config.bins, 100)?;
+        let sort = config.default_sort.as_ref();
+        if sort.is_some_and(|sort| !(1..=MAX_NAME_CHARS).contains(&sort.column.chars().count())) {
+            let message = format!("1 to {MAX_NAME_CHARS} characters are expected");
+            return Err(Problem::body("chartConfig.defaultSort.column", message));
+        }
+        serde_json::to_value(self).map_err(|_| Problem::internal())
+    }
+
+    /// Out of the store.
+    fn stored(widget: &Widget) -> Result<Self, Problem> {
+        serde_json::from_value(widget.chart.clone()).map_err(|error| {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, widget.id = widget.id, "stored chart not read");
+            Problem::internal()
+        })
+    }
+}
+
+impl NewWidget {
+    fn checked(self, id: String, now: Timestamp) -> Result<Widget, Problem> {
+        checked_name(&self.name)?;
+        let description = self.description.unwrap_or_default();
+        checked_description(&description)?;
+        let chart = Chart {
+            view: self.view,
+            dimensions: self.dimensions,
+            metrics: self.metrics,
+            filters: self.filters,
+            chart_type: self.chart_type,
+            chart_config: self.chart_config.unwrap_or_default(),
+        };
+        Ok(Widget {
+            id,
+            name: self.name,
+            description,
+            chart: chart.checked()?,
+            created_at: now,
+            updated_at: now,
+        })
+    }
+}
+
+impl WidgetPatch {
+    const fn is_empty(&self) -> bool {
+        self.name.is_none()
+            && self.description.is_none()
+            && self.view.is_none()
+            && self.dimensions.is_none()
+            && self.metrics.is_none()
+            && self.filters.is_none()
+            && self.chart_type.is_none()
+            && self.chart_config.is_none()
+    }
+
+    /// The widget with this change, checked as a whole.
+    fn apply(self, widget: &mut Widget) -> Result<(), Problem> {
+        if let Some(name) = self.name {
+            checked_name(&name)?;
+            widget.name = name;
+        }
+        if let Some(description) = self.description {
+            checked_description(&description)?;
+            widget.description = description;
+        }
+        let was = Chart::stored(widget)?;
+        let chart_type = self.chart_type.unwrap_or(was.chart_type);
+        let same_type = chart_type == was.chart_type;
+        let chart = Chart {
+            view: self.view.unwrap_or(was.view),
+            dimensions: self.dimensions.unwrap_or(was.dimensions),
+            metrics: self.metrics.unwrap_or(was.metrics),
+            filters: self.filters.unwrap_or(was.filters),
+            chart_type,
+            chart_config: match self.chart_config {
+                Some(config) => config,
+                None if same_type => was.chart_config,
+                None => ChartConfig::default(),
+            },
+        };
+        widget.chart = chart.checked()?;
+        Ok(())
+    }
+}
+
+fn view(widget: &Widget) -> Value {
+    let mut view = json!({
+        "id": widget.id,
+        "createdAt": widget.created_at,
+        "updatedAt": widget.updated_at,
+        "name": widget.name,
+        "description": widget.description,
+    });
+    if let (Value::Object(view), Value::Object(chart)) = (&mut view, widget.chart.clone()) {
+        view.extend(chart);
+    }
+    view
+}
+
+fn missing() -> Problem {
+    Problem::not_found("dashboard widget")
+}
+
+async fn list_widgets(
+    State(app): State<App>,
+    caller: Act,
+    params: Params,
+) -> Result<Json<Value>, Problem> {
+    let paging = page::paging(&params)?;
+    let found = app.store.catalog.widgets(&caller.project, paging).await?;
+    Ok(page::answer(paging, &found, view))
+}
+
+async fn create_widget(
+    State(app): State<App>,
+    caller: Act,
+    Body(input): Body<NewWidget>,
+) -> Result<Json<Value>, Problem> {
+    let widget = input.checked(app.web.ids.uuid().to_string(), app.web.clock.now())?;
+    app.store
+        .catalog
+        .create_widget(&caller.project, &widget)
+        .await?;
+    Ok(Json(view(&widget)))
+}
+
+async fn get_widget(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let widget = app.store.catalog.widget(&caller.project, &id).await?;
+    Ok(Json(view(&widget.ok_or_else(missing)?)))
+}
+
+async fn update_widget(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+    Body(patch): Body<WidgetPatch>,
+) -> Result<Json<Value>, Problem> {
+    let widget = app.store.catalog.widget(&caller.project, &id).await?;
+    let mut widget = widget.ok_or_else(missing)?;
+    if patch.is_empty() {
+        return Err(Problem::body(
+            "",
+            "at least one field to change is expected",
+        ));
+    }
+    let seen = widget.updated_at;
+    patch.apply(&mut widget)?;
+    widget.updated_at = app.web.clock.now().max(seen);
+    app.store
+        .catalog
+        .update_widget(&caller.project, &widget, seen)
+        .await?;
+    Ok(Json(view(&widget)))
+}
+
+async fn delete_widget(
+    State(app): State<App>,
+    caller: Act,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let deleted = app.store.catalog.delete_widget(&caller.project, &id).await;
+    deleted.map_err(|error| match error {
+        perpend_db::Error::NotFound => missing(),
+        error => error.into(),
+    })?;
+    Ok(Json(
+        json!({ "message": "Dashboard widget successfully deleted" }),
+    ))
+}

@@ -1,0 +1,279 @@
+//! Replies that are stored for equal requests of the project (evaluation.md 3.7): their key, when they are read, and how
+//! they are written.
+//!
+//! The key covers all that decides a reply: the request as it is sent, and the connection with its protocol and address. Two
+//! connections of one protocol and address may still reach different models, as gateways decide by key: so the id of the
+//! connection is part of it. Keys and values of headers are not: the replies of a connection go when its headers change.
+
+use perpend_domain::identity::canonical;
+use perpend_domain::plugin::{Digest, Origin, Replies};
+use perpend_domain::time::Timestamp;
+use perpend_executions::StoredReply;
+use perpend_llm::{Answered, Endpoint, Structure};
+use perpend_worker_protocol::host_call::{CacheMode, CompletionRequest};
+use serde_json::{Value, json};
+
+use super::asked::{ConnectedModels, slot_of, to_ask};
+
+/// Larger answers are not worth their place.
+const MAX_BODY: usize = 1 << 20;
+const LEVEL: i32 = 3;
+
+/// A request as stored replies are looked for.
+pub(super) struct Wanted {
+    asked: Value,
+    repeat: u32,
+    reads: bool,
+}
+
+/// A request with who is asked.
+pub(super) struct Reusable {
+    pub(super) key: Digest,
+    pub(super) reads: bool,
+}
+
+/// Counts the request among its equals of one evaluation; nothing where no reply is read or stored.
+pub(super) fn wanted(origin: &Origin, request: &CompletionRequest) -> Option<Wanted> {
+    let slot = slot_of(origin, request.slot.as_deref())?;
+    let (choice, limits) = to_ask(slot, slot.model.as_ref()?);
+    let asked = perpend_llm::asked(&choice, &limits, request).ok()?;
+    let provider = &slot.model.as_ref()?.provider;
+    let counted = canonical(&json!([provider, asked]));
+    // Counted whatever its mode: what comes after it has its place.
+    let repeat = origin
+        .notes
+        .count_repeat(*Digest::of(counted.as_bytes()).as_bytes());
+    let reads = match (request.cache, origin.reuse.replies) {
+        (CacheMode::Bypass, _) | (_, Replies::Apart) => return None,
+        (CacheMode::Refresh, _) | (_, Replies::Fresh) => false,
+        (CacheMode::Standard, Replies::Any) => true,
+        (CacheMode::Standard, Replies::Steady) => asked["temperature"] == 0.0,
+    };
+    Some(Wanted {
+        asked,
+        repeat,
+        reads,
+    })
+}
+
+impl Wanted {
+    pub(super) fn of(self, origin: &Origin, endpoint: &Endpoint) -> Reusable {
+        let mut header_names: Vec<&str> = endpoint
+            .headers
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        header_names.sort_unstable();
+        let of_whom = json!({
+            "protocol": endpoint.protocol.name(),
+            "responses": endpoint.use_responses_api,
+            "connection": endpoint.connection_id,
+            "base_url": endpoint.base_url,
+            "api_version": endpoint.api_version,
+            "config": endpoint.config,
+            "header_names": header_names,
+            "repeat": self.repeat,
+            "run": origin.reuse.run,
+        });
+        let mut whole = self.asked;
+        if let (Value::Object(whole), Value::Object(of_whom)) = (&mut whole, of_whom) {
+            whole.extend(of_whom);
+        }
+        Reusable {
+            key: Digest::of(canonical(&whole).as_bytes()),
+            reads: self.reads,
+        }
+    }
+}
+
+impl ConnectedModels {
+    /// What is stored for an equal request. A database that fails costs a question to the provider, and nothing else.
+    pub(super) async fn stored_reply(&self, origin: &Origin, key: &Digest) -> Option<Answered> {
+        let since = self.stored_since()?;
+        let ledger = &self.store.ledger;
+        let found = ledger.stored_reply(&origin.maker.project, key, since).await;
+        let found = found
+            .inspect_err(|error| {
+                let error: &dyn std::error::Error = error;
+                tracing::warn!(error, "a stored reply could not be read");
+            })
+            .ok()??;
+        let body = zstd::bulk::decompress(&found.body, MAX_BODY).ok()?;
+        Some(Answered {
+            method: Structure::of_name(&found.method)?,
+            body: String::from_utf8(body).ok()?,
+            is_from_cache: true,
+        })
+    }
+
+    /// Stores a usable reply. The call has it already: what cannot be stored is asked for again some day.
+    pub(super) async fn store_reply(
+        &self,
+        origin: &Origin,
+        (key, connection): (&Digest, &str),
+        answer: &Answered,
+    ) {
+        if self.stored_since().is_none() || MAX_BODY < answer.body.len() {
+            return;
+        }
+        let Ok(body) = zstd::bulk::compress(answer.body.as_bytes(), LEVEL) else {
+            return;
+        };
+        let reply = StoredReply {
+            method: answer.method.name().to_owned(),
+            body,
+        };
+        let (ledger, now) = (&self.store.ledger, self.clock.now());
+        let stored = ledger.store_reply(&origin.maker.project, (key, connection), &reply, now);
+        if let Err(error) = stored.await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "a reply could not be stored for equal requests");
+        }
+    }
+
+    /// Older replies are not read; nothing where none are stored.
+    fn stored_since(&self) -> Option<Timestamp> {
+        let lifetime = self.reply_lifetime_ms;
+        (0 < lifetime).then(|| self.clock.now().plus_millis(-lifetime))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use perpend_domain::ids::{EvaluatorId, EvaluatorVersionId, ProjectId};
+    use perpend_domain::plugin::{Grants, Maker, Reuse};
+    use perpend_domain::slots::{ModelChoice, Slot};
+    use perpend_llm::{Protocol, Secret};
+    use perpend_worker_protocol::host_call::{Message, Role};
+
+    use super::*;
+
+    fn slot(name: &str) -> Slot {
+        let model = ModelChoice {
+            provider: "main".to_owned(),
+            model: "m".to_owned(),
+            params: serde_json::Map::new(),
+        };
+        Slot {
+            name: name.to_owned(),
+            model: Some(model),
+            limits: Default::default(),
+        }
+    }
+
+    fn origin(replies: Replies, run: u32) -> Origin {
+        let maker = Arc::new(Maker {
+            project: ProjectId::new("p").unwrap(),
+            evaluator: EvaluatorId::new("e").unwrap(),
+            version: EvaluatorVersionId::new("v").unwrap(),
+            grants: Grants::ALL,
+            slots: vec![slot("judge"), slot("judge-2")],
+        });
+        Origin::new(&maker, None).reusing(Reuse { replies, run })
+    }
+
+    fn request(cache: CacheMode, temperature: Option<f32>) -> CompletionRequest {
+        CompletionRequest {
+            temperature,
+            cache,
+            ..CompletionRequest::new(vec![Message::text(Role::User, "q")])
+        }
+    }
+
+    fn endpoint() -> Endpoint {
+        Endpoint {
+            connection_id: "c".to_owned(),
+            saved_at: 0,
+            provider: "main".to_owned(),
+            protocol: Protocol::OpenAi,
+            base_url: None,
+            key: Secret::new("sk"),
+            headers: Vec::new(),
+            use_responses_api: false,
+            api_version: None,
+            max_in_flight: 8,
+            config: None,
+        }
+    }
+
+    #[test]
+    fn the_run_says_what_is_read_and_the_guest_may_want_less() {
+        use CacheMode::{Bypass, Refresh, Standard};
+        use Replies::{Any, Apart, Fresh, Steady};
+        // Whether it is read; none where nothing is stored either.
+        for (replies, cache, temperature, reads) in [
+            (Steady, Standard, Some(0.0), Some(true)),
+            (Steady, Standard, Some(0.1), Some(false)),
+            (Steady, Standard, None, Some(false)),
+            (Any, Standard, None, Some(true)),
+            (Any, Standard, Some(1.0), Some(true)),
+            (Fresh, Standard, Some(0.0), Some(false)),
+            (Apart, Standard, Some(0.0), None),
+            (Apart, Refresh, Some(0.0), None),
+            (Any, Refresh, Some(0.0), Some(false)),
+            (Any, Bypass, Some(0.0), None),
+            (Fresh, Bypass, None, None),
+        ] {
+            let found = wanted(&origin(replies, 0), &request(cache, temperature));
+            let found = found.map(|wanted| wanted.reads);
+            assert_eq!(found, reads, "{replies:?} {cache:?} {temperature:?}");
+        }
+    }
+
+    #[test]
+    fn equal_requests_of_an_evaluation_have_keys_of_their_own_whatever_their_slot_or_mode() {
+        let keys = |run| {
+            let origin = origin(Replies::Any, run);
+            let key = |slot: Option<&str>, cache| {
+                let mut request = request(cache, None);
+                request.slot = slot.map(str::to_owned);
+                let wanted = wanted(&origin, &request)?;
+                Some(wanted.of(&origin, &endpoint()).key)
+            };
+            [
+                key(None, CacheMode::Standard),
+                key(Some("judge-2"), CacheMode::Bypass),
+                key(Some("judge-2"), CacheMode::Refresh),
+                key(Some("judge"), CacheMode::Standard),
+            ]
+        };
+        let first = keys(0);
+        assert_eq!(first[1], None);
+        assert!(first[0] != first[2] && first[2] != first[3] && first[0] != first[3]);
+        assert_eq!(keys(0), first, "another evaluation counts anew");
+        for (one, other) in first.iter().zip(keys(1)) {
+            assert!(one.is_none() || *one != other, "runs share none");
+        }
+    }
+
+    #[test]
+    fn who_is_asked_is_part_of_the_key_and_no_secret_is() {
+        let key = |endpoint: &Endpoint| {
+            let origin = origin(Replies::Any, 0);
+            let wanted = wanted(&origin, &request(CacheMode::Standard, None)).unwrap();
+            wanted.of(&origin, endpoint).key
+        };
+        let plain = key(&endpoint());
+        let changes: [fn(&mut Endpoint); 6] = [
+            |it| it.connection_id.push('2'),
+            |it| it.protocol = Protocol::Anthropic,
+            |it| it.base_url = Some("https://gateway.example".to_owned()),
+            |it| it.use_responses_api = true,
+            |it| it.config = Some(json!({ "region": "x" })),
+            |it| it.headers = vec![("x-route".to_owned(), Secret::new("a"))],
+        ];
+        for (n, change) in changes.into_iter().enumerate() {
+            let mut other = endpoint();
+            change(&mut other);
+            assert_ne!(key(&other), plain, "change {n}");
+        }
+        let with = |key: &str, value: &str| Endpoint {
+            key: Secret::new(key),
+            headers: vec![("x-route".to_owned(), Secret::new(value))],
+            ..endpoint()
+        };
+        assert_eq!(key(&with("sk-1", "a")), key(&with("sk-2", "b")));
+    }
+}

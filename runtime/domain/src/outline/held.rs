@@ -1,0 +1,188 @@
+//! What was made of traces that were looked at lately.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::ids::{ProjectId, TraceId};
+use crate::telemetry::{Bone, TraceVersion};
+use hashlink::LruCache;
+
+use crate::outline::Outline;
+
+/// Memory of all outlines together.
+const OUTLINES: usize = 64 << 20;
+
+/// Which trace something is of.
+type Key = (ProjectId, TraceId);
+
+/// Something whose memory is bounded.
+pub trait Weighed {
+    /// How much memory it takes, about.
+    fn n_bytes(&self) -> usize;
+}
+
+/// What is made of a trace, one for each, that of its newest version; the one used longest ago goes first.
+#[derive(Debug)]
+pub struct Held<T>(Mutex<Room<T>>);
+
+/// Outlines of the traces that were looked at lately.
+pub type Outlines = Held<Outline>;
+
+#[derive(Debug)]
+struct Room<T> {
+    by_trace: LruCache<Key, Made<T>>,
+    n_bytes: usize,
+    max_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Made<T> {
+    version: TraceVersion,
+    made: Arc<T>,
+    n_bytes: usize,
+}
+
+impl<T> Room<T> {
+    /// What one of them takes besides, about: its place in the map, its ids, and what is around it on the heap.
+    const PLACE: usize = size_of::<Key>() + size_of::<Made<T>>() + size_of::<T>() + 128;
+
+    fn keep(&mut self, key: Key, version: TraceVersion, made: Arc<T>, n_bytes: usize) {
+        let n_bytes = n_bytes + Self::PLACE + 2 * (key.0.as_str().len() + key.1.as_str().len());
+        if let Some(old) = self.by_trace.remove(&key) {
+            self.n_bytes -= old.n_bytes;
+        }
+        // One that is larger than all of the room would only drive the others out.
+        if self.max_bytes < n_bytes {
+            return;
+        }
+        self.n_bytes += n_bytes;
+        let made = Made {
+            version,
+            made,
+            n_bytes,
+        };
+        self.by_trace.insert(key, made);
+        while self.max_bytes < self.n_bytes {
+            let Some((_, oldest)) = self.by_trace.remove_lru() else {
+                break;
+            };
+            self.n_bytes -= oldest.n_bytes;
+        }
+    }
+}
+
+impl<T: Weighed> Held<T> {
+    /// Room for this much memory.
+    #[must_use]
+    pub fn of_at_most(max_bytes: usize) -> Self {
+        Self(Mutex::new(Room {
+            by_trace: LruCache::new_unbounded(),
+            n_bytes: 0,
+            max_bytes,
+        }))
+    }
+
+    /// What was made of this version of a trace, where it is still held.
+    #[must_use]
+    pub fn get(&self, key: &Key, version: TraceVersion) -> Option<Arc<T>> {
+        self.with(|room| {
+            let held = room.by_trace.get(key)?;
+            (held.version == version).then(|| Arc::clone(&held.made))
+        })
+    }
+
+    /// Holds it in the place of what was made of an older version. The version is one from before the trace was read: what changed in
+    /// between makes this newer than its version, and it is made anew when next asked for.
+    #[must_use]
+    pub fn keep(&self, key: Key, version: TraceVersion, made: T) -> Arc<T> {
+        let made = Arc::new(made);
+        let n_bytes = made.n_bytes();
+        self.with(|room| room.keep(key, version, Arc::clone(&made), n_bytes));
+        made
+    }
+
+    fn with<R>(&self, work: impl FnOnce(&mut Room<T>) -> R) -> R {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Default for Outlines {
+    fn default() -> Self {
+        Self::of_at_most(OUTLINES)
+    }
+}
+
+impl Outlines {
+    /// Makes the outline of these steps, and holds it.
+    #[must_use]
+    pub fn make(&self, key: Key, version: TraceVersion, steps: Vec<Bone>) -> Arc<Outline> {
+        self.keep(key, version, Outline::new(steps))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::observation::{Level, ObservationKind};
+    use crate::time::Timestamp;
+
+    use super::*;
+
+    fn outline(n: usize) -> Outline {
+        let bone = |at: usize| Bone {
+            id: format!("{at:016}"),
+            parent_id: None,
+            kind: ObservationKind::Span,
+            name: "step".to_owned(),
+            level: Level::Default,
+            start: Timestamp::from_millis(0),
+            end: None,
+            first_token: None,
+            model: None,
+            tokens: None,
+            cost: None,
+        };
+        Outline::new((0..n).map(bone).collect())
+    }
+
+    fn key(trace: &str) -> Key {
+        let project = ProjectId::new("p").unwrap();
+        (project, TraceId::new(trace).unwrap())
+    }
+
+    const fn version(revision: i64) -> TraceVersion {
+        TraceVersion {
+            number: 1,
+            revision,
+        }
+    }
+
+    #[test]
+    fn outlines_are_held_by_version_and_within_their_memory() {
+        let any = Outlines::default();
+        let _made = any.keep(key("x"), version(1), outline(100));
+        let each = any.with(|room| room.n_bytes);
+        assert!(outline(100).n_bytes() < each);
+        let outlines = Outlines::of_at_most(2 * each + each / 2);
+        let keep = |trace, at, n| {
+            let _made = outlines.keep(key(trace), version(at), outline(n));
+        };
+        let has = |trace, at| outlines.get(&key(trace), version(at)).is_some();
+        keep("a", 1, 100);
+        assert!(has("a", 1) && !has("a", 2));
+        keep("a", 2, 100);
+        assert_eq!(outlines.with(|room| room.n_bytes), each);
+        keep("b", 1, 100);
+        assert!(has("a", 2));
+        keep("c", 1, 100);
+        // The one that was not used since.
+        assert!(!has("b", 1) && has("a", 2));
+        keep("d", 1, 1_000);
+        assert!(!has("d", 1));
+        let left = outlines.with(|room| (room.by_trace.len(), room.n_bytes));
+        assert_eq!(left, (2, 2 * each));
+    }
+
+    #[test]
+    fn fifty_thousand_rows_take_a_few_megabytes() {
+        assert!(outline(50_000).n_bytes() < 12 << 20);
+    }
+}

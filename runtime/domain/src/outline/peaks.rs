@@ -1,0 +1,33 @@
+//! The rows of a trace that stand out.
+
+use std::cmp::Ordering;
+
+use crate::outline::{Entry, Outline};
+
+/// The first `n` of them, the highest first and equal ones in their order, without sorting them all.
+pub fn highest<'e, V: Copy>(
+    n: usize,
+    all: impl Iterator<Item = (&'e Entry, V)>,
+    order: impl Fn(&V, &V) -> Ordering,
+) -> Vec<(&'e Entry, V)> {
+    let mut found: Vec<(&Entry, V)> = Vec::with_capacity(n + 1);
+    for (entry, value) in all {
+        let at = found.partition_point(|(_, own)| order(own, &value).is_ge());
+        if at < n {
+            found.insert(at, (entry, value));
+            found.truncate(n);
+        }
+    }
+    found
+}
+
+impl Outline {
+    /// Which of the rows of its name an entry is, from 1, and how many there are; none where it is the only one.
+    #[must_use]
+    pub fn place_among_alike(&self, entry: &Entry) -> Option<(usize, usize)> {
+        let alike = self.rows.iter().filter(|own| own.is_named_as(entry));
+        let before = alike.clone().take_while(|own| own.id != entry.id);
+        let (at, n) = (before.count() + 1, alike.count());
+        (1 < n).then_some((at, n))
+    }
+}

@@ -1,0 +1,129 @@
+//! The order and depth of observations.
+
+use crate::outline::position;
+use crate::telemetry::Bone;
+
+/// Why an observation that names a parent is on the top level all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Oddity {
+    /// Its parent was not received.
+    Orphan,
+    /// Its parents lead back to itself.
+    Cycle,
+}
+
+/// Where an observation goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Placed {
+    /// Position in the slice given.
+    pub(super) index: usize,
+    /// Position of its parent among the placed ones.
+    pub(super) parent: Option<u32>,
+    /// 0 on the top level.
+    pub(super) depth: u32,
+    /// Set only on the top level.
+    pub(super) oddity: Option<Oddity>,
+}
+
+/// Positions of observations, sorted by id. Each is kept with the beginning of its id, so that most comparisons need no
+/// access to the id itself, which lies elsewhere in memory.
+pub(super) struct Ids(Vec<(u128, u32)>);
+
+impl Ids {
+    pub(super) fn of(bones: &[Bone]) -> Self {
+        let begun = bones.iter().zip(0..);
+        let mut all: Vec<(u128, u32)> = begun.map(|(bone, at)| (begins(&bone.id), at)).collect();
+        let id = |at: u32| bones[at as usize].id.as_str();
+        all.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| id(a.1).cmp(id(b.1))));
+        Self(all)
+    }
+
+    /// The positions, by id.
+    pub(super) fn positions(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().map(|(_, at)| *at as usize)
+    }
+
+    fn find(&self, bones: &[Bone], id: &str) -> Option<usize> {
+        let begins = begins(id);
+        let order = |own: &(u128, u32)| {
+            let by_beginning = own.0.cmp(&begins);
+            by_beginning.then_with(|| bones[own.1 as usize].id.as_str().cmp(id))
+        };
+        let found = self.0.binary_search_by(order).ok()?;
+        Some(self.0[found].1 as usize)
+    }
+}
+
+/// The first 16 bytes of an id, which are the whole of most; in the order of ids.
+fn begins(id: &str) -> u128 {
+    let mut bytes = [0; 16];
+    let n = id.len().min(16);
+    bytes[..n].copy_from_slice(&id.as_bytes()[..n]);
+    u128::from_be_bytes(bytes)
+}
+
+/// Parents before children, siblings by start, then id.
+pub(super) fn place(bones: &[Bone], ids: &Ids) -> Vec<Placed> {
+    let parents: Vec<Option<usize>> = bones
+        .iter()
+        .map(|bone| ids.find(bones, bone.parent_id.as_deref()?))
+        .collect();
+    let in_cycle = cycle_members(&parents);
+
+    // In this order each list of children is sorted once it is filled.
+    let mut ordered: Vec<usize> = (0..bones.len()).collect();
+    ordered.sort_by_key(|at| (bones[*at].start, bones[*at].id.as_str()));
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); bones.len()];
+    let mut top = Vec::new();
+    for at in ordered {
+        match parents[at] {
+            Some(parent) if !in_cycle[at] => children[parent].push(at),
+            _ => top.push(at),
+        }
+    }
+
+    let mut placed = Vec::with_capacity(bones.len());
+    let mut stack: Vec<(usize, Option<u32>, u32)> =
+        top.into_iter().rev().map(|at| (at, None, 0)).collect();
+    while let Some((index, parent, depth)) = stack.pop() {
+        let oddity = match (&bones[index].parent_id, parents[index]) {
+            (Some(_), None) => Some(Oddity::Orphan),
+            _ if in_cycle[index] => Some(Oddity::Cycle),
+            _ => None,
+        };
+        let own = Some(position(placed.len()));
+        placed.push(Placed {
+            index,
+            parent,
+            depth,
+            oddity,
+        });
+        let below = children[index].iter().rev();
+        stack.extend(below.map(|child| (*child, own, depth + 1)));
+    }
+    placed
+}
+
+/// Which nodes lie on a cycle of the parent links. Each node is walked over once.
+fn cycle_members(parents: &[Option<usize>]) -> Vec<bool> {
+    const UNSEEN: usize = usize::MAX;
+    let mut walk_of = vec![UNSEEN; parents.len()];
+    let mut in_cycle = vec![false; parents.len()];
+    for start in 0..parents.len() {
+        let mut at = start;
+        while walk_of[at] == UNSEEN {
+            walk_of[at] = start;
+            match parents[at] {
+                Some(parent) => at = parent,
+                None => break,
+            }
+        }
+        // The walk ended on a node of its own: from there on it goes round.
+        let closes = walk_of[at] == start && parents[at].is_some() && !in_cycle[at];
+        while closes && !in_cycle[at] {
+            in_cycle[at] = true;
+            at = parents[at].unwrap_or(at);
+        }
+    }
+    in_cycle
+}

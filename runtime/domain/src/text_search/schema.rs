@@ -1,0 +1,17 @@
+//! How the types of this crate read in an OpenAPI document.
+
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::text_search::search::FoundIn;
+
+impl PartialSchema for FoundIn {
+    fn schema() -> RefOr<Schema> {
+        let names = Self::ALL.iter().map(|value| value.as_str());
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        text.enum_values(Some(names)).build().into()
+    }
+}
+
+impl ToSchema for FoundIn {}

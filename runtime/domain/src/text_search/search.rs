@@ -1,0 +1,428 @@
+//! A text that is searched for in a trace: in which parts of a step it occurs, how often, and in which context.
+
+use std::ops::ControlFlow;
+
+use crate::ids::ObservationId;
+use crate::observation::{Observation, ObservationKind, TraceFacts};
+use crate::payload::Payload;
+use crate::time::Timestamp;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+/// Characters kept before and behind an occurrence.
+const AROUND: usize = 80;
+/// The member of the metadata that holds the events of a span.
+const EVENTS: &str = "events";
+
+/// Where in a step, or in its trace, a text was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FoundIn {
+    /// Its id.
+    Id,
+    /// Its name.
+    Name,
+    /// The message of its status.
+    Status,
+    /// Its input.
+    Input,
+    /// Its output.
+    Output,
+    /// Its metadata, besides the events.
+    Metadata,
+    /// Its events.
+    Events,
+    /// A comment on a score.
+    Comment,
+}
+
+impl FoundIn {
+    /// Every value, in order.
+    pub const ALL: &'static [Self] = &[
+        Self::Id,
+        Self::Name,
+        Self::Status,
+        Self::Input,
+        Self::Output,
+        Self::Metadata,
+        Self::Events,
+        Self::Comment,
+    ];
+
+    /// The name used in the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::Name => "name",
+            Self::Status => "status",
+            Self::Input => "input",
+            Self::Output => "output",
+            Self::Metadata => "metadata",
+            Self::Events => "events",
+            Self::Comment => "comment",
+        }
+    }
+}
+
+/// An occurrence of a text with what is around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt {
+    /// At most 80 characters.
+    pub before: String,
+    /// The text as it is written there.
+    pub found: String,
+    /// At most 80 characters.
+    pub behind: String,
+}
+
+impl Excerpt {
+    /// What is between these bytes of a text, and around them.
+    #[must_use]
+    pub fn of(whole: &str, (from, to): (usize, usize)) -> Self {
+        let before = whole.get(..from).unwrap_or_default();
+        let behind = whole.get(to..).unwrap_or_default();
+        let start = before.char_indices().rev().nth(AROUND - 1);
+        let start = start.map_or(0, |(at, _)| at);
+        let end = behind.char_indices().nth(AROUND);
+        let end = end.map_or(behind.len(), |(at, _)| at);
+        let owned = |part: Option<&str>| part.unwrap_or_default().to_owned();
+        Self {
+            before: owned(before.get(start..)),
+            found: owned(whole.get(from..to)),
+            behind: owned(behind.get(..end)),
+        }
+    }
+}
+
+/// One part of a step that contains the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which part.
+    pub part: FoundIn,
+    /// Its first occurrence there.
+    pub excerpt: Excerpt,
+    /// Occurrences in this part that do not overlap.
+    pub n: u64,
+}
+
+/// The step of a hit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HitStep {
+    /// Its id.
+    pub id: ObservationId,
+    /// Its kind.
+    pub kind: ObservationKind,
+    /// Its name.
+    pub name: String,
+    /// Its start.
+    pub start: Timestamp,
+}
+
+/// A step, or the trace itself, that contains the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// None for the trace itself.
+    pub step: Option<HitStep>,
+    /// At least one; each part once.
+    pub places: Vec<Place>,
+}
+
+/// The place in a search behind a step: its start and its id.
+pub type FindCursor = (Timestamp, ObservationId);
+
+/// One part of a search.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundPart {
+    /// The trace itself, then steps by start and id.
+    pub hits: Vec<Hit>,
+    /// Steps searched, those of earlier parts included.
+    pub n_searched: u64,
+    /// Steps of the trace.
+    pub n_steps: u64,
+    /// Where the search goes on; none when all steps were searched.
+    pub next: Option<FindCursor>,
+}
+
+/// A pattern for the search of Knuth, Morris and Pratt: time in step with the text, whatever it repeats.
+#[derive(Clone, Debug)]
+struct Pattern {
+    wanted: Vec<char>,
+    /// For each beginning of the pattern how much of its start its end repeats.
+    borders: Vec<usize>,
+}
+
+/// A character in a form that is the same in every case. The final sigma of Greek is the same letter as the other one.
+fn folded(c: char) -> impl Iterator<Item = char> {
+    c.to_lowercase().map(|lower| match lower {
+        'ς' => 'σ',
+        other => other,
+    })
+}
+
+impl Pattern {
+    /// None for an empty text.
+    fn new(text: &str) -> Option<Self> {
+        let wanted: Vec<char> = text.chars().flat_map(folded).collect();
+        if wanted.is_empty() {
+            return None;
+        }
+        let mut borders = vec![0; wanted.len()];
+        let mut n_same = 0;
+        for at in 1..wanted.len() {
+            while 0 < n_same && wanted[n_same] != wanted[at] {
+                n_same = borders[n_same - 1];
+            }
+            n_same += usize::from(wanted[n_same] == wanted[at]);
+            borders[at] = n_same;
+        }
+        Some(Self { wanted, borders })
+    }
+
+    /// Hands on the first and last byte position of each occurrence, none of which overlap, until told to stop.
+    fn each(&self, whole: &str, mut take: impl FnMut((usize, usize)) -> ControlFlow<()>) {
+        let n_wanted = self.wanted.len();
+        // Where the latest folded characters began, as many as are wanted.
+        let mut begins = vec![0; n_wanted];
+        let (mut n_read, mut n_same) = (0_usize, 0);
+        for (at, c) in whole.char_indices() {
+            for (nth, lower) in folded(c).enumerate() {
+                // An occurrence that begins in the middle of a character is none.
+                begins[n_read % n_wanted] = if nth == 0 { at } else { usize::MAX };
+                n_read += 1;
+                while 0 < n_same && (n_same == n_wanted || self.wanted[n_same] != lower) {
+                    n_same = self.borders[n_same - 1];
+                }
+                n_same += usize::from(self.wanted[n_same] == lower);
+                if n_same < n_wanted {
+                    continue;
+                }
+                let from = begins[(n_read - n_same) % n_wanted];
+                if from == usize::MAX {
+                    continue;
+                }
+                if take((from, at + c.len_utf8())).is_break() {
+                    return;
+                }
+                n_same = 0;
+            }
+        }
+    }
+}
+
+/// Where `text` first occurs in `whole`, in any case: a character may have another length in the other case.
+#[must_use]
+pub fn first(whole: &str, text: &str) -> Option<(usize, usize)> {
+    Sought::new(text)?.first(whole)
+}
+
+/// A text to search for: literally, in any case and script.
+#[derive(Clone, Debug)]
+pub struct Sought(Pattern);
+
+/// The metadata of a step without its events.
+struct WithoutEvents<'a>(&'a Map<String, Value>);
+
+impl Serialize for WithoutEvents<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().filter(|(key, _)| *key != EVENTS))
+    }
+}
+
+impl Sought {
+    /// None for an empty text.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        Pattern::new(text).map(Self)
+    }
+
+    /// Where the text first occurs in another.
+    #[must_use]
+    pub fn first(&self, whole: &str) -> Option<(usize, usize)> {
+        let mut found = None;
+        self.0.each(whole, |place| {
+            found = Some(place);
+            ControlFlow::Break(())
+        });
+        found
+    }
+
+    /// Where the text occurs in a part of a step.
+    #[must_use]
+    pub fn place(&self, part: FoundIn, whole: &str) -> Option<Place> {
+        let (mut first, mut n) = (None, 0);
+        self.0.each(whole, |place| {
+            first = first.or(Some(place));
+            n += 1;
+            ControlFlow::Continue(())
+        });
+        let excerpt = Excerpt::of(whole, first?);
+        Some(Place { part, excerpt, n })
+    }
+
+    /// The parts of a step that contain the text.
+    #[must_use]
+    pub fn places(&self, step: &Observation) -> Vec<Place> {
+        let content = &step.content;
+        let status = step.status_message.as_deref();
+        let own = [
+            self.place(FoundIn::Id, step.id.as_str()),
+            self.place(FoundIn::Name, &step.name),
+            status.and_then(|status| self.place(FoundIn::Status, status)),
+            self.in_payload(FoundIn::Input, content.input.as_ref()),
+            self.in_payload(FoundIn::Output, content.output.as_ref()),
+            self.in_metadata(&content.metadata),
+            self.in_events(&content.metadata),
+        ];
+        let mut places: Vec<Place> = own.into_iter().flatten().collect();
+        // What a span says about its trace stands with what it says about itself.
+        let of_trace = step
+            .trace
+            .iter()
+            .flat_map(|facts| self.places_of_trace(facts));
+        for place in of_trace {
+            if places.iter().all(|own| own.part != place.part) {
+                places.push(place);
+            }
+        }
+        places
+    }
+
+    /// The parts of what is said about a trace that contain the text.
+    #[must_use]
+    pub fn places_of_trace(&self, facts: &TraceFacts) -> Vec<Place> {
+        let name = facts.name.as_deref();
+        let places = [
+            name.and_then(|name| self.place(FoundIn::Name, name)),
+            self.in_payload(FoundIn::Input, facts.input.as_ref()),
+            self.in_payload(FoundIn::Output, facts.output.as_ref()),
+            self.in_metadata(&facts.metadata),
+            self.in_events(&facts.metadata),
+        ];
+        places.into_iter().flatten().collect()
+    }
+
+    /// Where the text occurs in a value, as it is written or as it is read.
+    #[must_use]
+    pub fn in_payload(&self, part: FoundIn, value: Option<&Payload>) -> Option<Place> {
+        // As deep inside strings as it occurs, which is how it is read.
+        let readings = value?.readings(usize::MAX);
+        readings.filter_map(|whole| self.place(part, &whole)).last()
+    }
+
+    fn in_metadata(&self, metadata: &Map<String, Value>) -> Option<Place> {
+        if metadata.keys().all(|key| key == EVENTS) {
+            return None;
+        }
+        let json = serde_json::to_string(&WithoutEvents(metadata)).unwrap_or_default();
+        self.in_payload(FoundIn::Metadata, Some(&Payload::Json(json)))
+    }
+
+    fn in_events(&self, metadata: &Map<String, Value>) -> Option<Place> {
+        let events = metadata.get(EVENTS)?.to_string();
+        self.in_payload(FoundIn::Events, Some(&Payload::Json(events)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ids::TraceId;
+    use serde_json::json;
+
+    use super::*;
+
+    fn lower(text: &str) -> String {
+        text.chars().flat_map(folded).collect()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_text_is_found_where_it_was_put(before in ".{0,100}", text in ".{1,9}", behind in ".{0,100}") {
+            let whole = format!("{before}{text}{behind}");
+            let (from, to) = first(&whole, &text).unwrap();
+            proptest::prop_assert_eq!(lower(&whole[from..to]), lower(&text));
+        }
+
+        #[test]
+        fn as_many_are_counted_as_do_not_overlap(whole in "[abA]{0,60}", text in "[ab]{1,4}") {
+            let counted = Sought::new(&text).unwrap().place(FoundIn::Input, &whole);
+            let expected = whole.to_lowercase().matches(&text).count() as u64;
+            proptest::prop_assert_eq!(counted.map_or(0, |place| place.n), expected);
+        }
+    }
+
+    #[test]
+    fn a_text_that_repeats_itself_is_found_in_time() {
+        assert_eq!(first("aabaabaac", "AABAAC"), Some((3, 9)));
+        assert_eq!(first("aaa", "aa"), Some((0, 2)));
+        assert_eq!(first("İx", "x"), Some((2, 3)));
+        assert_eq!(first("ΟΔΟΣ", "οδος"), Some((0, 8)));
+        assert_eq!(first("abc", ""), None);
+        let whole = "a".repeat(1_000_000);
+        assert_eq!(first(&whole, &format!("{}b", "a".repeat(199))), None);
+    }
+
+    #[test]
+    fn a_text_is_found_in_any_case_with_what_is_around_it() {
+        let long = "x".repeat(500);
+        let whole = format!("{long} ÄPFEL und Birnen {long} äpfel");
+        let sought = Sought::new("äpfel").unwrap();
+        let place = sought.place(FoundIn::Input, &whole).unwrap();
+        assert_eq!((place.excerpt.found.as_str(), place.n), ("ÄPFEL", 2));
+        assert_eq!(place.excerpt.before.chars().count(), AROUND);
+        assert!(place.excerpt.behind.starts_with(" und Birnen "));
+        let other = Sought::new("Kirschen").unwrap();
+        assert_eq!(other.place(FoundIn::Input, &whole), None);
+        assert!(Sought::new("").is_none());
+    }
+
+    #[test]
+    fn quotation_marks_and_line_breaks_are_found_in_json() {
+        let json = json!({"said": "he said \"no\",\nthen left"}).to_string();
+        let json = Payload::Json(json);
+        for text in ["said \"no\"", ",\nthen", "{\"said\":"] {
+            let sought = Sought::new(text).unwrap();
+            let place = sought.in_payload(FoundIn::Output, Some(&json));
+            assert!(place.is_some(), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_part_of_a_step_is_searched_by_itself() {
+        let (trace, id) = (
+            TraceId::new("t1").unwrap(),
+            ObservationId::new("w-id").unwrap(),
+        );
+        let at = Timestamp::from_millis(0);
+        let mut step = Observation::ended(trace, id, ObservationKind::Tool, (at, at));
+        step.name = "w-name".to_owned();
+        step.status_message = Some("w-status".to_owned());
+        step.content.input = Some(Payload::Text("w-in W-in".to_owned()));
+        step.content.output = Some(Payload::Json("{\"w-out\":1}".to_owned()));
+        let metadata = json!({"w-key": "w-value", "events": [{"name": "w-event"}]});
+        step.content.metadata = metadata.as_object().unwrap().clone();
+        let places = |text: &str| -> Vec<(FoundIn, u64)> {
+            let places = Sought::new(text).unwrap().places(&step);
+            places.iter().map(|place| (place.part, place.n)).collect()
+        };
+        let all = [
+            (FoundIn::Id, 1),
+            (FoundIn::Name, 1),
+            (FoundIn::Status, 1),
+            (FoundIn::Input, 2),
+            (FoundIn::Output, 1),
+            (FoundIn::Metadata, 2),
+            (FoundIn::Events, 1),
+        ];
+        assert_eq!(places("W-"), all);
+        assert_eq!(places("w-event"), [(FoundIn::Events, 1)]);
+        assert!(places("events").is_empty());
+    }
+
+    #[test]
+    fn a_place_is_written_by_its_name() {
+        for part in FoundIn::ALL {
+            assert_eq!(json!(part), json!(part.as_str()));
+        }
+    }
+}

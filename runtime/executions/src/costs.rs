@@ -1,0 +1,378 @@
+//! What model calls cost by day, and what calls under way may cost: the sums that budgets are held against.
+
+use perpend_db::{Arg, As, Tx, despite_collisions, in_transaction};
+use perpend_domain::budget::{BudgetScope, ScopedBudget};
+use perpend_domain::ids::ProjectId;
+use perpend_domain::model_call::ModelCall;
+use perpend_domain::time::Timestamp;
+
+use super::asking::AskingAttempt;
+use super::row::id_bytes;
+use crate::{Error, Ledger};
+
+const DAY_MICROS: i64 = 86_400_000_000;
+
+const ADD: &str = "
+    INSERT INTO model_costs (project_id, day, rule_id, evaluator_id, provider, model, n_calls, n_failed, n_unpriced,
+                             input_tokens, output_tokens, cost, n_cached, saved)
+    VALUES ($1, $2, $3, $4, $5, $6, $12, $7, $8, $9, $10, $11, $13, $14)
+    ON CONFLICT (project_id, day, rule_id, evaluator_id, provider, model) DO UPDATE SET
+        n_calls = model_costs.n_calls + excluded.n_calls,
+        n_failed = model_costs.n_failed + excluded.n_failed,
+        n_unpriced = model_costs.n_unpriced + excluded.n_unpriced,
+        input_tokens = model_costs.input_tokens + excluded.input_tokens,
+        output_tokens = model_costs.output_tokens + excluded.output_tokens,
+        cost = model_costs.cost + excluded.cost,
+        n_cached = model_costs.n_cached + excluded.n_cached,
+        saved = model_costs.saved + excluded.saved";
+const RELEASE: &str = "DELETE FROM model_reservations WHERE id = $1";
+const TURN: &str = "
+    INSERT INTO model_turns (project_id, n) VALUES ($1, 1)
+    ON CONFLICT (project_id) DO UPDATE SET n = model_turns.n + 1";
+const RESERVE: &str = "
+    INSERT INTO model_reservations (id, project_id, rule_id, evaluator_id, usd, until, execution_id, fence)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+    ON CONFLICT (id) DO UPDATE SET usd = excluded.usd, until = excluded.until, fence = excluded.fence";
+const END_ALL: &str = "DELETE FROM model_reservations";
+const SWEEP: &str = "DELETE FROM model_reservations WHERE project_id = $1 AND until <= $2";
+/// `$3` names a rule and `$4` an evaluator, or they are empty. A reservation ends with the lease under which it was made.
+const SPENT: &str = "
+    SELECT COALESCE((SELECT SUM(cost) FROM model_costs
+                      WHERE project_id = $1 AND $2 <= day AND rule_id <> ''
+                        AND ($3 = '' OR rule_id = $3) AND ($4 = '' OR evaluator_id = $4)), 0.0),
+           COALESCE((SELECT SUM(r.usd) FROM model_reservations r
+                      WHERE r.project_id = $1 AND ($3 = '' OR r.rule_id = $3) AND ($4 = '' OR r.evaluator_id = $4)
+                        AND $5 < r.until
+                        AND EXISTS (SELECT 1 FROM executions e
+                                     WHERE e.project_id = r.project_id AND e.id = r.execution_id
+                                       AND e.state = 1 AND e.fence = r.fence AND $5 < e.due_at)), 0.0)";
+const BY_DAY: &str = "
+    SELECT day, rule_id, evaluator_id, provider, model, n_calls, n_failed, n_unpriced, input_tokens, output_tokens, cost,
+           n_cached, saved
+      FROM model_costs
+     WHERE project_id = $1 AND $2 <= day AND day < $3
+     ORDER BY day DESC, cost DESC, rule_id, evaluator_id, provider, model
+     LIMIT $4";
+
+perpend_db::record! {
+    struct CostRow {
+        day: i64,
+        rule_id: String,
+        evaluator_id: String,
+        provider: String,
+        model: String,
+        n_calls: i64,
+        n_failed: i64,
+        n_unpriced: i64,
+        input_tokens: i64,
+        output_tokens: i64,
+        cost: f64,
+        n_cached: i64,
+        saved: f64,
+    }
+}
+
+/// What the calls of one UTC day cost, of one rule, evaluator and model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DayCost {
+    /// When the day began.
+    pub day: Timestamp,
+    /// The rule; empty for calls of trials, checks and preflights.
+    pub rule: String,
+    /// The evaluator.
+    pub evaluator: String,
+    /// The name of the connection.
+    pub provider: String,
+    /// The model that was asked for.
+    pub model: String,
+    /// Requests, failed ones too.
+    pub n_calls: u64,
+    /// Requests without a usable answer.
+    pub n_failed: u64,
+    /// Answered requests whose price is not known.
+    pub n_unpriced: u64,
+    /// Tokens of the prompts.
+    pub input_tokens: u64,
+    /// Tokens of the replies.
+    pub output_tokens: u64,
+    /// US dollars, without those whose price is not known.
+    pub cost: f64,
+    /// Requests that stored replies answered; none of the other counts has them.
+    pub n_cached: u64,
+    /// What these would have cost, US dollars, without those whose price is not known.
+    pub saved: f64,
+}
+
+/// What a call that is about to be made may cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reservation {
+    /// Equal for a call that is made again.
+    pub id: String,
+    /// US dollars.
+    pub usd: f64,
+    /// Nothing is known of what such calls cost, and `usd` is the most that one may cost. Where the budget has less, the call
+    /// takes all that is left, and those after it wait until its cost is known.
+    pub is_unknown: bool,
+    /// When the call is over at the latest.
+    pub until: Timestamp,
+}
+
+impl Reservation {
+    /// How much of a budget is reserved for the call, US dollars; `None` where the budget has no room for it.
+    #[must_use]
+    pub fn fits(&self, spending: Spending, limit: f64) -> Option<f64> {
+        let taken = spending.spent + spending.reserved;
+        if limit <= taken {
+            return None;
+        }
+        match taken + self.usd <= limit {
+            true => Some(self.usd),
+            false => self.is_unknown.then_some(limit - taken),
+        }
+    }
+}
+
+/// How a budget stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spending {
+    /// US dollars spent in the window so far.
+    pub spent: f64,
+    /// What calls that are under way may cost on top.
+    pub reserved: f64,
+}
+
+/// A budget that leaves no room for a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NoRoom {
+    /// Its place among those that were asked about.
+    pub place: usize,
+    /// How it stands.
+    pub spending: Spending,
+}
+
+/// Adds one exchange to the sums and gives back what was reserved for it. Of what a stored reply answered, no tokens were
+/// used.
+pub(super) async fn settle(
+    tx: &mut Tx,
+    asking: &AskingAttempt,
+    call: &ModelCall,
+    reservation: Option<&str>,
+) -> Result<(), Error> {
+    let of = (asking.rule.as_str(), asking.evaluator.as_str());
+    add(tx, &asking.project, of, call).await?;
+    if let Some(id) = reservation {
+        tx.execute(RELEASE, &[id.into()]).await?;
+    }
+    Ok(())
+}
+
+/// Adds a call to the sums of its day.
+async fn add(
+    tx: &mut Tx,
+    project: &ProjectId,
+    (rule, evaluator): (&str, &str),
+    call: &ModelCall,
+) -> Result<(), Error> {
+    let day = call.started_at.as_micros().div_euclid(DAY_MICROS) * DAY_MICROS;
+    let is_failed = call.error.is_some();
+    let is_unpriced = !is_failed && call.cost.is_none();
+    let is_asked = !call.is_from_cache;
+    let count = |n: u64| match is_asked {
+        true => Arg::from(i64::try_from(n).unwrap_or(i64::MAX)),
+        false => 0_i64.into(),
+    };
+    let args: [Arg<'_>; 14] = [
+        project.as_str().into(),
+        day.into(),
+        rule.into(),
+        evaluator.into(),
+        call.provider.as_str().into(),
+        call.model.as_str().into(),
+        i64::from(is_failed).into(),
+        i64::from(is_unpriced).into(),
+        count(call.input_tokens),
+        count(call.output_tokens),
+        call.cost.unwrap_or_default().into(),
+        i64::from(is_asked).into(),
+        i64::from(call.is_from_cache).into(),
+        call.saved.unwrap_or_default().into(),
+    ];
+    tx.execute(ADD, &args).await?;
+    Ok(())
+}
+
+fn spent_args<'a>(
+    project: &'a ProjectId,
+    budget: &'a ScopedBudget,
+    now: Timestamp,
+) -> [Arg<'a>; 5] {
+    let only = |scope| match budget.scope == scope {
+        true => budget.id.as_str(),
+        false => "",
+    };
+    [
+        project.as_str().into(),
+        budget.budget.window.start(now).as_micros().into(),
+        only(BudgetScope::Rule).into(),
+        only(BudgetScope::Evaluator).into(),
+        now.as_micros().into(),
+    ]
+}
+
+impl Ledger {
+    /// Reserves what a call may cost in all of its budgets, or says which of them leaves no room.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is reserved then.
+    pub async fn reserve(
+        &self,
+        asking: &AskingAttempt,
+        budgets: &[ScopedBudget],
+        reservation: &Reservation,
+        now: Timestamp,
+    ) -> Result<Result<(), NoRoom>, Error> {
+        despite_collisions!(self.reserve_once(asking, budgets, reservation, now).await)
+    }
+
+    async fn reserve_once(
+        &self,
+        asking: &AskingAttempt,
+        budgets: &[ScopedBudget],
+        reservation: &Reservation,
+        now: Timestamp,
+    ) -> Result<Result<(), NoRoom>, Error> {
+        let project = asking.project.as_str();
+        let execution = id_bytes(&asking.execution).ok_or_else(|| Error::Inconsistent {
+            what: "execution",
+            detail: format!("the id {} is not hexadecimal", asking.execution),
+        })?;
+        Ok(in_transaction!(&self.pool, |tx| {
+            tx.execute(TURN, &[project.into()]).await?;
+            let (mut no_room, mut usd) = (None, reservation.usd);
+            for (place, budget) in budgets.iter().enumerate() {
+                let args = spent_args(&asking.project, budget, now);
+                let rows = tx.rows(SPENT, &args, &[As::Float, As::Float]).await?;
+                let spending = match rows.first() {
+                    Some(cells) => Spending {
+                        spent: cells[0].float()?,
+                        reserved: cells[1].float()?,
+                    },
+                    None => Spending::default(),
+                };
+                match reservation.fits(spending, budget.budget.usd) {
+                    Some(granted) => usd = usd.min(granted),
+                    None => {
+                        no_room = Some(NoRoom { place, spending });
+                        break;
+                    }
+                }
+            }
+            match no_room {
+                Some(no_room) => Err(no_room),
+                None => {
+                    tx.execute(SWEEP, &[project.into(), now.as_micros().into()])
+                        .await?;
+                    let args: [Arg<'_>; 8] = [
+                        reservation.id.as_str().into(),
+                        project.into(),
+                        asking.rule.as_str().into(),
+                        asking.evaluator.as_str().into(),
+                        usd.into(),
+                        reservation.until.as_micros().into(),
+                        execution.as_slice().into(),
+                        asking.fence.into(),
+                    ];
+                    tx.execute(RESERVE, &args).await?;
+                    tx.reach("asking: reserved")?;
+                    Ok(())
+                }
+            }
+        }))
+    }
+
+    /// Adds a call of a trial to the costs of the project. It belongs to no rule, and no budget counts it.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn note_trial_call(
+        &self,
+        project: &ProjectId,
+        call: &ModelCall,
+    ) -> Result<(), Error> {
+        despite_collisions!(self.note_trial_call_once(project, call).await)
+    }
+
+    async fn note_trial_call_once(
+        &self,
+        project: &ProjectId,
+        call: &ModelCall,
+    ) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            add(&mut tx, project, ("", ""), call).await?;
+        });
+        Ok(())
+    }
+
+    /// Ends all reservations. Only for a caller that alone uses the database: the process that made them is gone. Crosses
+    /// tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn end_all_reservations(&self) -> Result<(), Error> {
+        in_transaction!(&self.pool, |tx| {
+            tx.execute(END_ALL, &[]).await?;
+        });
+        Ok(())
+    }
+
+    /// How a budget stands.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn spending(
+        &self,
+        project: &ProjectId,
+        budget: &ScopedBudget,
+        now: Timestamp,
+    ) -> Result<Spending, Error> {
+        let args = spent_args(project, budget, now);
+        let rows: Vec<(f64, f64)> = self.pool.select(SPENT, &args).await?;
+        let (spent, reserved) = rows.first().copied().unwrap_or_default();
+        Ok(Spending { spent, reserved })
+    }
+
+    /// What model calls cost between two days, the last day first, the dearest of a day first; at most `limit` rows.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn costs(
+        &self,
+        project: &ProjectId,
+        (from, to): (Timestamp, Timestamp),
+        limit: u32,
+    ) -> Result<Vec<DayCost>, Error> {
+        let args = [
+            project.as_str().into(),
+            (from.as_micros().div_euclid(DAY_MICROS) * DAY_MICROS).into(),
+            to.as_micros().into(),
+            i64::from(limit).into(),
+        ];
+        let rows: Vec<CostRow> = self.pool.select(BY_DAY, &args).await?;
+        let row = |row: CostRow| DayCost {
+            day: Timestamp::from_micros(row.day),
+            rule: row.rule_id,
+            evaluator: row.evaluator_id,
+            provider: row.provider,
+            model: row.model,
+            n_calls: row.n_calls.unsigned_abs(),
+            n_failed: row.n_failed.unsigned_abs(),
+            n_unpriced: row.n_unpriced.unsigned_abs(),
+            input_tokens: row.input_tokens.unsigned_abs(),
+            output_tokens: row.output_tokens.unsigned_abs(),
+            cost: row.cost,
+            n_cached: row.n_cached.unsigned_abs(),
+            saved: row.saved,
+        };
+        Ok(rows.into_iter().map(row).collect())
+    }
+}

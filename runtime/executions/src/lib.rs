@@ -1,0 +1,57 @@
+//! The ledger of evaluations: what was touched, what waits, executions and what became of them.
+//!
+//! Invariants:
+//! - **Made once.** An execution's id is derived from its key and unique; making it again is a no-op.
+//! - **Taken note of once.** Touched rows go in the transaction that makes their executions.
+//! - **One holder.** Every statement that ends a lease repeats state and fence in its WHERE clause; what
+//!   another has moved meanwhile is left alone, its scores included.
+//! - **Scores and state together.** Scores are written in the transaction that completes their execution.
+
+mod asking;
+mod claim;
+mod codes;
+mod costs;
+mod counts;
+mod finish;
+mod latest;
+mod logs;
+mod matches;
+mod model_calls;
+mod outcome;
+mod queue;
+mod read;
+mod replies;
+mod row;
+mod supersede;
+mod sweep;
+mod waiting;
+
+pub use asking::{AskingAttempt, CallKey, Exchanged, KeptAnswer};
+pub use claim::{Lease, Release, Share, Unheld};
+pub use costs::{DayCost, NoRoom, Reservation, Spending};
+pub use counts::RuleCount;
+pub use finish::{Ended, Ending, count, end};
+pub use latest::LatestMeans;
+pub use matches::{Making, MatchBatch, NewWatch, Watch, make};
+pub use outcome::{Finished, Outcome};
+pub use queue::Queue;
+pub use read::StateCount;
+pub use replies::StoredReply;
+pub use supersede::{Replaced, replaced};
+pub use waiting::{Failed, Waiting};
+
+use perpend_db::{Error, Pool};
+
+/// Executions and what leads to them, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    pool: Pool,
+}
+
+impl Ledger {
+    /// In a database that has all steps of the schema.
+    #[must_use]
+    pub fn new(pool: &Pool) -> Self {
+        Self { pool: pool.clone() }
+    }
+}

@@ -1,0 +1,145 @@
+//! Of several executions over one target, the newest that ended well speaks: the scores of the others are put
+//! aside (evaluation.md 1.12).
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::LazyLock;
+
+use perpend_domain::evaluation::Target;
+use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId};
+use sha2::{Digest as _, Sha256};
+
+use super::outcome::{Finished, Outcome};
+use super::row::id_of;
+use crate::Error;
+use perpend_db::{Arg, As, Tx};
+
+/// A trace or a session, and what judges it. Only these are judged again.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Judged<'f> {
+    project: &'f ProjectId,
+    target: &'f Target,
+    rule: &'f RuleId,
+    evaluator: &'f EvaluatorId,
+}
+
+/// How often it was judged, or is to be, beyond the first time.
+static GENERATION: LazyLock<[String; 2]> = LazyLock::new(|| {
+    OVER.map(|over| {
+        format!("SELECT CAST(COALESCE(MAX(generation), 0) AS BIGINT) FROM executions {over}")
+    })
+});
+/// The newest that ended well is the first; states 4 and 5 are those.
+static ALL: LazyLock<[String; 2]> = LazyLock::new(|| {
+    OVER.map(|over| {
+        format!(
+            "SELECT id FROM executions {over} \
+             ORDER BY CASE WHEN state IN (4, 5) THEN 0 ELSE 1 END, generation DESC"
+        )
+    })
+});
+/// A trace, and a session.
+const OVER: [&str; 2] = [
+    "WHERE project_id = $1 AND trace_id = $2 AND rule_id = $3 AND evaluator_id = $4 \
+       AND observation_id IS NULL AND session_id IS NULL AND shadow IS NULL",
+    "WHERE project_id = $1 AND session_id = $2 AND rule_id = $3 AND evaluator_id = $4 AND shadow IS NULL",
+];
+const LOCK_POSTGRES: &str = "SELECT COUNT(pg_advisory_xact_lock($1))";
+/// Keeps the locks apart from others that are taken in this database.
+const FIRST_LOCK: i64 = 4_707_217 << 32;
+
+impl Judged<'_> {
+    /// The place of the statements for it, and what they look for.
+    fn over(&self) -> (usize, &str) {
+        match self.target {
+            Target::Observation(trace, _) | Target::Trace(trace) => (0, trace.as_str()),
+            Target::Session(session) => (1, session.as_str()),
+        }
+    }
+
+    fn args(&self) -> [Arg<'_>; 4] {
+        [
+            self.project.as_str().into(),
+            self.over().1.into(),
+            self.rule.as_str().into(),
+            self.evaluator.as_str().into(),
+        ]
+    }
+
+    /// Two nodes that end executions over it take turns, so that the second sees what the first left.
+    async fn lock(&self, tx: &mut Tx) -> Result<(), Error> {
+        if !tx.is_postgres() {
+            return Ok(());
+        }
+        let mut hash = Sha256::new();
+        for part in [self.project.as_str(), self.over().1, self.rule.as_str()] {
+            hash.update(part);
+            hash.update([0]);
+        }
+        let [a, b, c, d, ..] = <[u8; 32]>::from(hash.finalize());
+        let lock = FIRST_LOCK + i64::from(u32::from_be_bytes([a, b, c, d]));
+        tx.integer(LOCK_POSTGRES, &[lock.into()]).await?;
+        Ok(())
+    }
+}
+
+/// An execution whose scores another one took the place of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replaced<'f> {
+    /// The tenant.
+    pub project: &'f ProjectId,
+    /// What both judged.
+    pub target: &'f Target,
+    /// The older one.
+    pub execution: ExecutionId,
+    /// The newest that ended well.
+    pub newest: ExecutionId,
+}
+
+/// The traces and sessions that executions which are ours judged to a good end.
+fn judged<'f>(finished: &'f [Finished<'f>], mine: &HashSet<i64>) -> BTreeSet<Judged<'f>> {
+    let ended_well = |each: &&Finished<'_>| {
+        matches!(each.outcome, Outcome::Completed(_) | Outcome::Skipped(_))
+            && each.execution.made.target.is_whole()
+            && each.execution.made.shadow.is_none()
+            && mine.contains(&each.execution.seq)
+    };
+    let judged = finished.iter().filter(ended_well).map(|each| Judged {
+        project: &each.execution.project,
+        target: &each.execution.made.target,
+        rule: &each.execution.made.rule_id,
+        evaluator: &each.execution.made.evaluator_id,
+    });
+    judged.collect()
+}
+
+/// Whose scores are to be put aside after these ended, inside the transaction that ended those that are `mine`.
+///
+/// # Errors
+/// When the database fails.
+pub async fn replaced<'f>(
+    tx: &mut Tx,
+    finished: &'f [Finished<'f>],
+    mine: &HashSet<i64>,
+) -> Result<Vec<Replaced<'f>>, Error> {
+    let mut replaced = Vec::new();
+    for each in judged(finished, mine) {
+        let (place, _) = each.over();
+        if tx.integer(&GENERATION[place], &each.args()).await? == 0 {
+            continue;
+        }
+        each.lock(tx).await?;
+        let all = tx.rows(&ALL[place], &each.args(), &[As::Blob]).await?;
+        let all = all.iter().map(|cells| id_of(cells[0].blob()?));
+        let all = all.collect::<Result<Vec<ExecutionId>, Error>>()?;
+        let Some((newest, others)) = all.split_first() else {
+            continue;
+        };
+        replaced.extend(others.iter().map(|other| Replaced {
+            project: each.project,
+            target: each.target,
+            execution: other.clone(),
+            newest: newest.clone(),
+        }));
+    }
+    Ok(replaced)
+}

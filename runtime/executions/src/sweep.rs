@@ -1,0 +1,60 @@
+//! What is left of deleted projects in this room.
+
+use perpend_domain::ids::ProjectId;
+
+use super::Ledger;
+use crate::Error;
+use perpend_db::Owned;
+
+/// Attempts of one transaction.
+const CHUNK: i64 = 500;
+
+/// Every table of this room with rows of projects. Attempts go before all of them.
+const TABLES: &[Owned] = &[
+    Owned::of_project(
+        "watches",
+        "project_id, trace_id, observation_id, session_id",
+    ),
+    Owned::of_project("kept_answers", "execution_id, call, request, number"),
+    Owned::of_project("stored_replies", "project_id, key"),
+    Owned::of_project("model_calls", "seq"),
+    Owned::of_project(
+        "model_costs",
+        "project_id, day, rule_id, evaluator_id, provider, model",
+    ),
+    Owned::of_project("model_reservations", "id"),
+    Owned::of_project("model_turns", "project_id"),
+    Owned::of_project("execution_logs", "execution_seq"),
+    Owned::of_project("executions", "seq"),
+    Owned::of_project("execution_queues", "id"),
+    Owned::of_project("rule_counts", "project_id, rule_id, hour, reason"),
+    Owned::of_project("rule_failures", "project_id, rule_id"),
+];
+
+const ATTEMPTS: &str = "
+    DELETE FROM attempts WHERE seq IN
+        (SELECT a.seq FROM executions e JOIN attempts a ON a.execution_seq = e.seq
+          WHERE e.project_id = $1 LIMIT $2)";
+
+impl Ledger {
+    /// Deletes every row that this room has of a project, in steps; how many were found.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn empty(&self, project: &ProjectId) -> Result<u64, Error> {
+        let owner = project.as_str();
+        let mut n_found = self
+            .pool
+            .repeat(ATTEMPTS, &[owner.into(), CHUNK.into()])
+            .await?;
+        for table in TABLES {
+            n_found += self.pool.empty(table, owner.into()).await?;
+        }
+        Ok(n_found)
+    }
+
+    /// Names of the tables that a deleted project is taken out of.
+    pub fn tables_swept() -> impl Iterator<Item = &'static str> {
+        TABLES.iter().map(|owned| owned.table)
+    }
+}

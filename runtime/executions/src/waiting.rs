@@ -1,0 +1,134 @@
+//! What waits longer than it should, and failed executions that go back into the queue together.
+
+use perpend_db::{checked, query_scalar};
+use perpend_domain::evaluation::EndReason;
+use perpend_domain::ids::{EvaluatorId, ExecutionId, ProjectId, RuleId};
+use perpend_domain::time::Timestamp;
+
+use crate::{Error, Ledger};
+
+/// `project_id || ''` keeps SQLite from reading the finished ones of the project for the held ones.
+const HELD: &str = "
+    SELECT rule_id, evaluator_id, COUNT(*), MIN(created_at) FROM executions
+     WHERE state = 3 AND project_id || '' = $1 GROUP BY rule_id, evaluator_id ORDER BY rule_id, evaluator_id";
+const OVERDUE: &str = "
+    SELECT rule_id, evaluator_id, COUNT(*), MIN(due_at) FROM executions
+     WHERE state < 3 AND due_at < $2 AND queue IN (SELECT id FROM execution_queues WHERE project_id = $1)
+     GROUP BY rule_id, evaluator_id ORDER BY rule_id, evaluator_id";
+/// An empty text stands for any.
+const DEAD: &str = "
+    SELECT id FROM executions
+     WHERE project_id = $1 AND state = 6 AND ($2 = '' OR error_class = $2) AND ($3 = '' OR rule_id = $3)
+     ORDER BY finished_at DESC, id DESC LIMIT $4";
+
+const FAILED_SINCE: &str = "
+    SELECT COUNT(*) FROM (SELECT 1 AS one FROM executions
+     WHERE project_id = $1 AND state = 6 AND finished_at >= $2 LIMIT $3) f";
+
+/// Executions of a rule and evaluator that wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The rule.
+    pub rule: RuleId,
+    /// The evaluator.
+    pub evaluator: EvaluatorId,
+    /// How many.
+    pub n: u64,
+    /// Since when the first of them waits.
+    pub since: Timestamp,
+}
+
+/// Which failed executions are meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failed {
+    /// Of this class alone.
+    pub class: Option<EndReason>,
+    /// Of this rule alone.
+    pub rule: Option<RuleId>,
+}
+
+type Row = (String, String, i64, i64);
+
+fn waiting((rule, evaluator, n, since): Row) -> Result<Waiting, Error> {
+    Ok(Waiting {
+        rule: checked("execution", &rule)?,
+        evaluator: checked("execution", &evaluator)?,
+        n: n.unsigned_abs(),
+        since: Timestamp::from_micros(since),
+    })
+}
+
+impl Ledger {
+    /// Executions of a project that are held, by rule and evaluator.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn held_of(&self, project: &ProjectId) -> Result<Vec<Waiting>, Error> {
+        let rows: Vec<Row> = self.pool.select(HELD, &[project.as_str().into()]).await?;
+        rows.into_iter().map(waiting).collect()
+    }
+
+    /// Executions of a project that were due, or whose lease ended, before this time, by rule and evaluator.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn overdue_of(
+        &self,
+        project: &ProjectId,
+        before: Timestamp,
+    ) -> Result<Vec<Waiting>, Error> {
+        let args = [project.as_str().into(), before.as_micros().into()];
+        let rows: Vec<Row> = self.pool.select(OVERDUE, &args).await?;
+        rows.into_iter().map(waiting).collect()
+    }
+
+    /// How many executions failed at this time or later, counted as far as `limit`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn n_failed_since(
+        &self,
+        project: &ProjectId,
+        since: Timestamp,
+        limit: u32,
+    ) -> Result<u64, Error> {
+        let n: i64 = query_scalar(FAILED_SINCE)
+            .bind(project.as_str())
+            .bind(since.as_micros())
+            .bind(i64::from(limit))
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(n.unsigned_abs())
+    }
+
+    /// Puts failed executions back into the queue, the last first and at most `limit`; how many.
+    ///
+    /// # Errors
+    /// When the database fails; those before stay in the queue then.
+    pub async fn requeue_failed(
+        &self,
+        project: &ProjectId,
+        failed: &Failed,
+        limit: u32,
+        now: Timestamp,
+    ) -> Result<u64, Error> {
+        let args = [
+            project.as_str().into(),
+            failed.class.map_or("", EndReason::as_str).into(),
+            failed.rule.as_ref().map_or("", RuleId::as_str).into(),
+            i64::from(limit).into(),
+        ];
+        let ids: Vec<(Vec<u8>,)> = self.pool.select(DEAD, &args).await?;
+        let mut n_requeued = 0;
+        for (id,) in ids {
+            let id: ExecutionId = super::row::id_of(&id)?;
+            match self.requeue_execution(project, &id, now).await {
+                Ok(()) => n_requeued += 1,
+                // Another request has requeued it meanwhile.
+                Err(Error::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(n_requeued)
+    }
+}

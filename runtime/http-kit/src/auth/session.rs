@@ -1,0 +1,331 @@
+//! Sessions of browsers: rows in the database, which a cookie refers to.
+//!
+//! Invariants:
+//! - **The cookie holds random references**, of 256 bits each, and the database their SHA-256: neither the database nor
+//!   a backup of it opens a page.
+//! - **Ended is ended everywhere.** A session whose row is gone opens nothing from the next request on, on any server.
+//! - **A browser has one session for each project** that it logged in to, all in one cookie, the last used first.
+//! - **A session ends with what began it**: a key pair that is deleted or expires, or the start of the server whose login
+//!   token was used.
+//! - **A form is sent from a page of its session.** Its pages carry a token derived from the cookie, masked anew in each
+//!   answer: answers are compressed, and a text that stays the same could be guessed from their length.
+
+use std::fmt;
+
+use axum::http::HeaderMap;
+use axum::http::header;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use perpend_catalog::{BrowserSession, SessionDigest, SessionOrigin};
+use perpend_db::Error;
+use perpend_domain::ids::{IdSource, ProjectId};
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use crate::Web;
+
+/// How long a session lasts.
+const SESSION_SECONDS: i64 = 14 * 24 * 3_600;
+/// The cookie's name.
+const COOKIE: &str = "perpend_session";
+const FORM_DOMAIN: &[u8] = b"form/2";
+/// Sessions of one browser.
+const MAX_AT_ONCE: usize = 12;
+/// Cookies of this name that are looked at: a sibling host may have set another one.
+const MAX_COOKIES: usize = 3;
+/// Bytes of all of them. A browser drops a cookie of more than 4,096 bytes, its name and attributes counted.
+const MAX_BYTES: usize = 3_900;
+/// Between the sessions of a cookie.
+const BETWEEN: char = '~';
+
+/// What the forms of one session carry.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FormToken([u8; 32]);
+
+impl fmt::Debug for FormToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FormToken")
+    }
+}
+
+impl FormToken {
+    /// As a page carries it: no two answers have the same text.
+    pub fn masked(&self, ids: &dyn IdSource) -> String {
+        let mut hash = Sha256::new();
+        for _ in 0..2 {
+            hash.update(ids.uuid().as_bytes());
+        }
+        let mask: [u8; 32] = hash.finalize().into();
+        let mut both = [0; 64];
+        both[..32].copy_from_slice(&mask);
+        for (at, byte) in both[32..].iter_mut().enumerate() {
+            *byte = self.0[at] ^ mask[at];
+        }
+        URL_SAFE_NO_PAD.encode(both)
+    }
+
+    /// Names the session in what browsers keep of its pages, and tells nothing of the token.
+    #[must_use]
+    pub fn session_tag(&self) -> String {
+        let digest = Sha256::new()
+            .chain_update(b"form-tag/1")
+            .chain_update(self.0)
+            .finalize();
+        URL_SAFE_NO_PAD.encode(&digest[..9])
+    }
+
+    /// Whether a form carries this token.
+    pub fn is_in(&self, masked: &str) -> bool {
+        let Ok(both) = URL_SAFE_NO_PAD.decode(masked) else {
+            return false;
+        };
+        let Some((mask, hidden)) = both
+            .split_at_checked(32)
+            .filter(|(_, rest)| rest.len() == 32)
+        else {
+            return false;
+        };
+        let shown: Vec<u8> = mask.iter().zip(hidden).map(|(a, b)| a ^ b).collect();
+        shown.ct_eq(&self.0).into()
+    }
+}
+
+/// The sessions of a browser, and what their forms carry.
+#[derive(Clone, Debug)]
+pub(super) struct Sessions {
+    /// The last used first.
+    pub(super) all: Vec<BrowserSession>,
+    pub(super) token: FormToken,
+}
+
+/// A session as a cookie has it: the project, and the reference.
+#[derive(Clone, Copy)]
+struct Part<'h> {
+    text: &'h str,
+    project: &'h str,
+    reference: &'h str,
+}
+
+impl<'h> Part<'h> {
+    fn read(text: &'h str) -> Option<Self> {
+        let (project, reference) = text.split_once('.')?;
+        Some(Self {
+            text,
+            project,
+            reference,
+        })
+    }
+
+    fn digest(&self) -> SessionDigest {
+        digest(self.reference)
+    }
+
+    fn is_of(&self, project: &ProjectId) -> bool {
+        self.project == URL_SAFE_NO_PAD.encode(project.as_str())
+    }
+}
+
+fn digest(reference: &str) -> SessionDigest {
+    let hash = Sha256::new()
+        .chain_update(b"session/3")
+        .chain_update(reference);
+    hash.finalize().into()
+}
+
+/// 256 bits that nobody can guess, where the ids are random.
+fn random(ids: &dyn IdSource) -> String {
+    let mut hash = Sha256::new();
+    // Four times 122 random bits.
+    for _ in 0..4 {
+        hash.update(ids.uuid().as_bytes());
+    }
+    URL_SAFE_NO_PAD.encode(hash.finalize())
+}
+
+/// The sessions that each cookie of ours names, valid or not.
+fn cookies(headers: &HeaderMap) -> Vec<Vec<Part<'_>>> {
+    let lists = headers.get_all(header::COOKIE).iter();
+    let lists = lists.filter_map(|list| list.to_str().ok());
+    let cookies = lists
+        .flat_map(|list| list.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='));
+    let ours = cookies.filter(|(name, _)| *name == COOKIE);
+    let parts = ours.map(|(_, value)| {
+        let parts = value.split(BETWEEN).take(MAX_AT_ONCE);
+        parts.filter_map(Part::read).collect()
+    });
+    parts.take(MAX_COOKIES).collect()
+}
+
+/// The valid sessions of the first cookie that has any, with their parts of it.
+async fn valid<'h>(
+    web: &Web,
+    headers: &'h HeaderMap,
+) -> Result<Vec<(Part<'h>, BrowserSession)>, Error> {
+    let cookies = cookies(headers);
+    let digests = cookies.iter().flatten().map(Part::digest);
+    let digests: Vec<SessionDigest> = digests.collect();
+    let now = web.clock.now();
+    let rows = web.catalog.browser_sessions(&digests, now).await?;
+    let found = cookies.into_iter().map(|parts| {
+        let with_row = parts.into_iter().filter_map(|part| {
+            let digest = part.digest();
+            let row = rows.iter().find(|row| row.digest == digest)?;
+            part.is_of(&row.project).then(|| (part, row.clone()))
+        });
+        with_row.collect::<Vec<_>>()
+    });
+    Ok(found
+        .into_iter()
+        .find(|some| !some.is_empty())
+        .unwrap_or_default())
+}
+
+/// The sessions in the `Cookie` headers that have neither ended nor expired; `None` when there are none.
+pub(super) async fn sessions(web: &Web, headers: &HeaderMap) -> Result<Option<Sessions>, Error> {
+    let valid = valid(web, headers).await?;
+    // The same whichever project was used last, and after a login to one more: forms of open pages stay good until the
+    // oldest session ends or its project is logged in to anew.
+    let oldest = valid
+        .iter()
+        .min_by_key(|(_, row)| (row.created_at, row.digest));
+    let Some((oldest, _)) = oldest else {
+        return Ok(None);
+    };
+    let token = Sha256::new()
+        .chain_update(FORM_DOMAIN)
+        .chain_update(oldest.reference);
+    let token = FormToken(token.finalize().into());
+    let all = valid.into_iter().map(|(_, row)| row).collect();
+    Ok(Some(Sessions { all, token }))
+}
+
+/// Begins a session in a project. Returns the `Set-Cookie` value, which keeps the sessions of the headers in other projects;
+/// one in the same project ends.
+///
+/// # Errors
+/// When the database fails.
+pub async fn begin_session(
+    web: &Web,
+    headers: &HeaderMap,
+    project: &ProjectId,
+    origin: SessionOrigin,
+) -> Result<String, Error> {
+    let (replaced, others): (Vec<_>, Vec<_>) = valid(web, headers)
+        .await?
+        .into_iter()
+        .partition(|(_, row)| row.project == *project);
+    // Later than the others, so that which is the oldest is certain.
+    let after = others.iter().map(|(_, row)| row.created_at.plus_millis(1));
+    let created_at = after.fold(web.clock.now(), Ord::max);
+    let reference = random(&*web.ids);
+    let session = BrowserSession {
+        digest: digest(&reference),
+        project: project.clone(),
+        origin,
+        created_at,
+        expires_at: created_at.plus_millis(SESSION_SECONDS * 1_000),
+    };
+    let replaced: Vec<SessionDigest> = replaced.iter().map(|(_, row)| row.digest).collect();
+    web.catalog
+        .begin_browser_session(&session, &replaced)
+        .await?;
+    let own = format!("{}.{reference}", URL_SAFE_NO_PAD.encode(project.as_str()));
+    let others = others.iter().map(|(part, _)| part.text);
+    let all = [own.as_str()].into_iter().chain(others);
+    Ok(set_cookie(web, &joined(all), SESSION_SECONDS))
+}
+
+/// The `Set-Cookie` value that puts the session of a project before the others; `None` where it is the first one.
+pub fn use_session(web: &Web, headers: &HeaderMap, project: &ProjectId) -> Option<String> {
+    let mut cookies = cookies(headers).into_iter();
+    let mut parts = cookies.find(|parts| parts.iter().any(|part| part.is_of(project)))?;
+    let at = parts.iter().position(|part| part.is_of(project))?;
+    (0 < at).then(|| {
+        parts[..=at].rotate_right(1);
+        let value = joined(parts.iter().map(|part| part.text));
+        set_cookie(web, &value, SESSION_SECONDS)
+    })
+}
+
+/// Ends every session of the headers. Returns the `Set-Cookie` value that deletes the cookie.
+///
+/// # Errors
+/// When the database fails.
+pub async fn end_sessions(web: &Web, headers: &HeaderMap) -> Result<String, Error> {
+    let digests = cookies(headers).into_iter().flatten();
+    let digests: Vec<SessionDigest> = digests.map(|part| part.digest()).collect();
+    web.catalog.end_browser_sessions(&digests).await?;
+    Ok(set_cookie(web, "", 0))
+}
+
+/// As many of them as a browser keeps.
+fn joined<'p>(parts: impl Iterator<Item = &'p str>) -> String {
+    let mut value = String::new();
+    for part in parts.take(MAX_AT_ONCE) {
+        if MAX_BYTES < value.len() + 1 + part.len() {
+            break;
+        }
+        if !value.is_empty() {
+            value.push(BETWEEN);
+        }
+        value.push_str(part);
+    }
+    value
+}
+
+fn set_cookie(web: &Web, value: &str, seconds: i64) -> String {
+    let public_url = web.config.public_url.as_deref();
+    let is_secure = public_url.is_some_and(|url| url.starts_with("https:"));
+    let secure = if is_secure { "; Secure" } else { "" };
+    format!("{COOKIE}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_keeps_the_newest_sessions_and_stays_below_what_browsers_keep() {
+        let part = format!("{}.{}", "p".repeat(800), "r".repeat(43));
+        let parts = std::iter::repeat_n(part.as_str(), 20);
+        let value = joined(["newest.r"].into_iter().chain(parts));
+        assert!(value.len() <= MAX_BYTES && value.starts_with("newest.r~p"));
+        assert_eq!(
+            joined(std::iter::repeat_n("a.b", 20)).matches('~').count(),
+            11
+        );
+    }
+
+    #[derive(Debug)]
+    struct Counted(std::sync::atomic::AtomicU64);
+
+    impl IdSource for Counted {
+        fn uuid(&self) -> uuid::Uuid {
+            let n = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            uuid::Uuid::from_u128(u128::from(n))
+        }
+    }
+
+    #[test]
+    fn a_form_is_of_one_session_and_no_two_answers_show_the_same_text() {
+        let ids = Counted(0.into());
+        let own = FormToken([7; 32]);
+        let (one, other) = (own.masked(&ids), own.masked(&ids));
+        assert!(one != other && own.is_in(&one) && own.is_in(&other));
+        assert!(!own.is_in(&FormToken([8; 32]).masked(&ids)));
+        for forged in ["", "a", &one[..80], &format!("{one}AA"), &"A".repeat(86)] {
+            assert!(!own.is_in(forged), "{forged}");
+        }
+    }
+
+    #[test]
+    fn a_cookie_is_read_whatever_is_around_it() {
+        let list = format!("other=1; {COOKIE}=cA.r1~nonsense~cQ.r2; last=2");
+        let headers = HeaderMap::from_iter([(header::COOKIE, list.parse().unwrap())]);
+        let read = cookies(&headers);
+        let references: Vec<_> = read[0].iter().map(|part| part.reference).collect();
+        assert_eq!((read.len(), references), (1, vec!["r1", "r2"]));
+        assert!(read[0][1].is_of(&ProjectId::new("q").unwrap()));
+    }
+}

@@ -1,0 +1,36 @@
+//! Lists that are read by page number: their parameters and the frame of their answer.
+
+use axum::Json;
+use perpend_api_types::list::Listed;
+use perpend_domain::list::{Numbered, Paging};
+use serde_json::{Value, json};
+
+use crate::extract::{Param, Params, param};
+use crate::problem::Problem;
+
+/// Parameter `page`.
+pub const PAGE: Param = param("page", "integer", "From 1.");
+/// Parameter `limit`.
+pub const LIMIT: Param = param("limit", "integer", "1 to 100, 50 when absent.");
+/// The whole query of a list that has no filter.
+pub const PAGED: &[Param] = &[PAGE, LIMIT];
+
+/// Reads `page` and `limit`.
+///
+/// # Errors
+/// When one of them is not a number in its range.
+pub fn paging(params: &Params) -> Result<Paging, Problem> {
+    Ok(Paging {
+        page: params.int("page", 1, u32::MAX, 1)?,
+        limit: params.int("limit", 1, 100, 50)?,
+    })
+}
+
+/// `data` and `meta`, each row as `view` shows it.
+pub fn answer<T>(
+    paging: Paging,
+    found: &Numbered<T>,
+    view: impl FnMut(&T) -> Value,
+) -> Json<Value> {
+    Json(json!(Listed::new(paging, found, view)))
+}

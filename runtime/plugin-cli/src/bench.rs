@@ -1,0 +1,245 @@
+//! `perpend plugin bench`: how fast an evaluator is in this process, beside one that does next to nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use perpend_domain::plugin::{Call, Item};
+use perpend_sandbox::{Host, NothingGranted, Plugin};
+use serde_json::{Value, json};
+use tokio::runtime::Builder;
+
+use crate::error::Error;
+use crate::items;
+use crate::report::Report;
+use crate::text::{self, Table};
+use crate::workbench::{Component, Configured, Selection, Workbench, given_config};
+
+/// How a measurement is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Measure {
+    /// How long each side is measured.
+    pub time: Duration,
+    /// Threads that make calls, one after the other each.
+    pub n_threads: usize,
+}
+
+impl Default for Measure {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(2),
+            n_threads: 1,
+        }
+    }
+}
+
+/// What a component is measured beside.
+#[derive(Clone, Copy, Debug)]
+pub struct Floor {
+    /// A component that comes with the program.
+    pub component: &'static [u8],
+    /// The evaluator in it that does the least.
+    pub evaluator: &'static str,
+}
+
+/// Calls before it is measured.
+const N_WARM_UP: usize = 50;
+/// Calls between two looks at the clock for the end.
+const N_AT_LEAST: usize = 20;
+
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    per_second: f64,
+    median_us: f64,
+    p99_us: f64,
+    n_failed: usize,
+}
+
+impl Workbench<'_> {
+    /// Measures an evaluator over items; the sandbox has to be one in this process.
+    ///
+    /// # Errors
+    /// When something that was named cannot be used.
+    pub fn bench(
+        &self,
+        selection: &Selection,
+        floor: Option<Floor>,
+        measure: Measure,
+    ) -> Result<Report, Error> {
+        let (config, place) = given_config(selection.config.as_deref())?;
+        let items = items::items(&selection.items())?;
+        let component = self.open(&selection.component())?;
+        let evaluator = component.evaluator(selection.evaluator.as_deref())?;
+        let configured = self.configure(&component, evaluator, config, &place)?;
+        let measured = self.measured(&component, &configured, &items, measure)?;
+        let floor = floor
+            .map(|floor| self.floor(floor, &items, measure))
+            .transpose()?;
+
+        let mut table = Table::new(&["evaluator", "calls/s", "median", "p99"]);
+        let name = format!("{} {}", component.info.name, evaluator.id);
+        row(&mut table, &name, measured);
+        if let Some((name, measured)) = &floor {
+            row(&mut table, &format!("floor: {name}"), *measured);
+        }
+        let mut text = table.render();
+        let threads = text::counted(measure.n_threads, "thread");
+        text.push_str(&format!(
+            "\na fresh instance per call, {}, {threads}, {} s each\n",
+            text::counted(items.len(), "item"),
+            measure.time.as_secs_f64()
+        ));
+        if 0 < measured.n_failed {
+            text.push_str(&format!(
+                "{} gave no scores: `perpend plugin run` says why\n",
+                text::counted(measured.n_failed, "call")
+            ));
+        }
+        let json = json!({
+            "evaluator": name,
+            "nThreads": measure.n_threads,
+            "measured": shown(measured),
+            "floor": floor.as_ref().map(|(name, measured)| {
+                json!({ "evaluator": name, "measured": shown(*measured) })
+            }),
+        });
+        Ok(Report {
+            text,
+            json,
+            is_ok: true,
+        })
+    }
+
+    fn floor(
+        &self,
+        floor: Floor,
+        items: &[Item],
+        measure: Measure,
+    ) -> Result<(String, Measured), Error> {
+        let wrong = |problems| Error::Component {
+            file: "the component that comes with perpend".to_owned(),
+            problems,
+        };
+        let info = self.sandbox.inspect(floor.component).map_err(wrong)?;
+        let component = Component {
+            file: info.name.clone(),
+            bytes: floor.component.to_vec(),
+            digest: perpend_domain::plugin::Digest::of(floor.component),
+            info,
+        };
+        let evaluator = component.evaluator(Some(floor.evaluator))?;
+        let configured = self.configure(&component, evaluator, json!({}), "floor")?;
+        let measured = self.measured(&component, &configured, items, measure)?;
+        Ok((
+            format!("{} {}", component.info.name, evaluator.id),
+            measured,
+        ))
+    }
+
+    fn measured(
+        &self,
+        component: &Component,
+        configured: &Configured<'_>,
+        items: &[Item],
+        measure: Measure,
+    ) -> Result<Measured, Error> {
+        let (host, plugin) = self
+            .sandbox
+            .loaded(component.digest)
+            .ok_or_else(|| Error::Sandbox("measurements are made in this process".to_owned()))?;
+        let calls: Vec<Call> = items
+            .iter()
+            .map(|item| self.call(component, configured, item))
+            .collect();
+        let id = text::inert(&configured.evaluator.id);
+        self.progress.step(&format!("measuring {id}"));
+        let n_failed = AtomicUsize::new(0);
+        let started = Instant::now();
+        let timed: Vec<Result<Vec<Duration>, Error>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..measure.n_threads.max(1))
+                .map(|_| {
+                    scope.spawn(|| one_thread(&host, &plugin, &calls, measure.time, &n_failed))
+                })
+                .collect();
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined
+                .map(|timed| {
+                    timed.unwrap_or_else(|_| Err(Error::Sandbox("a thread ended".to_owned())))
+                })
+                .collect()
+        });
+        let took = started.elapsed();
+        self.progress.done();
+        let timed: Result<Vec<Vec<Duration>>, Error> = timed.into_iter().collect();
+        let mut all: Vec<Duration> = timed?.into_iter().flatten().collect();
+        all.sort_unstable();
+        let at = |share: f64| {
+            let place = (all.len() as f64 * share) as usize;
+            let found = all.get(place.min(all.len().saturating_sub(1)));
+            found.map_or(0.0, |took| took.as_secs_f64() * 1e6)
+        };
+        Ok(Measured {
+            per_second: all.len() as f64 / took.as_secs_f64().max(f64::EPSILON),
+            median_us: at(0.5),
+            p99_us: at(0.99),
+            n_failed: n_failed.into_inner(),
+        })
+    }
+}
+
+fn one_thread(
+    host: &Host,
+    plugin: &Plugin,
+    calls: &[Call],
+    time: Duration,
+    n_failed: &AtomicUsize,
+) -> Result<Vec<Duration>, Error> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Error::Sandbox(error.to_string()))?;
+    let mut endless = calls.iter().cycle();
+    let mut one = || {
+        let call = endless.next().cloned();
+        let called = Instant::now();
+        let result = call
+            .map(|call| runtime.block_on(host.evaluate(plugin, call, Arc::new(NothingGranted))));
+        (called.elapsed(), result)
+    };
+    let warm = Instant::now();
+    for _ in 0..N_WARM_UP {
+        one();
+        if time < warm.elapsed() {
+            break;
+        }
+    }
+    let mut timed = Vec::new();
+    let started = Instant::now();
+    while timed.len() < N_AT_LEAST || started.elapsed() < time {
+        let (took, result) = one();
+        timed.push(took);
+        if result.is_some_and(|result| result.outcome.is_err()) {
+            n_failed.fetch_add(1, Ordering::Relaxed);
+        }
+        if 10 * time < started.elapsed() {
+            break;
+        }
+    }
+    Ok(timed)
+}
+
+fn row(table: &mut Table, name: &str, measured: Measured) {
+    table.row([
+        name.to_owned(),
+        format!("{:.0}", measured.per_second),
+        text::micros(measured.median_us),
+        text::micros(measured.p99_us),
+    ]);
+}
+
+fn shown(measured: Measured) -> Value {
+    json!({
+        "callsPerSecond": measured.per_second,
+        "medianUs": measured.median_us,
+        "p99Us": measured.p99_us,
+        "nFailed": measured.n_failed,
+    })
+}

@@ -1,0 +1,212 @@
+//! Where an author's components run: behind the same two walls as on a server where the program can
+//! start workers of itself, else in this process.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::{BoxFuture, join_all};
+use perpend_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, Grants, PluginInfo};
+use perpend_sandbox::{Host, Plugin, Settings};
+use perpend_worker_pool::{Components, Workers};
+use perpend_worker_protocol::Problem;
+use tokio::runtime::Runtime;
+
+use crate::answers::{Broker, CallPort, Script};
+use crate::error::Error;
+
+/// Calls that are handed over at a time.
+const BATCH: usize = 64;
+
+/// Compiles components and makes calls. Blocks its caller; not for use inside an async runtime.
+pub struct Sandbox {
+    // Before the runtime: what runs on it ends first.
+    engine: Engine,
+    runtime: Runtime,
+    script: Arc<Script>,
+}
+
+enum Engine {
+    Processes {
+        workers: Workers,
+        held: Arc<Held>,
+    },
+    InProcess {
+        host: Arc<Host>,
+        cache_dir: PathBuf,
+        loaded: Mutex<HashMap<Digest, Arc<Plugin>>>,
+    },
+}
+
+/// The components that were opened, for workers that lack one.
+#[derive(Debug, Default)]
+struct Held(Mutex<HashMap<Digest, Vec<u8>>>);
+
+impl Components for Held {
+    fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Box::pin(std::future::ready(held.get(&digest).cloned()))
+    }
+}
+
+impl std::fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sandbox").finish_non_exhaustive()
+    }
+}
+
+fn runtime() -> Result<Runtime, Error> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Error::Sandbox(error.to_string()))
+}
+
+impl Sandbox {
+    /// Worker processes of `program`, as a server has them; compiled components are kept in `cache_dir`.
+    ///
+    /// # Errors
+    /// When the platform gives no threads.
+    pub fn processes(program: PathBuf, cache_dir: PathBuf) -> Result<Self, Error> {
+        let runtime = runtime()?;
+        let held = Arc::new(Held::default());
+        let options = perpend_worker_pool::Options::new(program, cache_dir);
+        let components = Arc::clone(&held) as Arc<dyn Components>;
+        let script = Arc::new(Script::default());
+        let broker = Arc::new(Broker(Arc::clone(&script)));
+        let workers = {
+            let _entered = runtime.enter();
+            Workers::start(options, components, broker)
+        };
+        let engine = Engine::Processes { workers, held };
+        Ok(Self {
+            engine,
+            runtime,
+            script,
+        })
+    }
+
+    /// This process.
+    ///
+    /// # Errors
+    /// When the WebAssembly engine cannot start.
+    pub fn in_process(cache_dir: PathBuf) -> Result<Self, Error> {
+        let host = Host::new(&Settings::default(), &cache_dir)
+            .map_err(|error| Error::Sandbox(error.to_string()))?;
+        let engine = Engine::InProcess {
+            host: Arc::new(host),
+            cache_dir,
+            loaded: Mutex::default(),
+        };
+        Ok(Self {
+            engine,
+            runtime: runtime()?,
+            script: Arc::default(),
+        })
+    }
+
+    /// What stands in for a model.
+    pub(crate) fn script(&self) -> &Arc<Script> {
+        &self.script
+    }
+
+    /// What a component is.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<Problem>> {
+        match &self.engine {
+            Engine::Processes { workers, held } => {
+                let info = self.runtime.block_on(workers.inspect_cached(bytes))?;
+                let mut held = held.0.lock().unwrap_or_else(PoisonError::into_inner);
+                held.insert(Digest::of(bytes), bytes.to_vec());
+                Ok(info)
+            }
+            Engine::InProcess {
+                host,
+                cache_dir,
+                loaded,
+            } => {
+                let plugin = load(host, bytes, cache_dir)?;
+                let info = plugin.info().clone();
+                let mut loaded = loaded.lock().unwrap_or_else(PoisonError::into_inner);
+                loaded.insert(Digest::of(bytes), Arc::new(plugin));
+                Ok(info)
+            }
+        }
+    }
+
+    /// Makes the calls, a batch at a time, and gives their results in order; `done` hears how many are.
+    pub(crate) fn evaluate(&self, calls: Vec<Call>, done: &dyn Fn(usize)) -> Vec<CallResult> {
+        let mut results = Vec::with_capacity(calls.len());
+        let mut calls = calls.into_iter();
+        loop {
+            let batch: Vec<Call> = calls.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                return results;
+            }
+            results.extend(match &self.engine {
+                Engine::Processes { workers, .. } => self.runtime.block_on(workers.evaluate(batch)),
+                Engine::InProcess { host, loaded, .. } => {
+                    let loaded = loaded.lock().unwrap_or_else(PoisonError::into_inner);
+                    let calls = batch
+                        .into_iter()
+                        .map(|call| one(host, &loaded, call, &self.script));
+                    self.runtime.block_on(join_all(calls))
+                }
+            });
+            done(results.len());
+        }
+    }
+
+    /// The host of this process and a loaded component, for measurements.
+    pub(crate) fn loaded(&self, digest: Digest) -> Option<(Arc<Host>, Arc<Plugin>)> {
+        let Engine::InProcess { host, loaded, .. } = &self.engine else {
+            return None;
+        };
+        let loaded = loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((Arc::clone(host), Arc::clone(loaded.get(&digest)?)))
+    }
+}
+
+fn load(host: &Host, bytes: &[u8], cache_dir: &Path) -> Result<Plugin, Vec<Problem>> {
+    let digest = Digest::of(bytes);
+    if let Ok(plugin) = host.load(digest) {
+        return Ok(plugin);
+    }
+    perpend_sandbox::compile(bytes, cache_dir, Grants::ALL)?;
+    host.load(digest)
+        .map_err(|error| vec![Problem::new("cache", error.to_string())])
+}
+
+async fn one(
+    host: &Host,
+    loaded: &HashMap<Digest, Arc<Plugin>>,
+    call: Call,
+    script: &Arc<Script>,
+) -> CallResult {
+    let port = CallPort {
+        script: Arc::clone(script),
+        item: call.item.id.clone(),
+    };
+    match loaded.get(&call.plugin) {
+        Some(plugin) => host.evaluate(plugin, call, Arc::new(port)).await,
+        None => CallResult {
+            outcome: Err(Failure {
+                class: FailureClass::Internal,
+                message: "the component was not opened".to_owned(),
+            }),
+            cpu_us: 0,
+            log: Vec::new(),
+        },
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if let Engine::Processes { workers, .. } = &self.engine {
+            self.runtime.block_on(workers.shutdown());
+        }
+    }
+}

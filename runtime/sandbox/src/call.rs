@@ -1,0 +1,191 @@
+//! One call: a fresh instance, its limits, its answer.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use perpend_domain::plugin::{
+    Call, CallResult, EvaluatorInfo, Failure, FailureClass, Limits, LogLine, PluginInfo,
+    PluginScore, Purpose,
+};
+use perpend_worker_protocol::Tenant;
+use wasmtime::{Store, UpdateDeadline};
+
+use crate::bindings::{self, JudgePre, types};
+use crate::checks;
+use crate::ending::{CpuLimit, End, ended_early, judged, refused, reported, stopped};
+use crate::guest::ConfigProblem;
+use crate::host::{Host, Plugin};
+use crate::meter::{Bounded, Meter};
+use crate::pressure::Turn;
+use crate::processors::Slot;
+use crate::state::{MemoryLimits, NothingGranted, Port, State, TimedPort, failure};
+
+/// What a guest gave back.
+enum Answer {
+    Scores(Result<Vec<types::Score>, types::EvalError>),
+    Problems(Vec<ConfigProblem>),
+}
+
+impl Host {
+    /// As [`Self::evaluate_for`], where no projects share the processors.
+    pub async fn evaluate(&self, plugin: &Plugin, call: Call, port: Arc<dyn Port>) -> CallResult {
+        self.evaluate_for(0, plugin, call, port).await
+    }
+
+    /// Makes one call in a fresh instance. Never fails as such: what goes wrong is in the outcome.
+    pub async fn evaluate_for(
+        &self,
+        tenant: Tenant,
+        plugin: &Plugin,
+        call: Call,
+        port: Arc<dyn Port>,
+    ) -> CallResult {
+        let Some(evaluator) = plugin.evaluator(&call.evaluator_id) else {
+            let message = format!("the plug-in has no evaluator {:?}", call.evaluator_id);
+            return refused(failure(FailureClass::InvalidConfig, message));
+        };
+        let port: Arc<dyn Port> = match call.purpose {
+            Purpose::Evaluate => port,
+            Purpose::CheckConfig if plugin.exports.checks_config() => Arc::new(NothingGranted),
+            Purpose::CheckConfig => return CallResult::empty(),
+        };
+        let mut slot = self.processors.guest(tenant, plugin.weight);
+        poll_fn(|cx| slot.poll_running(cx, false)).await;
+        let meter = Arc::new(Meter::new());
+        let Call {
+            evaluator_id,
+            config,
+            item,
+            seed,
+            run_time_ms,
+            limits,
+            purpose,
+            ..
+        } = call;
+        let memory = MemoryLimits::new(limits.memory_bytes);
+        let turn = Turn::new(&self.pressure, memory.holds());
+        let port = Arc::new(TimedPort {
+            port,
+            meter: Arc::clone(&meter),
+        });
+        let state = State::new(seed, run_time_ms, memory, port);
+        let mut store = self.store(state, &limits, &meter);
+        let item = bindings::item(item);
+        let guest = async {
+            let instance = plugin.pre.instantiate_async(&mut store).await?;
+            match purpose {
+                Purpose::Evaluate => {
+                    let evaluate = plugin.exports.evaluate(&mut store, &instance)?;
+                    let arguments = (&*evaluator_id, &item, &*config);
+                    let (scores,) = evaluate.call_async(&mut store, arguments).await?;
+                    Ok(Answer::Scores(scores))
+                }
+                Purpose::CheckConfig => {
+                    let Some(check) = plugin.exports.check_config(&mut store, &instance)? else {
+                        return Ok(Answer::Problems(Vec::new()));
+                    };
+                    let arguments = (&*evaluator_id, &*config);
+                    let (problems,) = check.call_async(&mut store, arguments).await?;
+                    Ok(Answer::Problems(problems))
+                }
+            }
+        };
+        let waits = (slot, turn);
+        let end = self.bounded(&meter, waits, &limits, pin!(guest)).await;
+        let outcome = outcome(end, store.data(), evaluator, &limits);
+        let cpu_us = u64::try_from(meter.spent().as_micros()).unwrap_or(u64::MAX);
+        CallResult {
+            outcome,
+            cpu_us,
+            log: store.into_data().into_log(),
+        }
+    }
+
+    /// Asks a component what it is, with everything denied. The instance is made here, so each export
+    /// of the contract was looked up with its type.
+    pub(crate) async fn describe(
+        &self,
+        pre: &JudgePre<State>,
+    ) -> Result<(PluginInfo, Vec<LogLine>), Failure> {
+        let mut slot = self.processors.guest(0, 1);
+        poll_fn(|cx| slot.poll_running(cx, false)).await;
+        // What it may need is CPU time. How long it takes to get that is the machine's affair.
+        let limits = Limits::default();
+        let meter = Arc::new(Meter::new());
+        let memory = MemoryLimits::new(limits.memory_bytes);
+        let turn = Turn::new(&self.pressure, memory.holds());
+        let mut state = State::new(0, 0, memory, Arc::new(NothingGranted));
+        state.describing = true;
+        let mut store = self.store(state, &limits, &meter);
+        let guest = async {
+            let judge = pre.instantiate_async(&mut store).await?;
+            judge
+                .perpend_evaluator_evaluator()
+                .call_describe(&mut store)
+                .await
+        };
+        let waits = (slot, turn);
+        let end = self.bounded(&meter, waits, &limits, pin!(guest)).await;
+        match end {
+            End::Answer(info) => Ok((bindings::plugin_info(info), store.into_data().into_log())),
+            End::Error(error) => Err(stopped(&error, store.data().limits.refused, &limits)),
+            End::Stopped(stop) => Err(ended_early(&stop, &limits)),
+        }
+    }
+
+    async fn bounded<T>(
+        &self,
+        meter: &Meter,
+        waits: (Slot<'_>, Turn<'_>),
+        limits: &Limits,
+        guest: std::pin::Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
+    ) -> End<T> {
+        let wall = Duration::from_millis(limits.wall_ms.into());
+        match Bounded::new(meter, &self.ticker, waits, wall, guest).await {
+            Ok(Ok(answer)) => End::Answer(answer),
+            Ok(Err(error)) => End::Error(error),
+            Err(stop) => End::Stopped(stop),
+        }
+    }
+
+    fn store(&self, state: State, limits: &Limits, meter: &Arc<Meter>) -> Store<State> {
+        let mut store = Store::new(&self.engine, state);
+        store.limiter(|state| &mut state.limits);
+        store.set_hostcall_fuel(limits.output_bytes as usize);
+        store.set_epoch_deadline(1);
+        let allowed = Duration::from_millis(limits.cpu_ms.into());
+        let meter = Arc::clone(meter);
+        store.epoch_deadline_callback(move |_| {
+            if allowed < meter.spent_so_far() {
+                return Err(CpuLimit.into());
+            }
+            // At each tick the others get their turn: beside endless loops short calls stay short.
+            meter.yields_at_tick();
+            Ok(UpdateDeadline::YieldCustom(
+                1,
+                Box::pin(tokio::task::yield_now()),
+            ))
+        });
+        store
+    }
+}
+
+fn outcome(
+    end: End<Answer>,
+    state: &State,
+    evaluator: &EvaluatorInfo,
+    limits: &Limits,
+) -> Result<Vec<PluginScore>, Failure> {
+    match end {
+        End::Answer(Answer::Scores(Ok(scores))) => {
+            let scores = scores.into_iter().map(bindings::score).collect();
+            checks::scores(scores, evaluator, limits)
+        }
+        End::Answer(Answer::Scores(Err(error))) => Err(reported(error, state.last_upstream)),
+        End::Answer(Answer::Problems(problems)) => judged(&problems).map(|()| Vec::new()),
+        End::Error(error) => Err(stopped(&error, state.limits.refused, limits)),
+        End::Stopped(stop) => Err(ended_early(&stop, limits)),
+    }
+}

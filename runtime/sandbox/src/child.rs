@@ -1,0 +1,48 @@
+//! What the short-lived children of a server have in common: they read what is asked of them from standard
+//! input, and lower their limits before they look at what somebody else wrote.
+
+use std::io::{self, Read, Write as _};
+use std::process::ExitCode;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::de::DeserializeOwned;
+
+use crate::confine;
+
+/// Runs a child that answers one request: what went wrong instead is its last word.
+pub(crate) fn main(name: &str, answer_request: fn() -> io::Result<()>) -> ExitCode {
+    confine::close_inherited();
+    match answer_request() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            drop(writeln!(io::stderr(), "{name}: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One frame.
+pub(crate) fn read_frame<T: DeserializeOwned>(stdin: &mut impl Read) -> io::Result<T> {
+    let mut prefix = [0; perpend_worker_protocol::PREFIX];
+    stdin.read_exact(&mut prefix)?;
+    let length = perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?;
+    let mut frame = vec![0; length];
+    stdin.read_exact(&mut frame)?;
+    perpend_worker_protocol::read_frame(&frame).map_err(io::Error::other)
+}
+
+/// Sets the soft and the hard limit, neither above the hard one that stands.
+pub(crate) fn limit(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
+    let standing = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let maximum = maximum.min(standing);
+    let limit = Rlimit {
+        current: Some(current.min(maximum)),
+        maximum: Some(maximum),
+    };
+    Ok(setrlimit(resource, limit)?)
+}
+
+/// Who uses more is ended by a signal of its own: at the hard limit it would be killed without a reason.
+pub(crate) fn limit_cpu(seconds: u64) -> io::Result<()> {
+    limit(Resource::Cpu, seconds, seconds + 1)
+}

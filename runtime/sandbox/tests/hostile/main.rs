@@ -1,0 +1,194 @@
+//! Guests that misbehave: each ends in its own class, in bounded time, and nobody else notices.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cases;
+mod guest;
+mod inert;
+mod limits;
+mod neighbours;
+mod reading;
+mod registration;
+mod turns;
+mod waiting;
+mod world;
+
+use std::sync::Arc;
+
+use perpend_domain::plugin::{CallResult, Digest, FailureClass, Limits, PluginScoreValue};
+use perpend_sandbox::{Host, NothingGranted, Plugin, Settings};
+use perpend_worker_protocol::Grants;
+use tempfile::TempDir;
+
+use guest::Guest;
+use neighbours::call;
+
+/// A host with a folder of its own, and the components compiled into it.
+pub(crate) struct Bench {
+    pub(crate) folder: TempDir,
+    host: Host,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            max_live: 16,
+            ..Settings::default()
+        };
+        let host = Host::new(&settings, folder.path()).unwrap();
+        Self { folder, host }
+    }
+
+    async fn plugin(&self, bytes: Vec<u8>) -> Plugin {
+        let digest = Digest::of(&bytes);
+        let folder = self.folder.path().to_owned();
+        // The compiler has a runtime of its own inside.
+        let compiling = tokio::task::spawn_blocking(move || {
+            perpend_sandbox::compile(&bytes, &folder, Grants::ALL)
+        });
+        compiling.await.unwrap().unwrap();
+        self.host.load(digest).unwrap()
+    }
+
+    async fn evaluate(&self, plugin: &Plugin, limits: Limits) -> CallResult {
+        self.host
+            .evaluate(plugin, call(limits), Arc::new(NothingGranted))
+            .await
+    }
+}
+
+/// Class and message of the failure, which has to come within two seconds of CPU time.
+async fn fails(guest: Guest<'_>) -> (FailureClass, String) {
+    let limits = Limits {
+        cpu_ms: 200,
+        memory_bytes: 16 << 20,
+        ..Limits::default()
+    };
+    let bench = Bench::new();
+    let plugin = bench.plugin(guest.bytes()).await;
+    let result = bench.evaluate(&plugin, limits).await;
+    assert!(result.cpu_us < 2_000_000, "{} µs", result.cpu_us);
+    let failure = result.outcome.unwrap_err();
+    (failure.class, failure.message)
+}
+
+#[tokio::test]
+async fn a_well_behaved_guest_gives_its_score() {
+    let bench = Bench::new();
+    let plugin = bench.plugin(Guest::default().bytes()).await;
+    assert_eq!(plugin.info().name, "acme/guest");
+    let result = bench.evaluate(&plugin, Limits::default()).await;
+    assert_eq!(
+        result.outcome.unwrap()[0].value,
+        PluginScoreValue::Numeric(1.0)
+    );
+}
+
+#[tokio::test]
+async fn no_state_survives_a_call() {
+    // Answers 1.0 in the first call of an instance and traps in a second one.
+    let evaluate = "(if (i32.load (i32.const 0x900)) (then unreachable))
+        (i32.store (i32.const 0x900) (i32.const 1))";
+    let bench = Bench::new();
+    let plugin = bench
+        .plugin(
+            Guest {
+                evaluate,
+                ..Guest::default()
+            }
+            .bytes(),
+        )
+        .await;
+    for _ in 0..50 {
+        bench
+            .evaluate(&plugin, Limits::default())
+            .await
+            .outcome
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_trap_names_the_innermost_functions() {
+    let fields = "(func $inner unreachable) (func $outer (call $inner))";
+    let guest = Guest {
+        fields,
+        evaluate: "(call $outer)",
+        ..Guest::default()
+    };
+    let (class, message) = fails(guest).await;
+    assert_eq!(class, FailureClass::PluginTrap);
+    assert!(message.contains("unreachable"), "{message}");
+    assert!(message.contains("in inner, called by outer"), "{message}");
+}
+
+#[tokio::test]
+async fn an_exit_is_a_trap_with_its_code() {
+    let guest = Guest {
+        imports: r#"(import "wasi:cli/exit@0.2.3" (instance $exit
+            (export "exit" (func (param "status" (result))))))
+            (core func $exit (canon lower (func $exit "exit")))"#,
+        with: r#"(with "wasi" (instance (export "exit" (func $exit))))"#,
+        core_imports: r#"(import "wasi" "exit" (func $exit (param i32)))"#,
+        evaluate: "(call $exit (i32.const 1))",
+        ..Guest::default()
+    };
+    let (class, message) = fails(guest).await;
+    assert_eq!(class, FailureClass::PluginTrap);
+    assert!(message.contains("exit code 1"), "{message}");
+}
+
+#[tokio::test]
+async fn clocks_stand_still_at_a_value_that_is_not_zero() {
+    let guest = Guest {
+        imports: r#"(import "wasi:clocks/monotonic-clock@0.2.3" (instance $clock
+            (export "now" (func (result u64)))))
+            (core func $now (canon lower (func $clock "now")))"#,
+        with: r#"(with "wasi" (instance (export "now" (func $now))))"#,
+        core_imports: r#"(import "wasi" "now" (func $now (result i64)))"#,
+        // Traps at zero, and when two looks at the clock differ.
+        evaluate: "(if (i64.eqz (call $now)) (then unreachable))
+            (if (i64.ne (call $now) (call $now)) (then unreachable))",
+        ..Guest::default()
+    };
+    let bench = Bench::new();
+    let plugin = bench.plugin(guest.bytes()).await;
+    bench
+        .evaluate(&plugin, Limits::default())
+        .await
+        .outcome
+        .unwrap();
+}
+
+/// On one thread: who gets a turn is decided here and not by the machine.
+#[tokio::test]
+async fn neighbours_of_endless_loops_are_answered() {
+    let bench = Arc::new(Bench::new());
+    let spin = Guest {
+        evaluate: "(loop $forever (br $forever))",
+        ..Guest::default()
+    };
+    let spin = Arc::new(bench.plugin(spin.bytes()).await);
+    let good = bench.plugin(Guest::default().bytes()).await;
+    let limits = Limits {
+        cpu_ms: 400,
+        ..Limits::default()
+    };
+    let loops: Vec<_> = (0..4)
+        .map(|_| {
+            let (bench, spin) = (Arc::clone(&bench), Arc::clone(&spin));
+            tokio::spawn(async move { bench.evaluate(&spin, limits).await })
+        })
+        .collect();
+    // All loops are under way before the neighbour comes.
+    tokio::task::yield_now().await;
+    for _ in 0..3 {
+        let answered = bench.evaluate(&good, Limits::default()).await;
+        answered.outcome.unwrap();
+        assert!(!loops.iter().any(tokio::task::JoinHandle::is_finished));
+    }
+    for ended in loops {
+        let failure = ended.await.unwrap().outcome.unwrap_err();
+        assert_eq!(failure.class, FailureClass::FuelExhausted);
+    }
+}

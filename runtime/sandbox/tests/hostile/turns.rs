@@ -1,0 +1,78 @@
+//! Guests of several projects share the processors.
+
+use std::sync::{Arc, Mutex};
+
+use perpend_domain::plugin::{FailureClass, Limits};
+use perpend_sandbox::{Host, NothingGranted, Settings};
+
+use crate::guest::Guest;
+use crate::neighbours::{call, plugin};
+
+const N_ENDLESS: usize = 60;
+
+#[test]
+fn a_call_passes_the_endless_loops_of_another_project_which_end_at_their_cpu_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Arc::new(Host::new(&Settings::default(), folder.path()).unwrap());
+    let good = Arc::new(plugin(&host, folder.path(), &Guest::default().bytes()));
+    let endless = Guest {
+        evaluate: "(loop $l (br $l))",
+        ..Guest::default()
+    };
+    let endless = Arc::new(plugin(&host, folder.path(), &endless.bytes()));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(3)
+        .enable_all()
+        .build()
+        .unwrap();
+    // Who ended, in order; none is the call of the other project.
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let classes = runtime.block_on(async {
+        let limits = Limits {
+            cpu_ms: 60,
+            ..Limits::default()
+        };
+        let start = |n: usize| {
+            let (host, endless, order) =
+                (Arc::clone(&host), Arc::clone(&endless), Arc::clone(&order));
+            tokio::spawn(async move {
+                let port = Arc::new(NothingGranted);
+                let result = host.evaluate_for(1, &endless, call(limits), port).await;
+                order.lock().unwrap().push(Some(n));
+                result.outcome.unwrap_err().class
+            })
+        };
+        let running: Vec<_> = (0..N_ENDLESS).map(start).collect();
+        // The loops are under way when the first of them has ended.
+        while order.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let before = order.lock().unwrap().len();
+        let (host, good, own) = (Arc::clone(&host), Arc::clone(&good), Arc::clone(&order));
+        let port = Arc::new(NothingGranted);
+        let other = tokio::spawn(async move {
+            let result = host
+                .evaluate_for(2, &good, call(Limits::default()), port)
+                .await;
+            own.lock().unwrap().push(None);
+            result.outcome
+        });
+        other.await.unwrap().unwrap();
+        let at = order.lock().unwrap().iter().position(Option::is_none);
+        // A few may end while it starts and ends; far fewer than those that came before it.
+        assert!(
+            at.unwrap() - before <= N_ENDLESS / 4,
+            "after {at:?} and {before}"
+        );
+        let mut classes = Vec::new();
+        for one in running {
+            classes.push(one.await.unwrap());
+        }
+        classes
+    });
+    assert!(
+        classes
+            .iter()
+            .all(|class| *class == FailureClass::FuelExhausted)
+    );
+}

@@ -1,0 +1,117 @@
+//! Copies of an SQLite database, made ready for another start.
+//!
+//! These work on files and not on a [`Store`](crate::Store), which would migrate what it opens. They cross
+//! tenants: for the operator.
+
+use std::path::Path;
+
+use perpend_db::file::{self, Change};
+
+use perpend_db::Error;
+
+pub use perpend_db::file::{Contents, copy};
+
+/// The schema version that this program writes.
+pub const SCHEMA_VERSION: i64 = perpend_db::KNOWN;
+
+/// Checks a database file that nobody writes, and counts what is in it.
+///
+/// # Errors
+/// [`Error::Inconsistent`] when it is damaged or none of ours, [`Error::TooNew`] when it is newer than this program.
+pub async fn inspect(file: &Path) -> Result<Contents, Error> {
+    file::inspect(file, SCHEMA_VERSION).await
+}
+
+/// Makes a copy ready for a server of its own: no lease is held by the server that it was taken from, and all sessions of
+/// browsers end. Nothing is migrated.
+///
+/// # Errors
+/// When the file cannot be changed.
+pub async fn begin_anew(file: &Path) -> Result<(), Error> {
+    let changes = [
+        Change {
+            table: "browser_sessions",
+            sql: "DELETE FROM browser_sessions",
+            values: &[],
+        },
+        Change {
+            table: "executions",
+            sql: "UPDATE executions SET state = 0, fence = 0 WHERE state = 1",
+            values: &[],
+        },
+        Change {
+            table: "blob_exports",
+            sql: "UPDATE blob_exports SET leased_until = 0",
+            values: &[],
+        },
+    ];
+    file::change(file, &changes).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Store;
+    use crate::testing::{OpenStore as _, TempDatabase};
+    use perpend_catalog::{BrowserSession, SessionOrigin};
+    use perpend_db::{DatabaseUrl, Options};
+    use perpend_domain::ids::ProjectId;
+    use perpend_domain::time::Timestamp;
+
+    const WAIT: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_copy_has_what_was_committed_and_is_found_out_when_damaged() {
+        let database = TempDatabase::sqlite();
+        let store = database.open().await;
+        let session = BrowserSession {
+            digest: [7; 32],
+            project: ProjectId::new("p").unwrap(),
+            origin: SessionOrigin::KeyPair("pk".to_owned()),
+            created_at: Timestamp::from_millis(0),
+            expires_at: Timestamp::from_millis(1_000),
+        };
+        let begun = store.catalog.begin_browser_session(&session, &[]);
+        begun.await.unwrap();
+        let other = store.catalog.secret("other", || vec![8; 32]).await.unwrap();
+        let DatabaseUrl::Sqlite(path) = database.url() else {
+            unreachable!()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("copy of 'it'.db");
+        copy(path, &to, WAIT).await.unwrap();
+        assert!(
+            copy(path, &to, WAIT).await.is_err(),
+            "nothing is overwritten"
+        );
+        let contents = inspect(&to).await.unwrap();
+        assert_eq!(contents.schema_version, SCHEMA_VERSION);
+        assert_eq!(contents.rows["server_secrets"], 1);
+        assert_eq!(contents.rows["browser_sessions"], 1);
+
+        begin_anew(&to).await.unwrap();
+        let url = DatabaseUrl::Sqlite(to.clone());
+        let again = Store::open(&url, &Options::default()).await.unwrap();
+        let now = Timestamp::from_millis(1);
+        let left = again.catalog.browser_sessions(&[[7; 32]], now);
+        assert_eq!(left.await.unwrap(), []);
+        assert_eq!(
+            again.catalog.secret("other", || vec![9]).await.unwrap(),
+            other
+        );
+        again.close().await;
+
+        let mut bytes = std::fs::read(&to).unwrap();
+        // Past the header of the file, in the header of the first page's tree.
+        bytes[103] ^= 0xff;
+        std::fs::write(&to, &bytes).unwrap();
+        let found = inspect(&to).await.unwrap_err();
+        assert!(matches!(found, Error::Inconsistent { .. }), "{found:?}");
+        std::fs::write(&to, b"").unwrap();
+        let found = inspect(&to).await.unwrap_err();
+        assert!(found.to_string().contains("schema_steps"), "{found}");
+        store.close().await;
+    }
+}

@@ -1,0 +1,179 @@
+//! Transactions over several rooms.
+//!
+//! Invariants:
+//! - **Taken note of once.** Touched rows go in the transaction that makes their executions.
+//! - **Scores and state together.** Scores are written in the transaction that completes their execution, and only
+//!   while it is under the lease.
+
+use std::collections::{BTreeMap, HashSet};
+
+use perpend_db::{Tx, despite_collisions, in_transaction};
+use perpend_domain::evaluation::Execution;
+use perpend_domain::ids::{ProjectId, ScoreId};
+use perpend_domain::score::NewScore;
+use perpend_domain::time::Timestamp;
+
+use crate::Store;
+use perpend_catalog::datasets::{self, ItemVersion};
+use perpend_db::Error;
+use perpend_executions::{Ended, Ending, Finished, Lease, MatchBatch, Outcome};
+use perpend_telemetry::media::link_item;
+use perpend_telemetry::scores::{delete_others, put, put_aside};
+use perpend_telemetry::take_touched;
+
+/// The outcome of [`Store::commit_matches`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Matched {
+    /// All of it is written. For each execution of the batch its number in the ledger; none where it existed already.
+    Made(Vec<Option<i64>>),
+    /// Another matcher has dealt with a part of it.
+    Overtaken,
+    /// The catalog has changed since the revision by which the batch was decided.
+    Outdated,
+}
+
+impl Store {
+    /// Writes a version of an item that was checked against the schemas of `schema_revision`, over the version that
+    /// began at `seen`, or as the first one, and links the media it refers to. `false` when either is not so any more.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is written then.
+    pub async fn put_dataset_item(
+        &self,
+        project: &ProjectId,
+        version: &ItemVersion,
+        seen: Option<Timestamp>,
+        schema_revision: i64,
+    ) -> Result<bool, Error> {
+        in_transaction!(&self.pool, |tx| {
+            if !datasets::put_item(&mut tx, project, version, seen, schema_revision).await? {
+                return Ok(false);
+            }
+            link_item(&mut tx, project, &version.item).await?;
+        });
+        Ok(true)
+    }
+
+    /// Forgets touched rows and makes what follows from them. Executions that are to start out running do so under
+    /// `lease`.
+    ///
+    /// Writes nothing unless it gives [`Matched::Made`]; the caller reads again then. Crosses tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is written then.
+    pub async fn commit_matches(
+        &self,
+        touched: &[i64],
+        batch: &MatchBatch,
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Matched, Error> {
+        despite_collisions!(self.commit_matches_once(touched, batch, lease, now).await)
+    }
+
+    async fn commit_matches_once(
+        &self,
+        touched: &[i64],
+        batch: &MatchBatch,
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Matched, Error> {
+        let made = in_transaction!(&self.pool, |tx| {
+            // First, as in all transactions that change the catalog: neither kind waits for the other with rows locked.
+            if let Some(revision) = batch.decided_by
+                && perpend_catalog::lock_revision(&mut tx).await? != revision
+            {
+                return Ok(Matched::Outdated);
+            }
+            if !take_touched(&mut tx, touched).await? {
+                return Ok(Matched::Overtaken);
+            }
+            tx.reach("matching: taken")?;
+            let Some(made) = perpend_executions::make(&mut tx, batch, lease, now).await? else {
+                return Ok(Matched::Overtaken);
+            };
+            tx.reach("matching: made")?;
+            made
+        });
+        Ok(Matched::Made(made))
+    }
+
+    /// Ends leases: states, scores, attempts and counters. What is no longer under the lease is left alone, its scores
+    /// too. Crosses tenants: for the engine.
+    ///
+    /// # Errors
+    /// When the database fails; nothing is written then.
+    pub async fn finish_executions(
+        &self,
+        ending: Ending<'_>,
+        finished: &[Finished<'_>],
+    ) -> Result<Ended, Error> {
+        despite_collisions!(self.finish_once(ending, finished).await)
+    }
+
+    async fn finish_once(
+        &self,
+        ending: Ending<'_>,
+        finished: &[Finished<'_>],
+    ) -> Result<Ended, Error> {
+        let mut ended = Ended::default();
+        in_transaction!(&self.pool, |tx| {
+            ended.mine = perpend_executions::end(&mut tx, ending, finished).await?;
+            tx.reach("finishing: ended")?;
+            write_scores(&mut tx, finished, &ended.mine, ending.now).await?;
+            for each in finished {
+                let (execution, made) = (each.execution, &each.execution.made);
+                if made.shadow.is_some()
+                    && matches!(each.outcome, Outcome::Completed(_))
+                    && ended.mine.contains(&execution.seq)
+                {
+                    let target = (&execution.project, &made.target);
+                    put_aside(&mut tx, target, &made.id, &made.id).await?;
+                }
+            }
+            for old in perpend_executions::replaced(&mut tx, finished, &ended.mine).await? {
+                let target = (old.project, old.target);
+                put_aside(&mut tx, target, &old.execution, &old.newest).await?;
+            }
+            tx.reach("finishing: scored")?;
+            ended.failures =
+                perpend_executions::count(&mut tx, finished, &ended.mine, ending.now).await?;
+            tx.reach("finishing: counted")?;
+        });
+        Ok(ended)
+    }
+}
+
+/// Writes the scores of the executions that are ours.
+async fn write_scores(
+    tx: &mut Tx,
+    finished: &[Finished<'_>],
+    mine: &HashSet<i64>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let mut by_project: BTreeMap<&ProjectId, Vec<NewScore>> = BTreeMap::new();
+    let mut again = Vec::new();
+    for each in finished
+        .iter()
+        .filter(|each| mine.contains(&each.execution.seq))
+    {
+        let Outcome::Completed(scores) = &each.outcome else {
+            continue;
+        };
+        let all = by_project.entry(&each.execution.project).or_default();
+        all.extend(scores.iter().cloned());
+        // Only an earlier attempt can have left scores that this one does not give.
+        if 0 < each.execution.attempts {
+            again.push((each, scores));
+        }
+    }
+    for (project, scores) in by_project {
+        put(tx, project, &scores, now).await?;
+    }
+    for (each, scores) in again {
+        let keep: Vec<ScoreId> = scores.iter().map(|score| score.id.clone()).collect();
+        let Execution { project, made, .. } = each.execution;
+        delete_others(tx, (project, &made.target), &made.id, &keep).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! A text that was found in a longer one, with what is around it.
+
+use perpend_domain::text_search::Excerpt;
+
+use crate::Text;
+
+/// A text that was found, with what is around it.
+#[derive(Clone, Debug)]
+pub(crate) struct Around {
+    pub(crate) before: Text,
+    pub(crate) found: Text,
+    pub(crate) behind: Text,
+}
+
+impl From<Excerpt> for Around {
+    fn from(excerpt: Excerpt) -> Self {
+        Self {
+            before: Text::lines(excerpt.before),
+            found: Text::lines(excerpt.found),
+            behind: Text::lines(excerpt.behind),
+        }
+    }
+}

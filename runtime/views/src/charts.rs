@@ -1,0 +1,433 @@
+//! Bars over time. The numbers stand in a table below the drawing, and each bar leads to the rows behind it.
+
+use perpend_domain::cost::CostSum;
+use perpend_domain::metrics::Granularity;
+use perpend_domain::time::Timestamp;
+
+use crate::Html;
+use crate::facts::when;
+use crate::format::{NONE, clock, cost, count, date, many};
+
+/// Height of the drawing, in its own units.
+const HEIGHT: f64 = 40.0;
+/// How far below its top the lines of a bar that is not whole are.
+const LINES: [f64; 8] = [5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0];
+/// A bar whose time has not ended.
+pub const SO_FAR: &str = "so far";
+
+/// What was measured in one stretch of time.
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// From its start to before its end.
+    pub time: (Timestamp, Timestamp),
+    /// How much.
+    pub value: f64,
+    /// How much of that is the part that is told apart.
+    pub part: f64,
+    /// Why it is not whole: [`SO_FAR`], or `in part` where the range cuts it.
+    pub partial: Option<&'static str>,
+    /// Where the rows behind it are.
+    pub href: String,
+}
+
+/// The part of each bar that is told apart: the lower end of it in another colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What has errors.
+    Errors,
+    /// The middle of what the bar is the upper end of.
+    Median,
+}
+
+impl Part {
+    pub(crate) const fn heading(self) -> &'static str {
+        match self {
+            Self::Errors => "With errors",
+            Self::Median => "Median",
+        }
+    }
+
+    /// Behind its value.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Errors => "with errors",
+            Self::Median => "in the middle",
+        }
+    }
+
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::Errors => "bad",
+            Self::Median => "of-part",
+        }
+    }
+
+    /// Whether it marks a value on the scale, rather than a share of the bar.
+    pub(crate) const fn is_line(self) -> bool {
+        matches!(self, Self::Median)
+    }
+}
+
+/// A measure over time.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    pub(crate) title: &'static str,
+    pub(crate) part: Part,
+    /// How long a bar is: `hour`, `UTC day`. Days are those of UTC, in whatever zone their reader is.
+    pub(crate) bucket: &'static str,
+    /// What the times of bars are called in the table.
+    pub(crate) from: &'static str,
+    /// Where the first bar begins and the last one ends; of days, the first and the last one.
+    pub(crate) ends: Vec<Html>,
+    pub(crate) most: String,
+    pub(crate) bars: Vec<Drawn>,
+    pub(crate) has_part: bool,
+    /// What hatched bars are called.
+    pub(crate) partial: Option<&'static str>,
+    /// How many single values a percentile is of.
+    pub(crate) n: Option<String>,
+    /// The list below it is narrowed by a filter that the bars are not narrowed by.
+    pub(crate) is_unfiltered: bool,
+    /// How many steps have no cost although they should, in words.
+    pub(crate) unpriced: Option<String>,
+    /// What else has to be said of what is counted.
+    pub(crate) notes: Vec<&'static str>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Drawn {
+    pub(crate) x: usize,
+    pub(crate) y: f64,
+    pub(crate) height: f64,
+    pub(crate) part_y: f64,
+    pub(crate) part_height: f64,
+    pub(crate) at: String,
+    /// As programs read it; without a time of day it is in no zone. Empty where the bar is of no time.
+    pub(crate) iso: String,
+    pub(crate) value: String,
+    pub(crate) part: String,
+    pub(crate) partial: Option<&'static str>,
+    /// The lines that hatch it.
+    pub(crate) hatch: String,
+    pub(crate) href: String,
+}
+
+/// What was measured of one turn.
+#[derive(Clone, Debug)]
+pub(crate) struct TurnBar {
+    pub(crate) number: u64,
+    pub(crate) value: f64,
+    /// It has errors: hatched, and said in words.
+    pub(crate) is_failed: bool,
+}
+
+impl Chart {
+    /// Of turns in their order, each bar with a link to its turn on the page.
+    pub(crate) fn of_turns(
+        title: &'static str,
+        bars: &[TurnBar],
+        shown: fn(f64) -> String,
+    ) -> Self {
+        const FAILED: &str = "with errors";
+        let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+        let drawn = bars.iter().enumerate().map(|(x, bar)| {
+            let height = height(bar.value, most);
+            Drawn {
+                x,
+                y: HEIGHT - height,
+                height,
+                part_y: HEIGHT,
+                part_height: 0.0,
+                at: format!("Turn {}", count(bar.number)),
+                iso: String::new(),
+                value: shown(bar.value),
+                part: String::new(),
+                partial: bar.is_failed.then_some(FAILED),
+                hatch: match bar.is_failed {
+                    true => hatch(x, height),
+                    false => String::new(),
+                },
+                href: format!("#turn-{}", bar.number),
+            }
+        });
+        let ends = bars.first().zip(bars.last());
+        let ends = ends.map(|(first, last)| {
+            [first, last].map(|bar| Html::text(&format!("Turn {}", count(bar.number))))
+        });
+        let is_failed = |bar: &TurnBar| bar.is_failed && 0.0 < bar.value;
+        Self {
+            title,
+            part: Part::Errors,
+            bucket: "turn",
+            from: "Turn",
+            ends: ends.into_iter().flatten().collect(),
+            most: shown(most),
+            bars: drawn.collect(),
+            has_part: false,
+            partial: bars.iter().any(is_failed).then_some(FAILED),
+            n: None,
+            is_unfiltered: false,
+            unpriced: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Of bars in the order of time; `shown` writes a value with its unit.
+    #[must_use]
+    pub fn new(
+        (title, part): (&'static str, Part),
+        granularity: Granularity,
+        bars: &[Bar],
+        shown: fn(f64) -> String,
+    ) -> Self {
+        let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+        let (bucket, from) = match granularity {
+            Granularity::Minute | Granularity::Hour => (granularity.as_str(), "From, UTC"),
+            Granularity::Day => ("UTC day", "Day (UTC)"),
+            Granularity::Week => ("UTC week", "Week (UTC) from"),
+            Granularity::Month => ("UTC month", "Month (UTC) from"),
+        };
+        let is_of_days = bucket != granularity.as_str();
+        let ends = bars.first().zip(bars.last());
+        let ends = ends.map(|(first, last)| match is_of_days {
+            true => [first.time.0, last.time.0].map(|at| Html::time(&date(at), &date(at))),
+            false => [first.time.0, last.time.1].map(when),
+        });
+        let drawn = bars.iter().enumerate().map(|(x, bar)| {
+            let [all, part] = [bar.value, bar.part].map(|value| height(value, most));
+            let at = bar.time.0;
+            let (at, iso) = match is_of_days {
+                true => (date(at), date(at)),
+                false => (clock(at), at.to_iso_micros()),
+            };
+            Drawn {
+                x,
+                y: HEIGHT - all,
+                height: all,
+                part_y: HEIGHT - part,
+                part_height: part,
+                at,
+                iso,
+                value: shown(bar.value),
+                part: shown(bar.part),
+                hatch: bar.partial.map(|_| hatch(x, all)).unwrap_or_default(),
+                partial: bar.partial,
+                href: bar.href.clone(),
+            }
+        });
+        Self {
+            title,
+            part,
+            bucket,
+            from,
+            ends: ends.into_iter().flatten().collect(),
+            most: shown(most),
+            bars: drawn.collect(),
+            has_part: bars.iter().any(|bar| 0.0 < bar.part),
+            partial: partial(granularity, bars),
+            n: None,
+            is_unfiltered: false,
+            unpriced: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Tells the bars where nothing was measured from those that are zero.
+    #[must_use]
+    pub fn measured(mut self, is_measured: impl IntoIterator<Item = bool>) -> Self {
+        for (bar, is_measured) in self.bars.iter_mut().zip(is_measured) {
+            if !is_measured {
+                bar.value = NONE.to_owned();
+                bar.part = NONE.to_owned();
+            }
+        }
+        self
+    }
+
+    /// Says in its caption what is counted.
+    #[must_use]
+    pub fn noting(self, notes: Vec<&'static str>) -> Self {
+        Self { notes, ..self }
+    }
+
+    /// Says how many single values its percentiles are of.
+    #[must_use]
+    pub fn of_n(self, n: usize) -> Self {
+        Self {
+            n: Some(count(n as u64)),
+            ..self
+        }
+    }
+
+    /// Says that the bars are of more rows than the list below them.
+    #[must_use]
+    pub fn unfiltered(self) -> Self {
+        Self {
+            is_unfiltered: true,
+            ..self
+        }
+    }
+
+    /// Says of its bars, whose heights are dollars, where prices are missing. `costs` are in the order of the bars; with
+    /// `is_least` more steps than they count may lack a price.
+    #[must_use]
+    pub fn of_costs(mut self, costs: &[CostSum], is_least: bool) -> Self {
+        let all: CostSum = costs.iter().copied().sum();
+        let most = costs.iter().map(|sum| sum.dollars).fold(0.0, f64::max);
+        for (bar, sum) in self.bars.iter_mut().zip(costs) {
+            bar.value = cost(*sum);
+        }
+        self.most = cost(CostSum {
+            dollars: most,
+            ..all
+        });
+        let least = if is_least { "at least " } else { "" };
+        self.unpriced =
+            (0 < all.n_unpriced).then(|| format!("{least}{}", many(all.n_unpriced, "step")));
+        self
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bars.iter().all(|bar| bar.height <= 0.0)
+    }
+}
+
+/// How high a bar is, of which the highest fills the drawing.
+fn height(value: f64, most: f64) -> f64 {
+    match 0.0 < most {
+        true => (value / most * HEIGHT * 10.0).round() / 10.0,
+        false => 0.0,
+    }
+}
+
+/// The lines across a bar of this height, as a path. They lie flat, so that they are the same however the drawing is stretched.
+fn hatch(x: usize, height: f64) -> String {
+    let top = HEIGHT - height;
+    let fit = LINES.into_iter().filter(|below| *below <= height);
+    let lines = fit.map(|below| format!("M{x} {:.1}h.86", top + below));
+    lines.collect()
+}
+
+/// What the bars that are not whole are called, where one of them is seen.
+fn partial(granularity: Granularity, bars: &[Bar]) -> Option<&'static str> {
+    let mut seen = bars.iter().filter(|bar| 0.0 < bar.value);
+    let found = seen.rfind(|bar| bar.partial.is_some())?.partial;
+    Some(match granularity {
+        _ if found != Some(SO_FAR) => "in part",
+        Granularity::Minute => "this minute so far",
+        Granularity::Hour => "this hour so far",
+        Granularity::Day => "today so far",
+        Granularity::Week => "this week so far",
+        Granularity::Month => "this month so far",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_bar_fills_the_drawing_and_an_empty_one_has_no_height() {
+        let bar = |value, part| Bar {
+            time: (Timestamp::from_millis(0), Timestamp::from_millis(3_600_000)),
+            value,
+            part,
+            partial: None,
+            href: String::new(),
+        };
+        let shown = |value: f64| value.to_string();
+        let chart = Chart::new(
+            ("Steps", Part::Errors),
+            Granularity::Hour,
+            &[bar(0.0, 0.0), bar(8.0, 2.0)],
+            shown,
+        );
+        let heights: Vec<_> = chart
+            .bars
+            .iter()
+            .map(|bar| (bar.y, bar.height, bar.part_height))
+            .collect();
+        assert_eq!(heights, [(40.0, 0.0, 0.0), (0.0, 40.0, 10.0)]);
+        assert_eq!((chart.most.as_str(), chart.is_empty()), ("8", false));
+        let measured = chart.clone().measured([false, true]);
+        let values = measured
+            .bars
+            .iter()
+            .map(|bar| (bar.value.as_str(), bar.part.as_str()));
+        assert_eq!(values.collect::<Vec<_>>(), [("–", "–"), ("8", "2")]);
+        let ends = ["00:00:00", "01:00:00"].map(|time| format!(">1970-01-01 {time} UTC<"));
+        let shown_there = |n: usize| chart.ends[n].as_str().contains(&ends[n]);
+        assert!(shown_there(0) && shown_there(1), "{:?}", chart.ends);
+        let days = Chart::new(
+            ("Steps", Part::Errors),
+            Granularity::Day,
+            &[bar(8.0, 2.0)],
+            shown,
+        );
+        let date = "<time datetime=\"1970-01-01\">1970-01-01</time>";
+        assert_eq!((days.ends[1].as_str(), days.bucket), (date, "UTC day"));
+        let none = Chart::new(
+            ("Steps", Part::Errors),
+            Granularity::Hour,
+            &[bar(0.0, 0.0)],
+            shown,
+        );
+        assert!(none.is_empty());
+    }
+
+    #[test]
+    fn a_bar_that_is_not_whole_is_hatched_and_the_legend_says_why() {
+        let bar = |value, partial| Bar {
+            time: (
+                Timestamp::from_millis(0),
+                Timestamp::from_millis(86_400_000),
+            ),
+            value,
+            part: 0.0,
+            partial,
+            href: String::new(),
+        };
+        let chart = |bars: &[Bar]| {
+            let shown = |value: f64| value.to_string();
+            Chart::new(("Traces", Part::Errors), Granularity::Day, bars, shown)
+        };
+        let cut = bar(4.0, Some("in part"));
+        let today = chart(&[cut.clone(), bar(8.0, None), bar(2.0, Some(SO_FAR))]);
+        assert_eq!(today.partial, Some("today so far"));
+        let hatches: Vec<&str> = today.bars.iter().map(|bar| bar.hatch.as_str()).collect();
+        let cut_lines = "M0 25.0h.86M0 30.0h.86M0 35.0h.86M0 40.0h.86";
+        assert_eq!(hatches, [cut_lines, "", "M2 35.0h.86M2 40.0h.86"]);
+        assert_eq!(chart(&[cut]).partial, Some("in part"));
+        let unseen = chart(&[bar(1.0, None), bar(0.0, Some(SO_FAR))]);
+        assert_eq!(unseen.partial, None);
+    }
+
+    #[test]
+    fn bars_of_costs_say_where_prices_are_missing() {
+        let costs = [(Some(0.5), true), (None, true), (None, false)];
+        let costs = costs.map(|(cost, is_call)| CostSum::of_step(cost, is_call));
+        let bar = |sum: &CostSum| Bar {
+            time: (Timestamp::from_millis(0), Timestamp::from_millis(3_600_000)),
+            value: sum.dollars,
+            part: 0.0,
+            partial: None,
+            href: String::new(),
+        };
+        let chart = |costs: &[CostSum]| {
+            let bars: Vec<Bar> = costs.iter().map(bar).collect();
+            let kind = ("Cost", Part::Errors);
+            Chart::new(kind, Granularity::Hour, &bars, crate::format::dollars)
+        };
+        let some = chart(&costs).of_costs(&costs, false);
+        let values: Vec<&str> = some.bars.iter().map(|bar| bar.value.as_str()).collect();
+        assert_eq!(values, ["$0.5000", "?", "–"]);
+        assert_eq!(
+            (some.most.as_str(), some.unpriced.as_deref()),
+            ("≥ $0.5000", Some("1 step"))
+        );
+        let least = chart(&costs).of_costs(&costs, true);
+        assert_eq!(least.unpriced.as_deref(), Some("at least 1 step"));
+        let none = chart(&costs[1..]).of_costs(&costs[1..], false);
+        assert!(none.is_empty() && none.most == "?" && none.unpriced.is_some());
+    }
+}

@@ -1,0 +1,238 @@
+//! Messages in the shapes of the common APIs and libraries: who speaks, and the parts of what is said.
+//! A member that has no place in this form is shown under the message.
+
+use crate::markup::Text;
+use perpend_domain::content::fields::Fields;
+use perpend_domain::content::kinds::Kind;
+use perpend_domain::content::speech::{
+    LANGCHAIN, MAX_LAYERS, ROLES, Speaker, class_of, is_message, is_spoken, langchain_role, layer,
+    role_of_class, text_at,
+};
+use perpend_domain::content::{is_empty, merge};
+use serde_json::{Map, Value};
+
+use super::fold::Further;
+use super::parts::{Part, Role};
+use super::source::Source;
+
+/// Short members that stand in the head of a message.
+const FACTS: [&str; 10] = [
+    "id",
+    "finish_reason",
+    "finishReason",
+    "stop_reason",
+    "stopReason",
+    "status",
+    "index",
+    "phase",
+    "done_reason",
+    "tool_call_id",
+];
+
+/// One message.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Message {
+    pub(crate) role: Text,
+    /// One of the roles that have a colour of their own.
+    pub(crate) role_class: &'static str,
+    pub(crate) name: Option<Text>,
+    pub(crate) facts: Vec<(Text, Text)>,
+    pub(crate) parts: Vec<Part>,
+    /// Shown at the call that it answers.
+    pub(super) is_moved: bool,
+    /// Where it belongs among several conversations.
+    pub(super) place: usize,
+    /// How many runs of messages that were shown before stand before it there.
+    pub(super) run: usize,
+    pub(crate) further: Option<Further>,
+    /// Parts that are left out of a long message, and where they are.
+    pub(crate) n_more: Option<(usize, String)>,
+}
+
+fn role_class(role: &str) -> &'static str {
+    Speaker::of(role).map_or("other", Speaker::role)
+}
+
+impl Message {
+    /// What somebody says, in a request that gives it a member of its own.
+    pub(super) fn said(source: &Source<'_>, role: &str, value: &Value) -> Self {
+        let mut message = Self::named(source, role);
+        let parts = value.as_object().and_then(|object| object.get("parts"));
+        message.parts = Part::contents(source, parts.unwrap_or(value), 0);
+        if let (Some(object), Some(_)) = (value.as_object(), parts) {
+            let mut fields = Fields::of(object);
+            fields.any(&["parts"]);
+            fields.is_one_of("role", &ROLES);
+            message.further = source.further(fields.rest());
+        }
+        message
+    }
+
+    /// A member of a list of messages that is none.
+    fn other(source: &Source<'_>, value: &Value) -> Self {
+        Self {
+            parts: vec![Part::json(source, value)],
+            ..Self::named(source, "other")
+        }
+    }
+
+    /// Leaves out the parts of it that are more than this much markup; they are at that address.
+    pub(super) fn cut(&mut self, n: usize, rest: &str) {
+        let mut n_left = n;
+        let n_cut = Part::cut(&mut self.parts, &mut n_left);
+        self.n_more = (0 < n_cut).then(|| (n_cut, rest.to_owned()));
+    }
+
+    /// How much markup it is, about.
+    pub(super) fn weight(&self) -> usize {
+        let further = self.further.as_ref();
+        let further = further.map_or(0, |further| further.body.body.as_str().len());
+        300 + further + self.parts.iter().map(Part::weight).sum::<usize>()
+    }
+
+    fn named(source: &Source<'_>, role: &str) -> Self {
+        Self {
+            role: source.line(role),
+            role_class: role_class(role),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn of(source: &Source<'_>, value: &Value) -> Self {
+        let Some(object) = value.as_object().filter(|_| is_message(value)) else {
+            return Self::other(source, value);
+        };
+        let mut layers = Vec::new();
+        let mut object = object;
+        for _ in 0..MAX_LAYERS {
+            let Some(key) = layer(object) else { break };
+            let mut outer = Fields::of(object);
+            let Some(inner) = outer.object(&[key]) else {
+                break;
+            };
+            layers.push((outer, object));
+            object = inner;
+        }
+        let class = layers.iter().find_map(|(_, outer)| class_of(outer));
+        let (mut message, rest) = match is_spoken(object) || class.is_some() {
+            true => Self::spoken(source, object, class.as_deref()),
+            false => Self::item(source, value, object),
+        };
+        let mut further = Map::new();
+        for (mut outer, object) in layers {
+            if class_of(object).is_some() {
+                outer.take(&["lc"], |value| value.as_u64().filter(|lc| *lc == 1));
+                outer.is_one_of("type", &["constructor"]);
+                outer.take(&["id"], Value::as_array);
+            }
+            outer.is_one_of("type", &LANGCHAIN);
+            message.facts.extend(source.facts(outer.facts(&FACTS)));
+            merge(&mut further, outer.rest());
+        }
+        merge(&mut further, rest);
+        message.further = source.further(further);
+        message
+    }
+
+    /// A message with a role; `class` is the path of its class in LangChain.
+    fn spoken(
+        source: &Source<'_>,
+        object: &Map<String, Value>,
+        class: Option<&str>,
+    ) -> (Self, Map<String, Value>) {
+        let mut fields = Fields::of(object);
+        let of_class = class.map(|class| class.rsplit('.').next().unwrap_or(class));
+        let role = fields
+            .text(&["role"])
+            .or_else(|| fields.take(&["type"], |value| langchain_role(value.as_str()?)))
+            .or(of_class.and_then(role_of_class))
+            .unwrap_or("assistant");
+        let mut message = Self::named(source, role);
+        fields.is_one_of("type", &["message"]);
+        fields.is_one_of("type", &LANGCHAIN);
+        message
+            .facts
+            .extend(class.map(|class| (Text::from("class"), source.line(class))));
+        message.name = fields.text(&["name"]).map(|name| source.line(name));
+        // Both answer a call, and say so each in its way.
+        let answered = fields.text(&["tool_call_id", "toolCallId"]);
+        let is_answer = answered.is_some() || matches!(role, "tool" | "function");
+        let plain = source.plainly();
+        let source = if is_answer { &plain } else { source };
+        let aside = fields.any(&["reasoning_content", "reasoning", "thinking"]);
+        message
+            .parts
+            .extend(aside.map(|value| Part::reasoning(source, value)));
+        for key in ["content", "parts", "contents", "text", "images", "audio"] {
+            if let Some(value) = fields.any(&[key]) {
+                message.parts.extend(Part::contents(source, value, 0));
+            }
+        }
+        let refusal = fields.text(&["refusal"]);
+        message
+            .parts
+            .extend(refusal.map(|text| Part::refusal(source, text)));
+        for key in [
+            "tool_calls",
+            "toolCalls",
+            "toolInvocations",
+            "function_call",
+        ] {
+            let calls = fields.take(&[key], calls).unwrap_or_default();
+            let calls = calls.into_iter().map(|call| match call.as_object() {
+                Some(call) => Part::call(source, call, 0),
+                None => Part::json(source, call),
+            });
+            Part::extend(&mut message.parts, calls);
+        }
+        message.facts.extend(source.facts(fields.facts(&FACTS)));
+        let is_failed = text_at(object, "status") == "error"
+            || object.get("is_error") == Some(&Value::Bool(true));
+        let is_plain = message.parts.iter().all(|part| part.role == Role::Said);
+        if is_answer && is_plain {
+            let id = answered.or_else(|| object.get("name").and_then(Value::as_str));
+            message.parts = vec![Part {
+                label: Some("tool result"),
+                inner: std::mem::take(&mut message.parts),
+                facts: source.facts(
+                    answered
+                        .map(|id| ("id", id.to_owned()))
+                        .into_iter()
+                        .collect(),
+                ),
+                is_error: is_failed,
+                role: Role::Result(id.map(ToOwned::to_owned)),
+                ..Part::default()
+            }];
+        } else if let Some(id) = answered {
+            message.facts.push((Text::from("answers"), source.line(id)));
+        }
+        (message, fields.rest())
+    }
+
+    /// A part that stands alone.
+    fn item(
+        source: &Source<'_>,
+        value: &Value,
+        object: &Map<String, Value>,
+    ) -> (Self, Map<String, Value>) {
+        let part = Part::of(source, value, 0);
+        let role = match (&part.role, Kind::of(object)) {
+            (Role::Result(_), _) => "tool",
+            (Role::Call(_), _) | (_, Kind::Reasoning) => "assistant",
+            _ => "content",
+        };
+        let mut message = Self::named(source, role);
+        message.parts = vec![part];
+        (message, Map::new())
+    }
+}
+
+/// Calls, where a member is a list of them or one.
+fn calls(value: &Value) -> Option<Vec<&Value>> {
+    match value {
+        Value::Array(items) if !items.is_empty() => Some(items.iter().collect()),
+        Value::Object(_) if !is_empty(value) => Some(vec![value]),
+        _ => None,
+    }
+}

@@ -1,0 +1,298 @@
+//! The nodes of a recorded value, found in its text: JSON inside strings is opened as mappings open it, so that a path
+//! copied here selects the same node there.
+
+use std::rc::Rc;
+
+use perpend_domain::mapping::{MAX_OPENINGS, NodePath, Step, opens};
+use perpend_domain::payload::Payload;
+use serde_json::value::RawValue;
+
+use crate::format::json::{Extent, Members, extent};
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Object,
+    List,
+    Text,
+    Number,
+    Truth,
+    Null,
+}
+
+/// A node of a value.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    /// Around it; a text as it is where `is_plain`, else JSON.
+    text: Rc<str>,
+    at: Extent,
+    is_plain: bool,
+    is_root: bool,
+    /// Texts in texts that may still be opened.
+    n_left: u32,
+    /// It stood in a text.
+    pub(super) is_parsed: bool,
+}
+
+impl Node {
+    /// The root of a value.
+    pub(super) fn of(payload: &Payload) -> Self {
+        let text: Rc<str> = Rc::from(payload.as_str());
+        let is_plain = matches!(payload, Payload::Text(_));
+        let at = match is_plain {
+            true => Extent::default(),
+            false => extent(&text, 0),
+        };
+        Self {
+            text,
+            at,
+            is_plain,
+            is_root: true,
+            n_left: MAX_OPENINGS,
+            is_parsed: false,
+        }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        if self.is_plain {
+            return Kind::Text;
+        }
+        match self.json().as_bytes().first() {
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::List,
+            Some(b'"') => Kind::Text,
+            Some(b't' | b'f') => Kind::Truth,
+            Some(b'n') | None => Kind::Null,
+            Some(_) => Kind::Number,
+        }
+    }
+
+    pub(super) fn holds_others(&self) -> bool {
+        matches!(self.kind(), Kind::Object | Kind::List)
+    }
+
+    /// Texts in texts that may still be opened below it.
+    pub(super) fn n_left(&self) -> u32 {
+        self.n_left
+    }
+
+    /// Members or elements.
+    pub(super) fn n(&self) -> usize {
+        self.at.n
+    }
+
+    /// As it was recorded: a text as it is, anything else as JSON.
+    pub(super) fn payload(&self) -> Payload {
+        match self.string() {
+            Some(text) => Payload::Text(text),
+            None => Payload::Json(self.json().to_owned()),
+        }
+    }
+
+    /// As JSON; of a text only where it stands in JSON.
+    pub(super) fn json(&self) -> &str {
+        match self.is_plain {
+            true => &self.text,
+            false => self.text.get(self.at.start..self.at.end).unwrap_or(""),
+        }
+    }
+
+    /// The text, where it is one.
+    pub(super) fn string(&self) -> Option<String> {
+        match self.kind() {
+            Kind::Text if self.is_plain => Some(self.text.to_string()),
+            Kind::Text => Some(unquoted(self.json())),
+            _ => None,
+        }
+    }
+
+    /// What a text holds as JSON, and that of a text in it; else the node itself.
+    pub(super) fn opened(mut self) -> Self {
+        while let Some(text) = self.string() {
+            // The value as a whole is shown as JSON however long it is.
+            let is_whole = || {
+                let start = text.trim_start();
+                start.starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(&text).is_ok()
+            };
+            if !(opens(&text, self.n_left) || self.is_root && is_whole()) {
+                break;
+            }
+            let text: Rc<str> = Rc::from(text);
+            self = Self {
+                at: extent(&text, 0),
+                text,
+                is_plain: false,
+                is_root: false,
+                n_left: self.n_left.saturating_sub(1),
+                is_parsed: true,
+            };
+        }
+        self
+    }
+
+    /// The nodes in it from this one on; of a text those of the JSON in it are not meant: see [`Self::opened`].
+    pub(super) fn members(&self, from: usize) -> impl Iterator<Item = (Step, Self)> {
+        let is_object = self.kind() == Kind::Object;
+        let all = self.holds_others().then(|| self.starts());
+        let all = all.into_iter().flatten().enumerate().skip(from);
+        all.map(move |(index, (name, start))| {
+            let step = match is_object {
+                true => Step::Name(unquoted(name)),
+                false => Step::Index(index),
+            };
+            (step, self.below(start))
+        })
+    }
+
+    fn starts(&self) -> Members<'_> {
+        Members::of(&self.text, self.at.start)
+    }
+
+    fn below(&self, start: usize) -> Self {
+        Self {
+            at: extent(&self.text, start),
+            is_parsed: false,
+            is_root: false,
+            ..self.clone()
+        }
+    }
+
+    /// The node at a path from here, opened. What stands behind the way to it is not looked at, so that a long path costs
+    /// no more than a short one.
+    pub(super) fn at(self, path: &NodePath) -> Option<Self> {
+        let mut node = self.opened();
+        for step in &path.0 {
+            let mut starts = node.starts();
+            let found = match (step, node.kind()) {
+                (Step::Index(index), Kind::List) => starts.nth(*index),
+                (Step::Name(wanted), Kind::Object) => {
+                    starts.find(|(name, _)| is_named(name, wanted))
+                }
+                _ => None,
+            };
+            let (_, start) = found?;
+            node.is_parsed = false;
+            node.is_root = false;
+            node.at = Extent {
+                start,
+                end: node.text.len(),
+                n: 0,
+            };
+            if node.kind() == Kind::Text {
+                node.at = extent(&node.text, start);
+                node = node.opened();
+            }
+        }
+        if !node.is_plain && !path.0.is_empty() {
+            node.at = extent(&node.text, node.at.start);
+        }
+        Some(node)
+    }
+}
+
+/// The text of a JSON string; one that is none, or is cut, as it is written.
+pub(super) fn unquoted(json: &str) -> String {
+    serde_json::from_str(json).unwrap_or_else(|_| json.trim_matches('"').to_owned())
+}
+
+fn is_named(written: &str, wanted: &str) -> bool {
+    match written.contains('\\') {
+        true => unquoted(written) == wanted,
+        false => written.get(1..written.len().saturating_sub(1)) == Some(wanted),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perpend_domain::mapping::{Budget, JsonPath, extract, open};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn value(node: &Node) -> Value {
+        node.payload().to_value()
+    }
+
+    fn opened(value: Value) -> Value {
+        open(value, &mut Budget::default()).unwrap()
+    }
+
+    #[test]
+    fn every_node_is_found_at_its_path_as_mappings_find_it() {
+        let inner =
+            json!({"city": "Oslo", "deep": "[{\"x\":\"{\\\"y\\\":1}\"}]", "n": "7"}).to_string();
+        let whole = json!({
+            "a": [1, 2.5, "x", null, true, {"it's\n": "é", "": []}],
+            "arguments": inner,
+            "b\"\\c": {"d": {"e": "text"}},
+        });
+        // A text that is all JSON is the first of the three that are opened.
+        for (payload, n_nodes) in [
+            (Payload::from_value(whole.clone()), 20),
+            (Payload::Text(format!(" {whole} ")), 19),
+        ] {
+            let mut waiting = vec![(NodePath::default(), Node::of(&payload).opened())];
+            let mut n = 0;
+            while let Some((path, node)) = waiting.pop() {
+                n += 1;
+                let own = JsonPath::parse(&path.to_string()).unwrap();
+                let mapped = extract(
+                    &opened(payload.to_value()),
+                    Some(&own),
+                    &mut Budget::default(),
+                );
+                let mapped = mapped.unwrap().map(opened);
+                assert_eq!(mapped, Some(opened(value(&node))), "{path}");
+                let again = Node::of(&payload).at(&path).unwrap();
+                assert_eq!(value(&again), value(&node), "{path}");
+                assert_eq!(again.n(), node.n());
+                waiting.extend(
+                    node.members(0)
+                        .map(|(step, below)| (path.below(step), below.opened())),
+                );
+            }
+            assert_eq!(n, n_nodes);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_found() {
+        let payload = Payload::from_value(json!({"a": [1], "b": "text"}));
+        for path in [
+            "$['c']",
+            "$['a'][1]",
+            "$['a']['x']",
+            "$[0]",
+            "$['b']['x']",
+            "$['b'][0]",
+        ] {
+            assert!(
+                Node::of(&payload).at(&path.parse().unwrap()).is_none(),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_deep_and_a_wide_value_are_walked_in_little_time() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let path = NodePath(vec![Step::Index(0); 99_999]);
+        let node = Node::of(&Payload::Json(deep)).at(&path).unwrap();
+        assert_eq!(node.json(), "[]");
+        let wide = format!("[{}1]", "0,".repeat(1_000_000));
+        let node = Node::of(&Payload::Json(wide));
+        assert_eq!(node.n(), 1_000_001);
+        let last = node.at(&NodePath(vec![Step::Index(1_000_000)])).unwrap();
+        assert_eq!(last.json(), "1");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_has_nodes(json in r#"[\[\]{}":,\\a1é ]{0,60}"#) {
+            let node = Node::of(&Payload::Json(json)).opened();
+            for (_, below) in node.members(0).take(50) {
+                let _ = (below.payload(), below.opened().kind());
+            }
+        }
+    }
+}

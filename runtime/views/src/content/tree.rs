@@ -1,0 +1,463 @@
+//! The nodes of a value as a tree: keys, types and sizes. A window of the nodes is made; further ones and long texts are
+//! asked for by their path.
+
+use std::collections::VecDeque;
+
+use crate::urls::passing;
+use perpend_domain::content::beginning;
+use perpend_domain::filter::{Test, TextOp};
+use perpend_domain::mapping::{NodePath, Step};
+use perpend_domain::payload::Payload;
+
+use super::fold::Fold;
+use super::media::{Addresses, MAX_PATH};
+use super::node::{Kind, Node};
+use super::source::without_media;
+use crate::Text;
+use crate::format::{count, many, size};
+
+/// Nodes on a page.
+const NODES: usize = 200;
+/// Levels that are opened unasked, and at most: what is below them has a page of its own.
+const LEVELS: usize = 10;
+/// Bytes of a text that stand in its row.
+const IN_ROW: usize = 280;
+/// Bytes that are looked at to open nodes. Each level of a value is read once, and once more for its members.
+const WORK: usize = 96 << 20;
+/// A longer value of a key is not filtered by.
+const MAX_FILTERED: usize = 200;
+
+/// A window of the nodes of a value.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    /// In reading order.
+    pub(crate) items: Vec<Twig>,
+    /// The media in the value.
+    pub(crate) media: Option<Box<Fold>>,
+    /// That it was asked for from a place behind its end, and the address of its beginning.
+    pub(crate) behind: Option<(String, String)>,
+}
+
+/// A part of a tree, in reading order.
+#[derive(Clone, Debug)]
+pub(crate) enum Twig {
+    /// A node with those in it; they follow, up to `Close`.
+    Open(Line),
+    Close,
+    /// A node whose members, or the rest of whose text, are asked for.
+    Closed(Line),
+    /// A node that is all there.
+    Leaf(Line),
+    /// Further nodes in the same one: what is shown, and the address of the next ones.
+    More(String, Option<String>),
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) key: Text,
+    /// How the key is coloured: names are recorded, numbers of elements are not.
+    pub(crate) is_index: bool,
+    /// `object`, `text` …
+    pub(crate) kind: &'static str,
+    /// `3 keys, 1.2 KB`.
+    pub(crate) size: String,
+    pub(crate) is_parsed: bool,
+    pub(crate) value: Text,
+    /// It is only the beginning.
+    is_cut: bool,
+    pub(crate) class: &'static str,
+    /// The page of the node; none when its path is too long.
+    pub(crate) page: Option<String>,
+    /// The list of traces that have this value.
+    pub(crate) filter: Option<String>,
+}
+
+/// A node that is shown, and which ones in it.
+struct Shown {
+    line: Line,
+    node: Node,
+    /// None when it is too long for an address, as that of each node below then is.
+    path: Option<String>,
+    below: Vec<usize>,
+    /// Further ones in it that are not shown.
+    is_cut: bool,
+    has_more: bool,
+}
+
+impl Tree {
+    /// The nodes in this one, from a number on; `levels` of them open.
+    pub(super) fn of(
+        node: &Node,
+        path: &NodePath,
+        at: &Addresses,
+        (from, levels): (usize, Option<usize>),
+        max: Option<usize>,
+    ) -> Self {
+        let max = max.unwrap_or(NODES);
+        let levels = levels.unwrap_or(LEVELS).clamp(1, LEVELS);
+        let mut all: Vec<Shown> = Vec::new();
+        let mut work = WORK;
+        let own_path = path.to_string();
+        let is_root = path.0.is_empty();
+        let top = below(node, Some(&own_path), (at, is_root), (from, max));
+        let mut waiting: VecDeque<(usize, usize)> = (0..top.len()).map(|at| (at, 1)).collect();
+        let n_top = top.len();
+        all.extend(top);
+        // By level, so that one large member hides none of its neighbours.
+        while let Some((number, level)) = waiting.pop_front() {
+            let (open, n_left) = (&all[number], max.saturating_sub(all.len()));
+            let cost = open.node.json().len();
+            if !open.has_more || level == levels || n_left == 0 || work < cost {
+                continue;
+            }
+            work -= cost;
+            let new = below(&open.node, open.path.as_deref(), (at, false), (0, n_left));
+            let first = all.len();
+            let own: Vec<usize> = (first..first + new.len()).collect();
+            waiting.extend(own.iter().map(|number| (*number, level + 1)));
+            all[number].is_cut = new.len() < all[number].node.n();
+            all[number].below = own;
+            all.extend(new);
+        }
+        let mut items = in_order(&all, n_top, at);
+        let to = from + n_top;
+        if to < node.n() {
+            items.push(more((from, to), node.n(), &at.at(&own_path)));
+        }
+        let behind = (0 < node.n() && node.n() <= from).then(|| {
+            let n = count(node.n() as u64);
+            let said = format!("The address begins behind the end: there are {n} here.");
+            (said, at.at(&own_path).page("&as=tree"))
+        });
+        Self {
+            items,
+            media: None,
+            behind,
+        }
+    }
+}
+
+fn span((from, to): (usize, usize), n: usize) -> String {
+    let number = |n: usize| count(n as u64);
+    match from {
+        0 => format!("{} of {}", number(to), number(n)),
+        from => format!("{}–{} of {}", number(from + 1), number(to), number(n)),
+    }
+}
+
+fn more((from, to): (usize, usize), n: usize, at: &Addresses) -> Twig {
+    Twig::More(
+        span((from, to), n),
+        Some(at.page(&format!("&as=tree&from={to}"))),
+    )
+}
+
+/// The nodes in one, as many as are wanted.
+fn below(
+    node: &Node,
+    path: Option<&str>,
+    (at, is_root): (&Addresses, bool),
+    (from, n): (usize, usize),
+) -> Vec<Shown> {
+    let filter = at.filter().filter(|_| is_root);
+    let members = node.members(from).take(n);
+    let shown = members.map(|(step, member)| {
+        let node = member.opened();
+        let mut line = Line::of(&node, &step);
+        let step_text = step.to_string();
+        let path = path.filter(|path| path.len() + step_text.len() <= MAX_PATH);
+        let path = path.map(|path| format!("{path}{step_text}"));
+        // Data in a key is no text for an address.
+        let path = path.filter(|path| without_media(path) == *path);
+        if let Some(path) = &path {
+            let at = at.at(path);
+            let form = if node.holds_others() {
+                "&as=tree"
+            } else {
+                "&as=text"
+            };
+            line.page = Some(at.page(form));
+        }
+        line.filter = filter.and_then(|base| filtering(base, &step, &node));
+        Shown {
+            has_more: node.holds_others() && 0 < node.n(),
+            is_cut: false,
+            below: Vec::new(),
+            line,
+            node,
+            path,
+        }
+    });
+    shown.collect()
+}
+
+/// The nodes as they are read, without recursion.
+fn in_order(all: &[Shown], n_top: usize, at: &Addresses) -> Vec<Twig> {
+    enum Next {
+        Node(usize),
+        Done(Twig),
+    }
+    let mut items = Vec::new();
+    let mut waiting: Vec<Next> = (0..n_top).rev().map(Next::Node).collect();
+    while let Some(next) = waiting.pop() {
+        let number = match next {
+            Next::Done(item) => {
+                items.push(item);
+                continue;
+            }
+            Next::Node(number) => number,
+        };
+        let shown = &all[number];
+        let line = shown.line.clone();
+        if shown.below.is_empty() {
+            items.push(match shown.has_more || line.is_cut {
+                true => Twig::Closed(line),
+                false => Twig::Leaf(line),
+            });
+            continue;
+        }
+        waiting.push(Next::Done(Twig::Close));
+        if shown.is_cut {
+            let (n, n_all) = (shown.below.len(), shown.node.n());
+            waiting.push(Next::Done(match &shown.path {
+                Some(path) => more((0, n), n_all, &at.at(path)),
+                None => Twig::More(span((0, n), n_all), None),
+            }));
+        }
+        waiting.extend(shown.below.iter().rev().map(|below| Next::Node(*below)));
+        items.push(Twig::Open(line));
+    }
+    items
+}
+
+impl Line {
+    fn of(node: &Node, step: &Step) -> Self {
+        let (key, is_index) = match step {
+            Step::Name(name) => (Text::from(short(&without_media(name)).0), false),
+            Step::Index(index) => (Text::from(index.to_string()), true),
+        };
+        let (kind, size, (value, is_cut), class) = described(node);
+        Self {
+            key,
+            is_index,
+            kind,
+            size,
+            is_parsed: node.is_parsed,
+            value: Text::lines(value),
+            is_cut,
+            class,
+            page: None,
+            filter: None,
+        }
+    }
+}
+
+/// The beginning of a text, and whether there is more of it.
+fn short(text: &str) -> (String, bool) {
+    match beginning(text, IN_ROW) {
+        start if start.len() < text.len() => (format!("{start}…"), true),
+        whole => (whole.to_owned(), false),
+    }
+}
+
+/// Type, size, what stands in the row, and how it is coloured.
+fn described(node: &Node) -> (&'static str, String, (String, bool), &'static str) {
+    let bytes = |text: &str| size(text.len() as u64);
+    let n = node.n() as u64;
+    match node.kind() {
+        Kind::Object => {
+            let of = format!("{}, {}", many(n, "key"), bytes(node.json()));
+            ("object", of, (String::new(), false), "")
+        }
+        Kind::List => {
+            let of = format!("{}, {}", many(n, "item"), bytes(node.json()));
+            ("list", of, (String::new(), false), "")
+        }
+        Kind::Text => {
+            let text = without_media(&node.string().unwrap_or_default());
+            let of = match text.len() {
+                0..=24 => String::new(),
+                _ => bytes(&text),
+            };
+            ("text", of, short(&text), "js")
+        }
+        Kind::Number => ("number", String::new(), short(node.json()), "jn"),
+        Kind::Truth => ("boolean", String::new(), short(node.json()), "jn"),
+        Kind::Null => ("null", String::new(), short("null"), "jn"),
+    }
+}
+
+/// The list of traces whose metadata have this value under this key.
+fn filtering(base: &str, step: &Step, node: &Node) -> Option<String> {
+    let Step::Name(key) = step else { return None };
+    let value = match node.payload() {
+        // What stood in a text is filtered by as the text, which is not at hand here.
+        _ if node.holds_others() || node.is_parsed || node.kind() == Kind::Null => return None,
+        Payload::Text(text) | Payload::Json(text) => text,
+    };
+    (!value.is_empty() && value.len() <= MAX_FILTERED).then(|| {
+        let test = Test::MemberText(key.clone(), TextOp::Equal, value);
+        passing(base, "metadata", test)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tree(payload: &Payload, asked: (usize, Option<usize>)) -> Tree {
+        let node = Node::of(payload).opened();
+        let at = Addresses::new("/project/p", "t", None, "input");
+        Tree::of(&node, &NodePath::default(), &at, asked, None)
+    }
+
+    /// In a line for each item: indented keys with their values, `+` for what is closed.
+    fn sketch(tree: &Tree) -> Vec<String> {
+        let mut depth = 0;
+        let mut lines = Vec::new();
+        for item in &tree.items {
+            let (line, mark) = match item {
+                Twig::Close => {
+                    depth -= 1;
+                    continue;
+                }
+                Twig::More(shown, _) => {
+                    lines.push(format!("{}… {shown}", " ".repeat(depth)));
+                    continue;
+                }
+                Twig::Open(line) => (line, "-"),
+                Twig::Closed(line) => (line, "+"),
+                Twig::Leaf(line) => (line, " "),
+            };
+            let parsed = if line.is_parsed { " parsed" } else { "" };
+            lines.push(format!(
+                "{}{mark}{} {} {}{parsed}",
+                " ".repeat(depth),
+                line.key,
+                line.kind,
+                line.value
+            ));
+            depth += usize::from(mark == "-");
+        }
+        lines
+    }
+
+    #[test]
+    fn a_small_value_is_all_open_and_json_in_texts_is_parsed() {
+        let value = json!({"a": [1, null], "b": {}, "c": "{\"d\":true}", "e": "x".repeat(300)});
+        let tree = tree(&Payload::from_value(value), (0, None));
+        let long = format!("+e text {}…", "x".repeat(280));
+        let expected = [
+            "-a list ",
+            "  0 number 1",
+            "  1 null null",
+            " b object ",
+            "-c object  parsed",
+            "  d boolean true",
+            long.as_str(),
+        ];
+        assert_eq!(sketch(&tree), expected);
+        let Twig::Closed(line) = tree.items.last().unwrap() else {
+            panic!()
+        };
+        let page = "/project/p/value?trace=t&part=input&path=%24%5B%27e%27%5D&as=text";
+        assert_eq!(line.page.as_deref(), Some(page));
+    }
+
+    #[test]
+    fn levels_are_opened_as_asked() {
+        let tree = tree(
+            &Payload::from_value(json!({"a": {"b": {"c": 1}}})),
+            (0, Some(2)),
+        );
+        assert_eq!(sketch(&tree), ["-a object ", " +b object "]);
+    }
+
+    #[test]
+    fn two_hundred_nodes_are_there_and_the_rest_is_asked_for() {
+        let list: Vec<usize> = (0..500).collect();
+        let value = Payload::from_value(json!({"first": list, "last": 1}));
+        let lines = sketch(&tree(&value, (0, None)));
+        assert_eq!(lines.len(), 201);
+        assert_eq!(lines[199..], [" … 198 of 500", " last number 1"]);
+        let value = Payload::from_value(json!(list));
+        let further = tree(&value, (200, None));
+        let Some(Twig::More(shown, Some(next))) = further.items.last() else {
+            panic!()
+        };
+        assert_eq!(shown, "201–400 of 500");
+        assert!(next.ends_with("&as=tree&from=400"), "{next}");
+    }
+
+    #[test]
+    fn a_million_members_and_ten_thousand_levels_do_not_hurt() {
+        let members: Vec<String> = (0..1_000_000)
+            .map(|n| format!("\"key number {n}\":{n}"))
+            .collect();
+        let tree_of = |json: String| tree(&Payload::Json(json), (0, None));
+        assert_eq!(
+            tree_of(format!("{{{}}}", members.join(","))).items.len(),
+            201
+        );
+        let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        assert_eq!(tree_of(deep).items.len(), 2 * (LEVELS - 1) + 1);
+    }
+
+    #[test]
+    fn data_is_a_label_and_a_long_path_has_no_address() {
+        let data = format!("data:image/png;base64,{}", "AP8=".repeat(3));
+        let name = "k".repeat(3_000);
+        let mut value = json!({"picture": data});
+        value[&name] = json!({"x": 1});
+        let tree = tree(&Payload::from_value(value), (0, None));
+        let Twig::Leaf(line) = &tree.items[0] else {
+            panic!()
+        };
+        assert!(line.value.raw().starts_with("[image/png"), "{}", line.value);
+        let Twig::Open(line) = &tree.items[1] else {
+            panic!()
+        };
+        assert!(line.page.is_none() && line.key.raw().len() < 300);
+    }
+
+    #[test]
+    fn a_place_behind_the_end_is_said_and_leads_to_the_beginning() {
+        let payload = Payload::from_value(json!([1, 2, 3]));
+        let at = Addresses::new("/project/p", "t", None, "input");
+        let of = |from| {
+            let path = NodePath::default();
+            Tree::of(&Node::of(&payload), &path, &at, (from, None), None)
+        };
+        assert!(of(2).behind.is_none());
+        let (said, href) = of(3).behind.unwrap();
+        assert!(said.ends_with("there are 3 here."), "{said}");
+        assert_eq!(href, "/project/p/value?trace=t&part=input&as=tree");
+    }
+
+    #[test]
+    fn traces_are_filtered_by_their_metadata_alone() {
+        let payload = Payload::from_value(json!({"tier": "gold", "n": 5, "more": {"x": 1}}));
+        let of = |observation, part| {
+            let at = Addresses::new("/project/p", "t", observation, part);
+            let tree = Tree::of(
+                &Node::of(&payload),
+                &NodePath::default(),
+                &at,
+                (0, None),
+                None,
+            );
+            let lines = tree.items.iter().filter_map(|item| match item {
+                Twig::Leaf(line) => line.filter.clone(),
+                _ => None,
+            });
+            lines.collect::<Vec<_>>()
+        };
+        let filters = of(None, "metadata");
+        assert_eq!(filters[0], "/project/p/traces?q=metadata.tier%3Agold");
+        assert_eq!(filters.len(), 2);
+        assert!(of(Some("o"), "metadata").is_empty() && of(None, "input").is_empty());
+    }
+}

@@ -1,0 +1,51 @@
+//! A labelled value, and sums that several pages show.
+
+use crate::format::clock;
+use perpend_domain::observation::Usage;
+use perpend_domain::time::Timestamp;
+
+use crate::{Html, Text};
+
+#[derive(Debug)]
+pub(crate) struct Fact {
+    pub(crate) label: &'static str,
+    pub(crate) value: Html,
+}
+
+pub(crate) fn fact(label: &'static str, value: impl Into<String>) -> Fact {
+    Fact {
+        label,
+        value: Text::from(value.into()).into(),
+    }
+}
+
+/// An instant, with all of its digits where `is_exact`.
+pub(crate) fn fact_at(label: &'static str, at: Timestamp, is_exact: bool) -> Fact {
+    let iso = at.to_iso_micros();
+    let value = match is_exact {
+        true => Html::time(&iso, &iso.replace('T', " ").replace('Z', " UTC")),
+        false => when(at),
+    };
+    Fact { label, value }
+}
+
+/// An instant to the second, in UTC; pages show it in the zone of their reader.
+#[must_use]
+pub fn when(at: Timestamp) -> Html {
+    Html::time(&at.to_iso_micros(), &format!("{} UTC", clock(at)))
+}
+
+/// All tokens: the given total, else input and output.
+#[must_use]
+pub fn total_tokens(usage: &Usage) -> u64 {
+    let parts = || {
+        usage
+            .iter()
+            .filter(|(key, _)| *key == "input" || *key == "output")
+    };
+    usage
+        .get("total")
+        .copied()
+        .unwrap_or_else(|| parts().map(|(_, n)| *n).sum())
+        .to_u64()
+}

@@ -1,0 +1,125 @@
+//! The choice of the time and the environments that a page shows.
+
+use crate::markup::{Text, with_query};
+use crate::urls::{Focus, Moment, Parameter, RANGES};
+
+/// The choice of a focus on a page.
+#[derive(Clone, Debug, Default)]
+pub struct FocusView {
+    pub(crate) said: Text,
+    pub(crate) links: Vec<(&'static str, String, bool)>,
+    /// Where its form is sent to, and what else it carries.
+    pub(crate) action: String,
+    pub(crate) kept: Vec<Parameter>,
+    pub(crate) from: Text,
+    pub(crate) to: Text,
+    pub(crate) environments: Text,
+    /// Those that are shown where none is chosen.
+    pub(crate) usual_environments: &'static str,
+}
+
+impl FocusView {
+    /// On the page at `action` with these other parameters. `usual`: what is shown where no time is chosen; `has_all`: that
+    /// can be chosen too.
+    #[must_use]
+    pub fn new(
+        focus: &Focus,
+        (action, kept): (String, Vec<Parameter>),
+        (usual, has_all): (&'static str, bool),
+    ) -> Self {
+        let href = |from: Option<Moment>| {
+            let moved = Focus {
+                from,
+                to: None,
+                environments: focus.environments.clone(),
+            };
+            with_query(&action, &[moved.parameters(), kept.clone()].concat())
+        };
+        let ranges = RANGES.iter().map(|(minutes, label)| {
+            let from = Some(Moment::Ago(*minutes));
+            let is_usual = !focus.has_time() && usual.strip_prefix("Last ") == Some(label);
+            let is_current = is_usual || focus.from == from && focus.to.is_none();
+            (*label, href(from), is_current)
+        });
+        let all = has_all.then(|| ("All", href(None), !focus.has_time()));
+        let written = |moment: Option<Moment>| {
+            Text::from(moment.map_or_else(String::new, |moment| moment.to_string()))
+        };
+        Self {
+            said: Text::from(focus.without_environments().said(usual)),
+            links: ranges.chain(all).collect(),
+            from: written(focus.from),
+            to: written(focus.to),
+            environments: Text::from(focus.environments.join(", ")),
+            usual_environments: "all but those of evaluations",
+            action,
+            kept,
+        }
+    }
+
+    /// On a page that leaves none out by itself.
+    #[must_use]
+    pub fn in_all_environments(mut self) -> Self {
+        self.usual_environments = "all";
+        self
+    }
+}
+
+impl FocusView {
+    /// The fields for the ends of the time: parameter, label, typed value and placeholder.
+    pub(crate) fn fields(&self) -> [(&'static str, &'static str, &Text, &'static str); 2] {
+        [
+            ("from", "From", &self.from, "-24h"),
+            ("to", "To", &self.to, "now"),
+        ]
+    }
+}
+
+/// `15 min`, `24 h` and `7 d`: the ranges stand beside each other in one short line.
+pub(crate) fn brief(label: &str) -> String {
+    match label.split_once(' ') {
+        Some((n, "minutes")) => format!("{n} min"),
+        Some((n, unit)) => format!("{n} {}", unit.get(..1).unwrap_or_default()),
+        None => label.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_range_is_the_beginning_of_its_name() {
+        for (_, label) in RANGES {
+            assert!(label.starts_with(&brief(label)), "{label}");
+        }
+    }
+
+    #[test]
+    fn a_choice_keeps_what_else_the_page_was_asked_for() {
+        let focus = Focus {
+            from: Some(Moment::Ago(24 * 60)),
+            ..Focus::default()
+        };
+        let kept = vec![("q".into(), "a b".to_owned())];
+        let view = FocusView::new(&focus, ("/p/traces".to_owned(), kept), ("All time", true));
+        let usual = FocusView::new(
+            &Focus::default(),
+            ("/p".to_owned(), Vec::new()),
+            ("Last 7 days", false),
+        );
+        let current = usual.links.iter().filter(|(.., is_current)| *is_current);
+        assert_eq!(
+            current.map(|(label, ..)| *label).collect::<Vec<_>>(),
+            ["7 days"]
+        );
+        assert_eq!(
+            view.links[2],
+            ("24 hours", "/p/traces?from=-1d&q=a%20b".to_owned(), true)
+        );
+        assert_eq!(
+            view.links[6],
+            ("All", "/p/traces?q=a%20b".to_owned(), false)
+        );
+    }
+}

@@ -1,0 +1,769 @@
+//! Lists: traces, sessions, users and scores.
+
+use perpend_domain::cost::CostSum;
+use perpend_domain::metrics::Granularity;
+use perpend_domain::score::{ScoreSource, ScoreValue};
+use perpend_domain::telemetry::{GroupedBy, TraceGroup};
+use perpend_domain::text_search::Counted;
+use perpend_domain::time::Timestamp;
+
+use crate::pages_tests::{HOSTILE, checked, focus, hostile_line, score, shell, text, trace, typed};
+use crate::*;
+
+pub(crate) fn hostile_group(by: GroupedBy) -> GroupLine {
+    let group = TraceGroup {
+        id: HOSTILE.to_owned(),
+        first: Timestamp::from_millis(0),
+        last: Timestamp::from_millis(60_000),
+        end: Timestamp::from_millis(61_000),
+        environment: HOSTILE.to_owned(),
+        n_traces: 12,
+        n_others: 3,
+        other: Some(HOSTILE.to_owned()),
+        n_observations: 40,
+        n_errors: 2,
+        total_tokens: 12_345,
+        cost: CostSum::of_step(Some(1.15), true),
+    };
+    let days = [("2026-03-01".to_owned(), 3), ("2026-03-02".to_owned(), 0)];
+    let mut line = GroupLine::new(by, group).with_days(&days, 6);
+    line.scores = vec![GroupChip {
+        name: text(HOSTILE),
+        value: text(HOSTILE),
+        title: "2 scores of its newest 100 traces".to_owned(),
+        share: Some(50.0),
+        href: format!("/p/traces?q={}", encode(HOSTILE)),
+    }];
+    line
+}
+
+/// A filter of sessions with these terms.
+fn filter(terms: Vec<TermChip>) -> FilterView {
+    FilterView {
+        of: &OF_SESSIONS,
+        base: "/p".to_owned(),
+        q: "errorCount:>0".to_owned(),
+        terms,
+        kept: vec![("from".into(), "-7d".to_owned())],
+        sorts: Vec::new(),
+        why: Why::default(),
+    }
+}
+
+#[test]
+fn hostile_text_is_inert_in_the_list() {
+    let line = hostile_line();
+    // Every column, and two with a hostile name.
+    let key = serde_json::Value::from(HOSTILE);
+    let all = Columns::names().replace("KEY", &key.to_string());
+    let all = Columns::read(&all.replace("NAME", &key.to_string()));
+    assert!(all.unknown.is_empty(), "{:?}", all.unknown);
+    let query = TracesQuery {
+        columns: all.columns,
+        ..TracesQuery::of(typed())
+    };
+    let next = Some(query.address("/project/p", &ListPage::Number(2)));
+    let html = checked(&TracesPage {
+        shell: shell(),
+        focus: focus(),
+        terms: vec![TermChip {
+            text: text(HOSTILE),
+            problem: Some(text(HOSTILE)),
+            without: typed(),
+            corrected: None,
+            alone: None,
+        }],
+        lines: vec![line],
+        pager: Pager {
+            n_before: Some(0),
+            n: 1,
+            total: Some(Counted {
+                n: 1_000,
+                is_more: true,
+            }),
+            exact: Some("/p?count=exact".to_owned()),
+            ways: Ways {
+                behind: next.map(|next| ("Next", next)),
+                ..Ways::default()
+            },
+        },
+        query,
+        ..TracesPage::default()
+    });
+    assert!(html.contains("1–1 of 1,000") && html.contains("+4"));
+    let n_cells = html.split("<tr").nth(2).unwrap().matches("<td").count();
+    assert_eq!(n_cells, 28, "a cell for each column, and the box");
+    assert!(html.contains("cols=") && html.contains("Move Output one place forward"));
+}
+
+#[test]
+fn hostile_text_is_inert_in_the_peek() {
+    let peek = Peek::new(PeekInput {
+        base: "/project/p".to_owned(),
+        close: "/project/p/traces?q=a".to_owned(),
+        line: hostile_line(),
+        trace: &trace(HOSTILE),
+        scores: vec![score(HOSTILE)],
+        n_of_steps: 2,
+        may_mark: true,
+        forms: FormKit::default(),
+        tried: Tried {
+            typed: vec![("add", typed())],
+            problems: vec![("add", text(HOSTILE))],
+        },
+    });
+    let alone = checked(&PeekPage { peek: peek.clone() });
+    assert!(alone.contains("Open the trace") && alone.contains("2 scores of its steps"));
+    assert!(alone.contains("name=\"add\"") && alone.contains("aria-invalid"));
+    let line = hostile_line();
+    let html = checked(&TracesPage {
+        shell: shell(),
+        lines: vec![line],
+        peek: Some(peek),
+        ..TracesPage::default()
+    });
+    assert!(html.contains("aria-current=\"true\"") && html.contains("Open the trace"));
+    assert!(
+        html.contains("Not saved") && html.contains("data-swaps=\"tags rows\""),
+        "the list says what was wrong with a tag"
+    );
+    let unknown = Peek::unknown("/project/p".to_owned(), "/project/p/traces".to_owned());
+    assert!(checked(&PeekPage { peek: unknown }).contains("no trace with this id"));
+}
+
+#[test]
+fn bars_stand_above_the_list_and_say_what_they_count() {
+    let bar = |value, part| Bar {
+        time: (
+            Timestamp::from_millis(0),
+            Timestamp::from_millis(86_400_000),
+        ),
+        value,
+        part,
+        partial: (part > 0.0).then_some(SO_FAR),
+        href: typed(),
+    };
+    let bars = [bar(4.0, 1.0), bar(0.0, 0.0)];
+    let shown = |value: f64| value.to_string();
+    let chart = Chart::new(("Traces", Part::Errors), Granularity::Day, &bars, shown);
+    let trend = Trend::Chart(chart.noting(vec!["the last 7 days"]).unfiltered());
+    let alone = checked(&TrendPage {
+        trend: trend.clone(),
+    });
+    let page = |bars| {
+        checked(&TracesPage {
+            shell: shell(),
+            focus: focus(),
+            bars,
+            ..TracesPage::default()
+        })
+    };
+    let list = page(Some(trend));
+    for html in [&alone, &list] {
+        assert!(html.contains(">the last 7 days<") && html.contains(">Not filtered<"));
+        assert!(html.contains("4, 1 with errors"));
+    }
+    let later = page(None);
+    assert!(
+        later.contains("/_/traces/bars?") && later.contains("?bars=1"),
+        "{later}"
+    );
+}
+
+fn setup() -> Setup {
+    Setup {
+        refused: Some(Refused {
+            at: "2026-03-01 10:00:00".to_owned(),
+            status: 401,
+            why: "wrong secret",
+        }),
+        origin: "http://127.0.0.1:4717".to_owned(),
+        project: "p".to_owned(),
+        public_key: "pk-<1>".to_owned(),
+    }
+}
+
+/// A list of scores as one that takes a filter.
+static SCORES_LIST: Filtered = Filtered {
+    list: "scores",
+    row: "score",
+    columns: perpend_domain::filter::SCORES,
+    example: "value:<0.5",
+    help: "",
+    quick: &[("By people", "source:ANNOTATION")],
+};
+
+fn of_scores(q: &str, terms: Vec<TermChip>) -> FilterView {
+    FilterView {
+        of: &SCORES_LIST,
+        base: shell().base().to_owned(),
+        q: q.to_owned(),
+        terms,
+        kept: vec![("trace".into(), "t".to_owned())],
+        sorts: Vec::new(),
+        why: Why::default(),
+    }
+}
+
+#[test]
+fn commands_of_empty_lists_name_this_server_and_are_copied() {
+    let groups = |by| {
+        checked(&GroupsPage {
+            shell: shell(),
+            focus: FocusView::default(),
+            notices: Vec::new(),
+            filter: filter(Vec::new()),
+            stopped: None,
+            n_scored: 100,
+            by,
+            lines: Vec::new(),
+            ways: Ways::default(),
+            position: "1–50 of 1,234".to_owned(),
+            is_later: false,
+            unknown: None,
+            setup: Some(setup()),
+        })
+    };
+    let scores = checked(&ScoresPage {
+        shell: shell(),
+        focus: FocusView::default(),
+        filter: of_scores("", Vec::new()),
+        narrowed: Vec::new(),
+        notices: Vec::new(),
+        stopped: None,
+        lines: Vec::new(),
+        older: None,
+        ways: Ways::default(),
+        position: "1–50 of 10,000+".to_owned(),
+        is_later: false,
+        setup: Some(setup()),
+    });
+    let traces = checked(&TracesPage {
+        shell: shell(),
+        setup: Some(setup()),
+        ..TracesPage::default()
+    });
+    for (html, n, told) in [
+        (groups(GroupedBy::Session), 4, "\"session.id\""),
+        (groups(GroupedBy::User), 4, "\"user.id\""),
+        (scores.clone(), 5, "TRACE_ID"),
+        (traces, 5, "\"input.value\""),
+    ] {
+        let own = html.matches("data-copies=\"filter-json").count();
+        let requests = html.matches("data-copies=\"api-").count() + own;
+        let copies = html.matches("data-copies=").count();
+        assert_eq!(copies - requests, n, "{html}");
+        assert!(html.contains(told) && html.contains("http://127.0.0.1:4717/"));
+        assert!(
+            html.contains(" data-wait") && html.contains("id=\"waits\""),
+            "{html}"
+        );
+        assert!(html.contains("pk-&#60;1&#62;"), "{html}");
+        assert!(
+            !html.contains("secret key'") && !html.contains("secret key\""),
+            "the blank is marked: {html}"
+        );
+    }
+    for way in [
+        "langfuse.create_score(",
+        "langfuse.score.create(",
+        "/api/public/v2/evaluation-rules\"",
+        "\"source\": \"ANNOTATION\"",
+    ] {
+        assert!(scores.contains(way), "{way}: {scores}");
+    }
+}
+
+#[test]
+fn an_empty_list_says_how_to_fill_it_and_a_filtered_one_how_to_widen() {
+    let page = |query| TracesPage {
+        shell: shell(),
+        query,
+        pager: Pager {
+            n_before: Some(0),
+            ..Pager::default()
+        },
+        setup: Some(setup()),
+        ..TracesPage::default()
+    };
+    let html = checked(&page(TracesQuery::default()));
+    assert!(html.contains("OTEL_EXPORTER_OTLP_ENDPOINT=\"http://127.0.0.1:4717/api/public/otel\""));
+    let chip = TermChip {
+        text: text("userId:x"),
+        problem: None,
+        without: String::new(),
+        corrected: None,
+        alone: Some(Counted {
+            n: 10_000,
+            is_more: true,
+        }),
+    };
+    let filtered = checked(&TracesPage {
+        terms: vec![chip],
+        setup: None,
+        ..page(TracesQuery::of("userId:x"))
+    });
+    assert!(filtered.contains("No trace fits") && filtered.contains(": 10,000+ traces"));
+    let focused = TracesQuery {
+        focus: Focus {
+            from: Some(Moment::Ago(120)),
+            to: None,
+            environments: vec!["staging".to_owned()],
+        },
+        ..TracesQuery::of("userId:x")
+    };
+    let two = Counted {
+        n: 2,
+        is_more: false,
+    };
+    let narrowed = checked(&TracesPage {
+        setup: None,
+        alone: [Some(two), None],
+        ..page(focused)
+    });
+    let list = format!("{}/traces", shell().base());
+    for said in [
+        format!(
+            "Time <bdi>Last 2 hours</bdi>: 2 traces · <a href=\"{list}?q=userId%3Ax&env=staging\">drop it"
+        ),
+        format!(
+            "Environments <bdi>staging</bdi> was not counted · <a href=\"{list}?q=userId%3Ax&from=-2h\">drop it"
+        ),
+        format!("<a href=\"{list}\">show all traces"),
+    ] {
+        assert!(narrowed.contains(&said), "{said} is missing: {narrowed}");
+    }
+    let behind = checked(&TracesPage {
+        setup: None,
+        pager: Pager::default(),
+        ..page(TracesQuery::of("userId:x"))
+    });
+    assert!(behind.contains("The list ends before this page") && !behind.contains("No trace fits"));
+}
+
+#[test]
+fn the_end_of_a_search_that_went_on_says_whether_anything_was_found_before_it() {
+    let page = |n_found| {
+        checked(&TracesPage {
+            shell: shell(),
+            query: TracesQuery::of("a"),
+            page: ListPage::After("_5_a".to_owned()),
+            searched: Some(Searched {
+                n_tested: 23_456,
+                n_found,
+            }),
+            ..TracesPage::default()
+        })
+    };
+    let looked = "23,456 traces looked at, to the end of the list";
+    for (n_found, said, rest) in [
+        (0, "No trace fits these conditions", "."),
+        (1, "No more traces fit", ": the one that fits stands before"),
+        (5, "No more traces fit", ": the 5 that fit stand before"),
+    ] {
+        let html = page(n_found);
+        assert!(html.contains(said), "{html}");
+        assert!(html.contains(&format!("<p>{looked}{rest}")), "{html}");
+        assert!(!html.contains("The list ends"), "{html}");
+        let first = "/traces?q=a\">Show the first page</a>";
+        assert_eq!(html.contains(first), 0 < n_found, "{html}");
+    }
+}
+
+#[test]
+fn a_row_says_how_long_ago_its_trace_began_and_the_page_its_zone_once() {
+    let html = checked(&TracesPage {
+        shell: shell(),
+        lines: vec![hostile_line()],
+        ..TracesPage::default()
+    });
+    let said = ">00:00:00</time> <span class=\"ago\">3 min ago</span>";
+    assert!(html.contains(said), "{html}");
+    assert_eq!(
+        html.matches("times in <span data-zone>UTC</span>").count(),
+        1
+    );
+    assert!(!html.contains("Started, UTC"), "{html}");
+}
+
+#[test]
+fn a_long_filter_is_not_repeated_for_each_value_of_a_row() {
+    let page = |n: usize| {
+        checked(&TracesPage {
+            shell: shell(),
+            query: TracesQuery::of("a".repeat(n)),
+            lines: vec![hostile_line()],
+            ..TracesPage::default()
+        })
+    };
+    let [only, long, peek] = [
+        "aria-label=\"Only environment",
+        "the filter is too long to add it",
+        "class=\"peek\"",
+    ];
+    let usual = page(100);
+    assert!(usual.contains(only) && usual.contains(peek) && !usual.contains(long));
+    let longer = page(600);
+    assert!(!longer.contains(only) && longer.contains(peek) && longer.contains(long));
+    let longest = page(8_000);
+    assert!(!longest.contains(peek) && longest.contains("rows have no peek"));
+}
+
+#[test]
+fn a_search_that_stopped_says_how_far_it_came_and_not_that_none_fits() {
+    let page = |lines: Vec<TraceLine>| {
+        let n = lines.len() as u64;
+        let on = "/project/p/traces?q=a&after=_5_a".to_owned();
+        checked(&TracesPage {
+            shell: shell(),
+            query: TracesQuery::of("a"),
+            lines,
+            stopped: Some(Stopped {
+                n_tested: 20_000,
+                n_found: n,
+                on: Some(on.clone()),
+            }),
+            pager: Pager {
+                n_before: Some(0),
+                n,
+                total: Some(Counted { n, is_more: true }),
+                ways: Ways {
+                    behind: Some(("Go on", on)),
+                    ..Ways::default()
+                },
+                ..Pager::default()
+            },
+            ..TracesPage::default()
+        })
+    };
+    for (n, lines) in [(0, Vec::new()), (1, vec![hostile_line()])] {
+        let html = page(lines);
+        let said = format!("The search stopped: 20,000 traces looked at, {n} found.");
+        assert!(html.contains(&said), "{html}");
+        assert_eq!(html.matches("&after=_5_a\"").count(), 2, "{html}");
+        let goes_on = html.contains("data-onward=\"20000\" data-rows=\"traces\"");
+        assert_eq!(
+            goes_on,
+            n == 0,
+            "a script goes on where nothing was found: {html}"
+        );
+        assert!(html.contains("rel=\"next\""), "{html}");
+        assert!(
+            !html.contains("No trace fits") && !html.contains(">none<"),
+            "{html}"
+        );
+    }
+}
+
+#[test]
+fn a_fault_in_a_filter_ends_in_one_stop_and_says_what_is_left() {
+    let chip = |text: &str, problem: Option<&str>| TermChip {
+        text: Text::from(text),
+        problem: problem.map(Text::from),
+        without: String::new(),
+        corrected: None,
+        alone: None,
+    };
+    let page = |terms| {
+        checked(&TracesPage {
+            shell: shell(),
+            terms,
+            ..TracesPage::default()
+        })
+    };
+    let question = chip("latncy:>2", Some("did you mean `latency`?"));
+    let corrected = TermChip {
+        corrected: Some("latency:>2".to_owned()),
+        ..question.clone()
+    };
+    let html = page(vec![corrected]);
+    let link = "q=latency%3A%3E2\">Filter by <bdi>latency:&#62;2</bdi></a></p>";
+    assert!(html.contains(link), "{html}");
+    let html = page(vec![question.clone(), chip("level:ERROR", None)]);
+    assert!(html.contains("did you mean <code>latency</code>? The rest of the filter holds.</p>"));
+    let html = page(vec![question]);
+    let said = "<code>latency</code>? It is left out.</p>";
+    assert!(html.contains(said), "{html}");
+    let html = page(vec![chip("", Some("a filter has at most 8192 bytes"))]);
+    let said = "The filter is too long: a filter has at most 8192 bytes. It is left out.</p>";
+    assert!(html.contains(said), "{html}");
+    assert!(!html.contains("aria-label=\"Without "), "{html}");
+}
+
+#[test]
+fn a_list_that_a_filter_leaves_empty_says_so_and_a_stopped_one_does_not() {
+    let page = |stopped: Option<Stopped>| {
+        checked(&GroupsPage {
+            shell: shell(),
+            focus: focus(),
+            notices: Vec::new(),
+            filter: filter(vec![TermChip {
+                text: text("errorCount:>0"),
+                problem: None,
+                without: String::new(),
+                corrected: None,
+                alone: None,
+            }]),
+            stopped,
+            n_scored: 100,
+            by: GroupedBy::Session,
+            lines: Vec::new(),
+            ways: Ways::default(),
+            position: "1–50 of 1,234".to_owned(),
+            is_later: false,
+            unknown: None,
+            setup: None,
+        })
+    };
+    let none = "No session fits these conditions";
+    let html = page(None);
+    assert!(html.contains(none), "{html}");
+    assert!(html.contains("href=\"/p/sessions?from=-7d\""), "{html}");
+    assert!(html.contains("data-suggests=\"/p/_/sessions/suggest\""));
+    assert!(!page(Some(Stopped::default())).contains(none));
+}
+
+#[test]
+fn what_has_nothing_but_scores_says_so_and_shows_them() {
+    let page = |is_session, of_steps: Option<&str>| {
+        let at = Timestamp::from_millis(0);
+        let value = ScoreValue::Text(HOSTILE.to_owned());
+        checked(&ScoredPage {
+            shell: shell(),
+            id: text(HOSTILE),
+            is_session,
+            scores: match of_steps {
+                Some(_) => Vec::new(),
+                None => vec![ScoreView::new(HOSTILE, &value, ScoreSource::Api, at)],
+            },
+            verdicts: Vec::new(),
+            of_steps: of_steps.map(str::to_owned),
+        })
+    };
+    let session = page(true, None);
+    assert!(session.contains("No turns recorded") && session.contains("card-score"));
+    let trace = page(false, Some("/p/scores?trace=t"));
+    assert!(trace.contains("No steps recorded") && trace.contains("None of the trace as a whole"));
+    assert!(trace.contains("href=\"/p/scores?trace=t\""), "{trace}");
+}
+
+#[test]
+fn lists_of_sessions_and_users_are_inert() {
+    for by in [GroupedBy::Session, GroupedBy::User] {
+        let html = checked(&GroupsPage {
+            shell: shell(),
+            focus: focus(),
+            notices: vec![text(HOSTILE)],
+            filter: filter(vec![TermChip {
+                text: text(HOSTILE),
+                problem: Some(text(HOSTILE)),
+                without: typed(),
+                corrected: None,
+                alone: None,
+            }]),
+            stopped: Some(Stopped {
+                n_tested: 2_000,
+                n_found: 1,
+                on: Some("/p/sessions?q=a&after=1.a".to_owned()),
+            }),
+            n_scored: 100,
+            by,
+            lines: vec![hostile_group(by)],
+            ways: Ways {
+                before: Some(("Newer", "/p?before=1.a".to_owned())),
+                behind: Some(("Older", "/p?after=1.a".to_owned())),
+                ..Ways::default()
+            },
+            position: "1–50 of 1,234".to_owned(),
+            is_later: false,
+            unknown: Some(text(HOSTILE)),
+            setup: None,
+        });
+        assert!(
+            html.contains("and 2 more") && html.contains("$1.15"),
+            "{html}"
+        );
+        assert!(html.contains(">1–50 of 1,234</span> · sorted by last"));
+        assert!(html.contains("The search stopped: 2,000 sessions looked at, 1 found."));
+        let sparks =
+            html.matches("aria-label=\"Most on 2026-03-01: 3\"><path d=\"M0 16v-8h.86v8\"/>");
+        let sparks = sparks.count();
+        assert_eq!(sparks, usize::from(by == GroupedBy::User), "{html}");
+    }
+}
+
+#[test]
+fn a_user_and_a_session_are_inert() {
+    let user = UserPage {
+        shell: shell(),
+        focus: focus(),
+        notices: vec![text(HOSTILE)],
+        line: hostile_group(GroupedBy::User),
+        is_outside: false,
+        charts: Some(Later {
+            label: "Over time",
+            part: typed(),
+            whole: typed(),
+            shown: None,
+        }),
+        all_traces: typed(),
+        sessions: vec![hostile_group(GroupedBy::Session)],
+        has_more_sessions: true,
+        traces: vec![hostile_line()],
+        low: vec![hostile_line()],
+        low_names: vec![(text(HOSTILE), format!("/p/traces?q={}", encode(HOSTILE)))],
+    };
+    let outside = checked(&UserPage {
+        is_outside: true,
+        ..user.clone()
+    });
+    assert!(
+        outside.contains("Show all time") && !outside.contains("<dt>Cost"),
+        "{outside}"
+    );
+    let user = checked(&user);
+    assert!(user.contains("All traces of this user") && user.contains("data-later="));
+    assert_eq!(user.matches(" id=\"rows\"").count(), 1, "{user}");
+    let turn = TurnInput {
+        line: hostile_line(),
+        trace: trace(HOSTILE),
+        tools: None,
+    };
+    let session = checked(&SessionPage {
+        shell: shell(),
+        line: hostile_group(GroupedBy::Session),
+        users: vec![text(HOSTILE)],
+        scores: Vec::new(),
+        verdicts: Vec::new(),
+        rules: RulesAsked {
+            from: 0,
+            n: 50,
+            n_all: 60,
+        },
+        turns: Turn::all(1, None, vec![turn], "/project/p"),
+        n_turns: 30,
+        wanted: 1,
+        is_jump: true,
+        at: typed(),
+        fault: Some("The turn is not understood: it is a number."),
+        found: Some(FoundTurns::new(
+            ("/project/p", HOSTILE),
+            &typed(),
+            vec![(7, trace(&typed())), (9, trace("other"))],
+            (true, 1),
+        )),
+        ways: Ways::default(),
+    });
+    assert!(session.contains("Turns 1–1 of 30"));
+    assert!(session.contains("More than 2 turns; the first of them: Not searched: 1 later turn."));
+    let hit = session.split_once("href=\"?turn=7&").unwrap().1;
+    assert!(
+        hit.starts_with("find=") && session.contains("in a step"),
+        "{hit}"
+    );
+    assert!(session.contains("Rules 1–50 of 60 were asked."));
+    assert!(session.contains("href=\"?turn=1&rules=50#pane-scores\">More rules"));
+}
+
+#[test]
+fn an_id_shows_its_line_break_and_its_tab_and_a_comment_keeps_them() {
+    let group = TraceGroup {
+        id: "a\tb\nc".to_owned(),
+        ..hostile_group(GroupedBy::User).group
+    };
+    let line = GroupLine::new(GroupedBy::User, group);
+    assert_eq!(line.id.to_string(), "a␉b␊c");
+    assert_eq!(line.href("/p"), "/p/users/a%09b%0Ac");
+    let score = ScoreView::new(
+        "a\nb",
+        &ScoreValue::Boolean(true),
+        ScoreSource::Api,
+        Timestamp::from_millis(0),
+    );
+    let score = score.comment(Some("first\nsecond"));
+    assert_eq!(score.name.to_string(), "a␊b");
+    assert_eq!(score.comment.clone().unwrap().to_string(), "first\nsecond");
+    assert!(score.metadata.is_none());
+    let mut said = serde_json::Map::new();
+    said.insert("judge".to_owned(), "x".into());
+    let metadata = score.metadata(&said).metadata.unwrap();
+    assert_eq!(metadata.to_string(), "{\n  \"judge\": \"x\"\n}");
+}
+
+#[test]
+fn the_list_of_scores_is_inert_and_leads_to_what_was_made_by_the_same() {
+    let written = perpend_domain::score::NewScore {
+        id: perpend_domain::ids::ScoreId::new("s").unwrap(),
+        name: HOSTILE.to_owned(),
+        value: ScoreValue::Categorical(HOSTILE.to_owned()),
+        subject: perpend_domain::score::Subject::Session(HOSTILE.to_owned()),
+        source: ScoreSource::Eval,
+        timestamp: Timestamp::from_millis(0),
+        environment: HOSTILE.to_owned(),
+        comment: Some(HOSTILE.to_owned()),
+        metadata: serde_json::Map::new(),
+        config_id: Some("config id".to_owned()),
+        queue_id: None,
+        author_user_id: None,
+        origin: None,
+    };
+    let score = perpend_domain::score::Score {
+        created_at: Timestamp::from_millis(0),
+        updated_at: Timestamp::from_millis(0),
+        written,
+    };
+    let origin = Origin {
+        evaluator: Named::new(HOSTILE, HOSTILE),
+        version: Some(2),
+        plugin: None,
+        settings: vec![(text("min"), text("not in a row"))],
+        rule: Named::new(HOSTILE, HOSTILE),
+        fingerprint: "ab".repeat(32),
+        execution: text("x"),
+        sampling: 1.0,
+    };
+    let chip = TermChip {
+        text: text(HOSTILE),
+        problem: Some(text(HOSTILE)),
+        without: String::new(),
+        corrected: None,
+        alone: None,
+    };
+    let page = |lines: Vec<ScoreLine>| ScoresPage {
+        shell: shell(),
+        focus: FocusView::default(),
+        filter: of_scores(&typed(), vec![chip.clone()]),
+        narrowed: vec![("name", text(HOSTILE))],
+        notices: vec![text(HOSTILE)],
+        stopped: None,
+        lines,
+        older: Some((
+            "1 superseded score hidden".to_owned(),
+            "show",
+            "/p/scores?superseded=1".to_owned(),
+        )),
+        ways: Ways::default(),
+        position: "1–50 of 10,000+".to_owned(),
+        is_later: false,
+        setup: None,
+    };
+    let line = ScoreLine::new(&score, Some(origin), "/p");
+    let html = checked(&page(vec![line.clone()]));
+    assert!(html.contains(&format!(
+        "href=\"{}/scores?fingerprint=abab",
+        shell().base()
+    )));
+    assert!(html.contains("title=\"config id\">config i…<"), "{html}");
+    assert!(html.contains("<dt>Execution</dt>") && !html.contains(">Author</th>"));
+    assert!(!html.contains("not in a row"), "{html}");
+    // A name is told instead of the id, and what took the place of another one is told too.
+    let older = line.clone().superseded_by(&line);
+    let named = line
+        .named(Some(HOSTILE), Some("Helpfulness"))
+        .traced("/p/traces/x".to_owned());
+    let html = checked(&page(vec![named, older]));
+    assert!(html.contains(">Helpfulness<") && html.contains("href=\"/p/traces/x\""));
+    assert_eq!(html.matches("class=\"older\"").count(), 1, "{html}");
+    assert!(html.contains("of version 2"), "{html}");
+    assert!(checked(&page(Vec::new())).contains("No such score"));
+}

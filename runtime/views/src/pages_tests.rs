@@ -1,0 +1,550 @@
+//! Every template rendered with sample views: usual, empty, hostile and large.
+
+use crate::openapi::{Fault, Reference, TriedParameter, When};
+use perpend_domain::cost::CostSum;
+use perpend_domain::metrics::Granularity;
+use perpend_domain::observation::Observation;
+use perpend_domain::outline::{Folds, Mark, Outline};
+use perpend_domain::payload::Payload;
+use perpend_domain::text_search::{FoundPart, Hit, HitStep, Sought};
+use perpend_domain::time::Timestamp;
+use serde_json::json;
+
+pub(crate) use crate::samples_tests::*;
+use crate::steps_tests::observation;
+use crate::*;
+
+#[test]
+fn hostile_text_is_inert_on_a_trace() {
+    let odd = |id, parent| observation(id, Some(parent), 10, 10);
+    let steps = [
+        hostile_observation(),
+        odd("orphan", "gone"),
+        odd("x", "y"),
+        odd("y", "x"),
+        odd("\u{202e}\"><script>", "x"),
+    ];
+    let outline = outline(&steps);
+    let mut folds = Folds::default();
+    folds.set(Mark::Row(HOSTILE.to_owned()), false);
+    let of_step = checked(&trace_page(
+        &outline,
+        Shown {
+            folds,
+            selected: Some(hostile_observation()),
+            ..Shown::default()
+        },
+    ));
+    assert!(of_step.contains("?observation=a%3Cb%3E%22%27%26"));
+    assert!(of_step.contains("&fold=%3C%2Fpre%3E%3Cscript%3E"));
+    assert!(of_step.contains("parent missing") && of_step.contains("in a cycle"));
+    assert!(of_step.contains("version 3") && of_step.contains(&"ab".repeat(32)));
+    assert!(of_step.contains("not sampled") && of_step.contains("12.5 %"));
+    let scores = |said: &str| of_step.contains(&format!("{said}</span></span>"));
+    assert!(scores("2<span class=\"unit\"> scores") && scores("1<span class=\"unit\"> score"));
+    let of_trace = checked(&trace_page(&outline, Shown::default()));
+    assert!(of_trace.contains("[U+202E]txt\u{2401}[U+007F]"));
+    assert!(of_trace.contains("href=\"?trace\""));
+    checked(&trace_page(&Outline::default(), Shown::default()));
+}
+
+#[test]
+fn the_detail_pane_alone_is_inert_too() {
+    let input = || DetailInput {
+        base: "/project/p".to_owned(),
+        kit: forms(),
+        scores: vec![score(HOSTILE)],
+        verdicts: vec![verdict(HOSTILE)],
+        ..DetailInput::default()
+    };
+    checked(&DetailPage::of_trace(&trace(HOSTILE), input()));
+    checked(&DetailPage::of_observation(&hostile_observation(), input()));
+    let bare = checked(&DetailPage::of_observation(
+        &observation("a", None, 0, 1),
+        DetailInput::default(),
+    ));
+    assert!(bare.contains("nothing recorded") && bare.contains("No score"));
+}
+
+#[test]
+fn pictures_of_a_step_are_below_its_raw_value() {
+    let mut step = observation("a", None, 0, 1);
+    let picture = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AP8="}});
+    let elsewhere = json!({"type": "image_url", "image_url": {"url": "https://a.example/b.png"}});
+    step.content.input = Some(Payload::from_value(
+        json!([{"role": "user", "content": [picture, elsewhere]}]),
+    ));
+    step.content.tool_definitions = Some(json!([{"name": "look"}, {"name": "write"}]));
+    step.called_tools = vec!["look".to_owned()];
+    let html = checked(&DetailPage::of_observation(&step, DetailInput::default()));
+    assert_eq!(html.matches("<img").count(), 1);
+    let address = format!("/observations/{}/raw/input/media/0\"", step.id);
+    assert!(html.contains(&address), "{html}");
+    assert!(html.contains("on <bdi>a.example</bdi> <a href=\"https://a.example/b.png\" rel=\"noreferrer noopener nofollow\""));
+    assert!(html.contains("2 tools offered, 1 called") && !html.contains("data:"));
+}
+
+#[test]
+fn what_is_found_in_a_trace_is_inert_and_counted_over_all_parts() {
+    let mut step = hostile_observation();
+    step.content.input = Some(Payload::Text(format!("before {HOSTILE} behind")));
+    let places = Sought::new(HOSTILE).unwrap().places(&step);
+    let own = HitStep {
+        id: step.id.clone(),
+        kind: step.kind,
+        name: step.name.clone(),
+        start: step.start,
+    };
+    let hit = |step| Hit {
+        step,
+        places: places.clone(),
+    };
+    let page = |n_before, part| {
+        checked(&FindPage::new(FindInput {
+            shell: shell(),
+            trace: (HOSTILE.to_owned(), Some(text(HOSTILE))),
+            text: typed(),
+            notice: Some(text(HOSTILE)),
+            n_before,
+            part,
+        }))
+    };
+    let html = page(
+        0,
+        FoundPart {
+            hits: vec![hit(None), hit(Some(own.clone()))],
+            n_searched: 30_000,
+            n_steps: 50_000,
+            next: Some((step.start, step.id.clone())),
+        },
+    );
+    for part in [
+        "<mark>",
+        "1 step and the trace",
+        "30,000 of 50,000 steps searched",
+        "&after=2.",
+        "data-step=\"\"",
+    ] {
+        assert!(html.contains(part), "{part} in {html}");
+    }
+    let html = page(
+        100,
+        FoundPart {
+            hits: vec![hit(Some(own))],
+            n_searched: 50_000,
+            n_steps: 50_000,
+            next: None,
+        },
+    );
+    assert!(html.contains("101 found, 101 to 101 here"), "{html}");
+    assert!(!html.contains("Go on") && !html.contains("steps searched"));
+}
+
+#[test]
+fn a_search_stays_in_the_links_of_a_trace_and_can_be_ended() {
+    let outline = outline(&[observation("root", None, 0, 9)]);
+    let looking = Looking {
+        find: Some(typed()),
+        ..Looking::default()
+    };
+    let shown = Shown {
+        looking,
+        ..Shown::default()
+    };
+    let html = checked(&trace_page(&outline, shown));
+    let find = encode(&typed());
+    for part in [
+        format!("?observation=root&find={find}\""),
+        format!("?trace&v=log&find={find}\""),
+        format!("/find?q={find}\""),
+        "<a href=\"?trace\" data-keeps>End the search</a>".to_owned(),
+    ] {
+        assert!(html.contains(&part), "{part} in {html}");
+    }
+}
+
+/// A day that has not ended, and an empty one.
+fn chart(title: &'static str, part: Part) -> Chart {
+    let bar = |value, part| Bar {
+        time: (
+            Timestamp::from_millis(0),
+            Timestamp::from_millis(86_400_000),
+        ),
+        value,
+        part,
+        partial: (part > 0.0).then_some(SO_FAR),
+        href: typed(),
+    };
+    let bars = [bar(4.0, 1.0), bar(0.0, 0.0)];
+    let shown = |value: f64| value.to_string();
+    Chart::new((title, part), Granularity::Day, &bars, shown)
+}
+
+#[test]
+fn the_overview_is_inert() {
+    let said = Together::Share(text(HOSTILE), 0.5, [0.25, 0.75]);
+    let figure = Figure {
+        label: "Users",
+        value: "2".to_owned(),
+        rows: Some(typed()),
+        ..Figure::default()
+    };
+    let means = [1.0, 0.5, 0.0].map(|mean| (typed(), Some(mean)));
+    let score = ScoreTrend::new(HOSTILE, (said, 4), &means, typed());
+    let trends = [
+        Trend::Latency(figure.clone(), Some(chart("Latency", Part::Median))),
+        Trend::Models(vec![ModelLine::new(
+            HOSTILE,
+            (CostSum::default(), 2.0, 3),
+            1.0,
+        )]),
+        Trend::Scores(vec![score], Some(("1 more name".to_owned(), typed()))),
+        Trend::Charts(vec![chart("Cost", Part::Errors)]),
+        Trend::Refused(text(HOSTILE)),
+    ];
+    let parts = trends.clone().map(|trend| checked(&TrendPage { trend }));
+    assert!(parts[0].contains("1 in the middle"), "{}", parts[0]);
+    assert!(parts[2].contains("(25–75)"), "{}", parts[2]);
+    let later = trends.map(|trend| Later {
+        label: "Scores",
+        part: typed(),
+        whole: typed(),
+        shown: Some(trend),
+    });
+    let overview = checked(&OverviewPage {
+        shell: shell(),
+        newest: Some(Timestamp::from_millis(0)),
+        has_only_own: true,
+        focus: focus(),
+        notices: vec![Text::from(HOSTILE)],
+        figures: vec![Figure {
+            label: "Traces",
+            value: "41".to_owned(),
+            of: Some("2 of 41".to_owned()),
+            is_bad: true,
+            change: change(3.0, 2.0),
+            rows: Some("/traces".to_owned()),
+        }],
+        is_compared: true,
+        quantiles: Some(Later {
+            label: "Latency and users",
+            part: typed(),
+            whole: typed(),
+            shown: Some(Trend::Figures(vec![figure])),
+        }),
+        cost: Some(chart("Cost", Part::Errors)),
+        later: later.into(),
+        waiting: vec![Waiting {
+            name: text(HOSTILE),
+            state: "paused",
+            reason: text(HOSTILE),
+        }],
+        failed: vec![hostile_line()],
+        runs: vec![RunLine {
+            name: text(HOSTILE),
+            href: typed(),
+            dataset: text(HOSTILE),
+            at: Timestamp::from_millis(0),
+        }],
+        own: Some(typed()),
+        setup: None,
+    });
+    assert!(overview.contains("+50 %") && overview.contains("Needs attention"));
+    assert_eq!(overview.matches("<rect").count(), 10, "{overview}");
+    assert!(overview.contains("4, 1 with errors") && overview.contains("today so far"));
+    assert!(overview.contains("leads bad\"><dt>") && overview.contains("2 of 41"));
+}
+
+#[test]
+fn a_dataset_is_inert() {
+    checked(&DatasetPage {
+        shell: shell(),
+        kind: "Dataset",
+        name: text(HOSTILE),
+        description: Some(text(HOSTILE)),
+        facts: vec![("Items", text(HOSTILE).into())],
+        inside: vec![(text(HOSTILE), "/p".to_owned())],
+        requests: vec![("Items", typed())],
+    });
+}
+
+#[test]
+fn what_a_filter_may_go_on_with_is_inert() {
+    let suggestion = Suggestion {
+        title: text(HOSTILE),
+        note: text(HOSTILE),
+        whole: typed(),
+    };
+    let html = checked(&SuggestPage {
+        suggestions: vec![suggestion],
+    });
+    assert_eq!(html.matches("role=\"option\"").count(), 1);
+}
+
+#[test]
+fn the_other_pages_are_inert() {
+    let login = LoginPage {
+        problem: Some("The token is not the one of this server."),
+        next: "/traces?name=\"><script>".to_owned(),
+        public_key: "\"><img src=x onerror=alert(1)>".to_owned(),
+        ..LoginPage::default()
+    };
+    assert!(checked(&login).contains("role=\"alert\""));
+    let blocked = checked(&LoginPage {
+        again_after: Some(34),
+        ..login
+    });
+    assert!(blocked.contains("<b class=\"num\">34</b> s."), "{blocked}");
+    let leave = checked(&LogoutPage { shell: shell() });
+    assert_eq!(leave.matches("action=\"/logout\"").count(), 2);
+    let error = ErrorPage {
+        shell: shell(),
+        status: 500,
+        title: "Something broke here",
+        message: text(HOSTILE),
+        again_after: Some(7),
+        request_id: Some(text(HOSTILE)),
+    };
+    assert!(checked(&error).contains("500"));
+    let rules = RulesPage {
+        shell: shell(),
+        rules: vec![RuleRow {
+            id: text(HOSTILE),
+            name: text(HOSTILE),
+            target: "observation",
+            state: "paused",
+            tone: Tone::Waiting,
+            reason: Some(text(HOSTILE)),
+            sampling: "10 %".to_owned(),
+            conditions: vec![text(HOSTILE)],
+            evaluators: vec![Named::new(HOSTILE, HOSTILE), Named::gone(HOSTILE)],
+        }],
+        setup: None,
+        evaluators: vec![EvaluatorRow {
+            id: text(HOSTILE),
+            name: text(HOSTILE),
+            version: 1,
+            plugin: text(HOSTILE),
+            function: text(HOSTILE),
+            settings: vec![(text(HOSTILE), text(HOSTILE))],
+            fingerprint: "ab".repeat(32),
+            paused: Some(text(HOSTILE)),
+        }],
+        has_more: true,
+    };
+    let html = checked(&rules);
+    assert!(html.contains("The newest 200 of each"));
+    assert!(html.contains("/rules#evaluator-") && html.contains("/scores?fingerprint=abab"));
+    assert!(
+        html.contains(">same name</a>"),
+        "one name is not said twice"
+    );
+    let empty = checked(&RulesPage {
+        shell: shell(),
+        setup: Some(Setup {
+            origin: "http://127.0.0.1:4717".to_owned(),
+            project: "p".to_owned(),
+            public_key: typed(),
+            refused: None,
+        }),
+        ..RulesPage::default()
+    });
+    for path in [
+        "/api/public/v2/evaluation-rules",
+        "/api/public/v2/evaluators",
+    ] {
+        let command = format!("\"http://127.0.0.1:4717{path}\"");
+        assert!(empty.contains(&command), "{command}: {empty}");
+    }
+}
+
+#[test]
+fn the_reference_is_inert() {
+    let schema = json!({
+        "description": HOSTILE,
+        "required": [HOSTILE],
+        "properties": { HOSTILE: { "type": HOSTILE, "description": HOSTILE, "enum": [HOSTILE] } },
+    });
+    let body =
+        json!({ "content": { "application/json": { "schema": schema } }, "description": HOSTILE });
+    let document = json!({
+        "info": { "version": HOSTILE },
+        "paths": { HOSTILE: { "post": {
+            "tags": [HOSTILE], "summary": HOSTILE, "requestBody": body, "responses": { HOSTILE: body },
+            "security": [{ HOSTILE: [] }],
+            "parameters": [{ "name": HOSTILE, "in": HOSTILE, "schema": { "$ref": HOSTILE } }],
+        } } },
+        "components": { "schemas": { HOSTILE: { "oneOf": [schema, { "type": "array", "items": schema }] } } },
+    });
+    let fault = Fault {
+        code: "conflict",
+        status: 409,
+        title: "It collides",
+        when: When::Always,
+    };
+    let reference = Reference::of(&document, vec![fault]);
+    assert_eq!(reference.n_operations(), 1);
+    for reference in [&reference, &Reference::default()] {
+        checked(&ReferencePage {
+            shell: shell(),
+            reference,
+            q: typed(),
+        });
+        for path in reference.paths() {
+            let html = checked(&ReferenceGroupPage::new(reference, path, shell()).unwrap());
+            assert!(
+                html.contains("error-conflict") && html.contains("$HOST"),
+                "{html}"
+            );
+        }
+    }
+    let name = typed();
+    let field = |is_list: bool| TriedParameter {
+        name: &name,
+        place: "query",
+        is_required: !is_list,
+        is_list,
+    };
+    let tried = |answer| {
+        checked(&TryPage {
+            shell: shell(),
+            path: typed(),
+            fields: vec![
+                (field(false), typed()),
+                (field(false), String::new()),
+                (field(true), typed()),
+            ],
+            answer,
+        })
+    };
+    let html = tried(None);
+    assert!(html.contains("Required: <code>") && html.contains(", one per line <textarea name="));
+    let said = "64 KB of 3.2 MB".to_owned();
+    let answer = (Text::from(HOSTILE), 200, said, Text::lines(HOSTILE));
+    assert!(tried(Some(answer)).contains("64 KB of 3.2 MB"));
+    assert!(
+        checked(&RulesPage {
+            shell: shell(),
+            ..RulesPage::default()
+        })
+        .contains("No rules yet")
+    );
+}
+
+#[test]
+fn what_a_search_finds_is_inert_and_says_what_is_left_out() {
+    let hit = Found {
+        title: text(HOSTILE),
+        note: text(HOSTILE),
+        href: format!("/project/p/traces/{}", encode(HOSTILE)),
+    };
+    let answer = SearchAnswer {
+        contents: Some(hit.clone()),
+        groups: vec![FoundGroup::new("Sessions", vec![hit; 9])],
+        notes: vec!["Older ones were not searched."],
+        further: Some("/project/p/search?q=x&below=7".to_owned()),
+        none: text(HOSTILE),
+        silent: Some(text(HOSTILE)),
+        later: Some(typed()),
+        has_help: true,
+    };
+    let page = |answer: &SearchAnswer| {
+        checked(&SearchPage {
+            shell: shell(),
+            q: typed(),
+            answer: answer.clone(),
+        })
+    };
+    let html = page(&answer);
+    let names = html.matches("<a class=\"name\"").count();
+    assert_eq!(names, FoundGroup::LIMIT + 1, "and where contents are");
+    for part in ["The first 8", "Older ones", "&below=7", "Exact ids only"] {
+        assert!(html.contains(part), "{part} in {html}");
+    }
+    let hits = checked(&SearchFragment { answer });
+    let options = hits.matches("role=\"option\"").count();
+    assert_eq!(
+        options,
+        FoundGroup::LIMIT + 1,
+        "and where contents are searched"
+    );
+    assert!(!hits.contains("<html"));
+    let none = SearchAnswer {
+        none: text("No session begins with “x”"),
+        ..SearchAnswer::default()
+    };
+    assert!(page(&none).contains("No session begins with “x”"));
+}
+
+#[test]
+fn a_megabyte_of_anything_is_folded_away_and_bounded() {
+    for value in [
+        "x".repeat(1 << 20),
+        "<".repeat(1 << 20),
+        "\u{1}".repeat(1 << 20),
+    ] {
+        let mut step = observation("a", None, 0, 1);
+        step.content.input = Some(Payload::Text(value.clone()));
+        step.content.output = Some(Payload::from_value(json!({"k": value})));
+        let html = checked(&DetailPage::of_observation(&step, DetailInput::default()));
+        assert_eq!(html.matches("<details class=\"long\">").count(), 1);
+        assert_eq!(html.matches("<details class=\"node\">").count(), 1);
+        assert!(html.len() < 1 << 20, "{}", html.len());
+    }
+}
+
+/// A root with 10,000 children of four steps each, and a chain of 1,000.
+fn fifty_thousand() -> Vec<Observation> {
+    let mut steps: Vec<_> = (0..49_000)
+        .map(|i| {
+            let parent = (i > 0).then(|| format!("o{}", if i % 5 == 0 { 0 } else { i / 5 * 5 }));
+            observation(&format!("o{i}"), parent.as_deref(), i, 1_000)
+        })
+        .collect();
+    steps.extend((0..1_000).map(|i| {
+        let parent = (i > 0).then(|| format!("deep{}", i - 1));
+        observation(&format!("deep{i}"), parent.as_deref(), 60_000 + i, 1)
+    }));
+    steps
+}
+
+#[test]
+fn a_page_of_fifty_thousand_steps_holds_a_window_of_them() {
+    let outline = outline(&fifty_thousand());
+    let n_rows = |html: &str| html.matches("role=\"row\"").count();
+    let html = checked(&trace_page(&outline, Shown::default()));
+    assert!(
+        n_rows(&html) <= 600 && html.len() < 400 << 10,
+        "{}",
+        html.len()
+    );
+    assert_eq!(n_rows(&html), WINDOW + 2);
+    assert!(html.contains("Rows 1–200 of ") && html.contains("?trace&at=200\""));
+    assert!(!html.contains("Earlier rows") && html.contains("class=\"map\""));
+    assert_eq!(html.matches("aria-selected=\"true\"").count(), 1);
+
+    // The last of a chain of 1,000, with the way to it open.
+    let last = outline.rows().len() - 1;
+    let selected = Some(observation("deep999", Some("deep998"), 0, 1));
+    let at = outline.view(&Folds::default(), Some(last)).len() - 150;
+    let html = checked(&trace_page(
+        &outline,
+        Shown {
+            at,
+            selected,
+            ..Shown::default()
+        },
+    ));
+    assert_eq!(n_rows(&html), 150 + 2);
+    assert!(html.contains("aria-level=\"1001\"") && html.contains("class=\"row d20\""));
+    let chosen = html
+        .split("role=\"row\"")
+        .find(|row| row.contains("aria-selected=\"true\""));
+    assert!(
+        chosen
+            .unwrap()
+            .contains("data-step=\"deep999\" data-parent=")
+    );
+    assert!(html.contains("Earlier rows") && !html.contains("Later rows"));
+    assert!(html.len() < 400 << 10);
+}

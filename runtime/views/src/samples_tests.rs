@@ -1,0 +1,361 @@
+//! Sample views that tests are made of, hostile ones among them, and what no page may hold.
+
+use perpend_domain::cost::CostSum;
+use perpend_domain::ids::TraceId;
+use perpend_domain::observation::{Level, Observation, ObservationKind};
+use perpend_domain::outline::{Folds, Outline};
+use perpend_domain::payload::Payload;
+use perpend_domain::score::{ScoreSource, ScoreValue};
+use perpend_domain::telemetry::Bone;
+use perpend_domain::time::Timestamp;
+use perpend_domain::trace::{StepNames, Trace};
+use serde_json::json;
+
+use crate::chips::tests::scored;
+use crate::steps_tests::observation;
+use crate::*;
+
+/// Everything that has broken a page somewhere: markup, quotes, direction and control characters.
+pub(crate) const HOSTILE: &str = "</pre><script>alert(1)</script><img src=x onerror=\"alert(2)\">' \" & \u{202e}txt\u{1}\u{7f} ﷽ שלום";
+
+pub(crate) fn text(raw: &str) -> Text {
+    Text::from(raw)
+}
+
+/// A choice of time and environments with hostile ones.
+pub(crate) fn focus() -> FocusView {
+    let focus = Focus {
+        from: Moment::read("-7d"),
+        to: None,
+        environments: vec![HOSTILE.to_owned()],
+    };
+    FocusView::new(
+        &focus,
+        ("/p".to_owned(), vec![("q".into(), "a b".to_owned())]),
+        ("All time", true),
+    )
+}
+
+pub(crate) fn forms() -> FormKit {
+    FormKit {
+        token: format!("{}.0123456789abcdef", "A".repeat(86)),
+        back: format!("/project/p?q={}", encode(HOSTILE)),
+        told: Some(Told {
+            id: "0123456789abcdef".to_owned(),
+            words: Text::from(HOSTILE),
+            undo: Some(Undo {
+                action: "/project/p/bookmarks".to_owned(),
+                fields: vec![("set", encode(HOSTILE))],
+            }),
+        }),
+    }
+}
+
+pub(crate) fn shell() -> Shell {
+    Shell {
+        project: Some(Opened::new(HOSTILE, HOSTILE)),
+        others: vec![Opened::new(HOSTILE, HOSTILE)],
+        section: Section::Traces,
+        preferences: Preferences::of_cookie("off.dark.compact.utc"),
+        forms: forms(),
+        focus: Focus::default(),
+        waits: Waits {
+            paused: 2,
+            failed: 100,
+        },
+        here: format!("/project/p?q={}&in={}", encode(HOSTILE), encode(HOSTILE)),
+        api: vec![
+            ApiRequest::new("http://localhost:4717", &encode(HOSTILE)).with("filter", HOSTILE),
+        ],
+        now: Timestamp::from_millis(180_000),
+    }
+}
+
+fn step_names(name: &str) -> StepNames {
+    StepNames {
+        kinds: vec!["GENERATION".to_owned(), "TOOL".to_owned()],
+        models: vec![name.to_owned(); 5],
+        prompts: vec![name.to_owned()],
+    }
+}
+
+pub(crate) fn trace(name: &str) -> Trace {
+    let at = Timestamp::from_millis(1_772_359_200_000);
+    Trace {
+        id: TraceId::new("0af7651916cd43dd8448eb211c80319c").unwrap(),
+        name: Some(name.to_owned()),
+        input: Some(Payload::Text(name.to_owned())),
+        output: Some(Payload::from_value(
+            json!([{"role": "assistant", "content": name}]),
+        )),
+        timestamp: at,
+        user_id: Some(name.chars().filter(|c| !c.is_control()).collect()),
+        session_id: Some(name.to_owned()),
+        release: Some(name.to_owned()),
+        version: None,
+        environment: "production".to_owned(),
+        public: false,
+        bookmarked: true,
+        tags: vec![name.to_owned(), "billing".to_owned()],
+        metadata: json!({name: name}).as_object().unwrap().clone(),
+        steps: step_names(name),
+        root: None,
+        root_is_provisional: false,
+        duplicates: Vec::new(),
+        usage: [
+            ("input".to_owned(), 900.into()),
+            ("output".to_owned(), 100.into()),
+        ]
+        .into(),
+        total_cost: 0.0123,
+        n_priced: 1,
+        n_unpriced: 0,
+        latency_us: 1_500_000,
+        n_observations: 3,
+        n_by_level: [0, 1, 1, 1],
+        first_start: at,
+        last_end: at.plus_millis(1_500),
+    }
+}
+
+pub(crate) fn verdict(name: &str) -> Verdict {
+    Verdict {
+        rule: Named::new(name, name),
+        evaluators: vec![Named::new(name, name)],
+        state: "not sampled",
+        tone: Tone::Plain,
+        sentence: text(name),
+        requeue: Some("/project/p/executions/5d1f0c/requeue".to_owned()),
+        makes: vec![text(name)],
+        facts: vec![("Sampling number", text(name).into())],
+    }
+}
+
+pub(crate) fn score(name: &str) -> ScoreView {
+    let at = Timestamp::from_millis(0);
+    let origin = Origin {
+        evaluator: Named::new(name, name),
+        version: Some(3),
+        plugin: Some(text(name)),
+        settings: vec![(text(name), text(name))],
+        rule: Named::new(name, name),
+        fingerprint: "ab".repeat(32),
+        execution: text("5d1f0c"),
+        sampling: 0.125,
+    };
+    ScoreView::new(
+        name,
+        &ScoreValue::Categorical(name.to_owned()),
+        ScoreSource::Eval,
+        at,
+    )
+    .comment(Some(name))
+    .origin(Some(origin))
+}
+
+pub(crate) fn hostile_observation() -> Observation {
+    let mut step = observation("a<b>\"'&", None, 0, 500);
+    step.kind = ObservationKind::Generation;
+    step.level = Level::Error;
+    for field in [
+        &mut step.status_message,
+        &mut step.model,
+        &mut step.user_id,
+        &mut step.release,
+    ] {
+        *field = Some(HOSTILE.to_owned());
+    }
+    step.name = HOSTILE.to_owned();
+    step.scope_name = HOSTILE.to_owned();
+    step.called_tools = vec![HOSTILE.to_owned()];
+    step.model_parameters = json!({HOSTILE: HOSTILE}).as_object().unwrap().clone();
+    step.usage = [(HOSTILE.to_owned(), 7.into())].into();
+    step.content.input = Some(Payload::from_value(json!([
+        {"role": HOSTILE, "name": HOSTILE, "content": HOSTILE},
+        {"role": "assistant", "content": [{"type": "tool_use", "name": HOSTILE, "input": {HOSTILE: HOSTILE}}]},
+    ])));
+    step.content.output = Some(Payload::from_value(json!({HOSTILE: [HOSTILE]})));
+    let happened = json!({ "name": HOSTILE, "attributes": { HOSTILE: HOSTILE } });
+    let link = json!({ "traceId": HOSTILE, "spanId": HOSTILE });
+    let metadata = json!({ HOSTILE: HOSTILE, "events": [happened], "links": [link] });
+    step.content.metadata = metadata.as_object().unwrap().clone();
+    step.content.tool_definitions = Some(json!([{HOSTILE: HOSTILE}]));
+    step
+}
+
+pub(crate) fn bone(step: &Observation) -> Bone {
+    Bone {
+        id: step.id.to_string(),
+        parent_id: step.parent_id.as_ref().map(ToString::to_string),
+        kind: step.kind,
+        name: step.name.clone(),
+        level: step.level,
+        start: step.start,
+        end: step.end,
+        first_token: step.completion_start,
+        model: step.model.clone(),
+        tokens: Some(7),
+        cost: Some(0.5),
+    }
+}
+
+pub(crate) fn outline(steps: &[Observation]) -> Outline {
+    Outline::new(steps.iter().map(bone).collect())
+}
+
+/// What of an outline a page shows.
+#[derive(Default)]
+pub(crate) struct Shown {
+    pub(crate) folds: Folds,
+    pub(crate) at: usize,
+    pub(crate) selected: Option<Observation>,
+    pub(crate) looking: Looking,
+}
+
+pub(crate) fn trace_page(outline: &Outline, shown: Shown) -> TracePage {
+    let head = HeadInput {
+        faults: vec![HOSTILE.to_owned()],
+        may_mark: true,
+        tried: Tried {
+            typed: vec![("add", typed())],
+            problems: vec![("add", Text::from(HOSTILE))],
+        },
+        first_token_us: Some(120_000),
+        chips: hostile_chips(),
+        ..HeadInput::default()
+    };
+    trace_page_with(outline, shown, head)
+}
+
+pub(crate) fn trace_page_with(outline: &Outline, shown: Shown, head: HeadInput) -> TracePage {
+    let selected = shown.selected.as_ref();
+    let selected = selected.and_then(|step| outline.find(step.id.as_str()));
+    let of_step = selected.map(|row| (Some(outline.rows()[row].id().to_owned()), 2));
+    let view = outline.view(&shown.folds, selected);
+    let input = DetailInput {
+        base: "/project/p".to_owned(),
+        kit: forms(),
+        scores: vec![score(HOSTILE).id(HOSTILE)],
+        verdicts: vec![verdict(HOSTILE)],
+        of_steps: Some(ScoresOfSteps {
+            scores: vec![ScoreOfStep::new(
+                HOSTILE,
+                &ScoreValue::Text(HOSTILE.to_owned()),
+                HOSTILE,
+                format!("?observation={}{}", encode(HOSTILE), anchor(HOSTILE)),
+            )],
+            all: Some(format!("/project/p/scores?trace={}", encode(HOSTILE))),
+        }),
+        ..DetailInput::default()
+    };
+    TracePage::new(TraceInput {
+        shell: shell(),
+        trace: trace(HOSTILE),
+        trace_selected: shown.selected.is_none(),
+        detail: match &shown.selected {
+            Some(step) => DetailPage::of_observation(step, input),
+            None => DetailPage::of_trace(&trace(HOSTILE), input),
+        },
+        rows: RowsInput {
+            view: &view,
+            folds: &shown.folds,
+            at: shown.at,
+            n: WINDOW,
+            anchor: None,
+            revision: 1,
+            selected,
+            n_scores: &[(None, 1)].into_iter().chain(of_step).collect(),
+            chips: &[("root".to_owned(), hostile_chips()[..1].to_vec())].into(),
+            with_map: true,
+            looking: &shown.looking,
+        },
+        head,
+    })
+}
+
+fn hostile_chips() -> Vec<Chip> {
+    let value = || ScoreValue::Text(HOSTILE.to_owned());
+    let named = |n| scored(&format!("{n}{HOSTILE}"), value(), Some("a<b>\"'&"));
+    let scores: Vec<_> = (0..6).map(named).collect();
+    chips(&scores.iter().collect::<Vec<_>>())
+}
+
+pub(crate) fn hostile_line() -> TraceLine {
+    TraceLine {
+        id: HOSTILE.to_owned(),
+        name: Some(text(HOSTILE)),
+        at: Timestamp::from_millis(0),
+        environment: text(HOSTILE),
+        user: Some(text(HOSTILE)),
+        session: Some(text(HOSTILE)),
+        bookmarked: true,
+        is_markable: true,
+        tags: vec![text(HOSTILE); 5],
+        steps: step_names(HOSTILE),
+        latency_us: 1_000,
+        tokens: 12,
+        cost: CostSum::of_step(Some(0.5), true),
+        n_observations: 3,
+        n_errors: 1,
+        n_warnings: 2,
+        scores: hostile_chips(),
+        input: Preview::of(HOSTILE, &[]),
+        output: Preview::of(HOSTILE, &["script"]),
+        release: Some(text(HOSTILE)),
+        version: Some(text(HOSTILE)),
+        parts: [9, 3],
+        metadata: [(HOSTILE.to_owned(), text(HOSTILE))].into(),
+        by_name: [(HOSTILE.to_owned(), text(HOSTILE))].into(),
+    }
+}
+
+/// As somebody can type it.
+pub(crate) fn typed() -> String {
+    let is_typed = |c: &char| !c.is_control() && *c != '\u{202e}';
+    HOSTILE.chars().filter(is_typed).collect()
+}
+
+/// Panics when the page holds active content, or an attribute or tag that came out of trace text.
+fn assert_inert(page: &str) {
+    let lower = page.to_lowercase();
+    assert_eq!(
+        lower.matches("<script").count(),
+        lower.matches("<script src=\"/assets/").count()
+    );
+    let own = ["/assets/", "/traces/", "/media/"];
+    let own = own.map(|path| lower.matches(&format!("<img src=\"{path}")).count());
+    assert_eq!(lower.matches("<img").count(), own.iter().sum::<usize>());
+    for bad in [" style=", "<style", "<iframe", "javascript:"] {
+        assert!(!lower.contains(bad), "{bad}");
+    }
+    // `onerror="..."` of the hostile text must only be there with its quotes escaped.
+    assert!(!lower.contains("onerror=\"") && !lower.contains("onerror='"));
+    let is_hidden = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+    let hidden = page.lines().find(|line| line.contains(is_hidden));
+    assert_eq!(hidden, None);
+}
+
+/// Panics when tags do not pair up.
+fn assert_well_formed(page: &str) {
+    const VOID: [&str; 9] = [
+        "!doctype", "meta", "link", "img", "input", "rect", "path", "br", "hr",
+    ];
+    let mut open = Vec::new();
+    for piece in page.split('<').skip(1) {
+        let tag = piece.split('>').next().unwrap();
+        let name = tag.split([' ', '\n', '/']).next().unwrap();
+        if let Some(closed) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(closed), "closing {closed}");
+        } else if !VOID.contains(&name) {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+}
+
+pub(crate) fn checked(page: &impl askama::Template) -> String {
+    let html = render(page).unwrap();
+    assert_inert(&html);
+    assert_well_formed(&html);
+    html.replace("&#38;", "&").replace("&amp;", "&")
+}

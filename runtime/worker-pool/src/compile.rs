@@ -1,0 +1,264 @@
+//! The compile process: one at a time, watched from outside. It has no folder: what it makes comes over
+//! its pipe, and is kept here.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use perpend_domain::plugin::{Digest, PluginInfo};
+use perpend_worker_protocol::{
+    self, CompileAnswer, CompileHead, CompileRequest, Grants, PREFIX, Problem,
+};
+use tokio::io::AsyncReadExt;
+use tokio::process::ChildStdout;
+use tokio::sync::Mutex;
+
+use crate::cache::{self, Cache, Draft};
+use crate::child::{self, Ended};
+use crate::options::{Components, Options};
+
+const SIGKILL: i32 = 9;
+const MAX_ANSWER_BYTES: u64 = 16 << 20;
+const MAX_HEAD_BYTES: usize = 4 << 10;
+const MAX_IMAGE_BYTES: u64 = 1 << 30;
+const MAX_COMPONENT_BYTES: usize = 64 << 20;
+
+pub(crate) struct Compiler {
+    program: PathBuf,
+    args: Vec<OsString>,
+    require_walls: bool,
+    limit: Duration,
+    cache: Arc<Cache>,
+    one_at_a_time: Mutex<()>,
+    was_pruned: AtomicBool,
+}
+
+/// What a compile process gave.
+struct Compiled {
+    info: PluginInfo,
+    engine_key: String,
+    artifact: File,
+}
+
+impl Compiler {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            program: options.program.clone(),
+            args: options.compile_args.clone(),
+            require_walls: options.require_walls,
+            limit: options.compile_limit,
+            cache: Arc::new(Cache::open(&options.cache_dir, options.max_cache_bytes)),
+            one_at_a_time: Mutex::default(),
+            was_pruned: AtomicBool::new(false),
+        }
+    }
+
+    /// Compiles a component, describes it, and keeps its artifact.
+    pub(crate) async fn compile(&self, bytes: &[u8], grants: Grants) -> CompileAnswer {
+        let _turn = self.one_at_a_time.lock().await;
+        let (info, _) = self.make(bytes, grants).await?;
+        Ok(info)
+    }
+
+    /// As [`Self::compile`], or what an earlier compilation for workers with this engine left.
+    pub(crate) async fn described(
+        &self,
+        bytes: &[u8],
+        engine_key: &str,
+        grants: Grants,
+    ) -> CompileAnswer {
+        let found = self.find(Digest::of(bytes), engine_key).await;
+        match found.ok().flatten().and_then(|file| cache::info(&file)) {
+            Some(info) => Ok(info),
+            None => self.compile(bytes, grants).await,
+        }
+    }
+
+    /// The artifact of a registered component for workers with this engine: a sound one that is there, or a
+    /// new one, also where the worker `refused` what it got. Its imports were checked against grants when
+    /// it was registered.
+    pub(crate) async fn artifact(
+        &self,
+        digest: Digest,
+        engine_key: &str,
+        refused: Option<&str>,
+        components: &dyn Components,
+    ) -> Result<Arc<File>, String> {
+        let find = || self.find(digest, engine_key);
+        if refused.is_none()
+            && let Some(file) = find().await?
+        {
+            return Ok(file);
+        }
+        let bytes = components.component(digest).await;
+        let bytes = bytes.ok_or_else(|| format!("the plug-in {digest} is not registered"))?;
+        if Digest::of(&bytes) != digest {
+            return Err(format!(
+                "the stored bytes of the plug-in {digest} are not those of its digest"
+            ));
+        }
+        let _turn = self.one_at_a_time.lock().await;
+        if refused.is_some() {
+            self.cache.forget(digest, engine_key);
+        } else if let Some(file) = find().await? {
+            // Another worker had it made.
+            return Ok(file);
+        }
+        tracing::info!(plugin.digest = %digest, refused, "a component is compiled");
+        let made = self.make(&bytes, Grants::ALL).await;
+        made.map(|(_, file)| file).map_err(|problems| {
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            format!(
+                "the plug-in {digest} cannot be compiled: {}",
+                problems.join("; ")
+            )
+        })
+    }
+
+    /// Removes compiled components that need not stay, once: as soon as it is known which fit.
+    pub(crate) async fn prune(&self, engine_key: &str, components: &dyn Components) {
+        if self.was_pruned.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let registered = components.registered().await;
+        let registered: Option<HashSet<Digest>> = registered.map(|all| all.into_iter().collect());
+        let (cache, engine_key) = (Arc::clone(&self.cache), engine_key.to_owned());
+        let prune = move || cache.prune(Some(&engine_key), registered.as_ref());
+        drop(tokio::task::spawn_blocking(prune).await);
+    }
+
+    async fn find(&self, digest: Digest, engine_key: &str) -> Result<Option<Arc<File>>, String> {
+        let (cache, engine_key) = (Arc::clone(&self.cache), engine_key.to_owned());
+        let find = tokio::task::spawn_blocking(move || cache.find(digest, &engine_key));
+        find.await.map_err(|error| error.to_string())?
+    }
+
+    async fn make(
+        &self,
+        bytes: &[u8],
+        grants: Grants,
+    ) -> Result<(PluginInfo, Arc<File>), Vec<Problem>> {
+        if MAX_COMPONENT_BYTES < bytes.len() {
+            return Err(vec![Problem::new("file", "larger than 64 MiB")]);
+        }
+        let request = CompileRequest {
+            grants,
+            require_walls: self.require_walls,
+        };
+        let compiled = match tokio::time::timeout(self.limit, self.child(&request, bytes)).await {
+            Ok(Ok(answer)) => answer?,
+            Ok(Err(error)) => {
+                let message = format!("the compile process failed: {error}");
+                return Err(vec![Problem::new("host", message)]);
+            }
+            // Dropping the child killed it.
+            Err(_) => {
+                let message = format!("compiling took longer than {} s", self.limit.as_secs());
+                return Err(vec![Problem::new("compile", message)]);
+            }
+        };
+        let (cache, digest) = (Arc::clone(&self.cache), Digest::of(bytes));
+        let Compiled {
+            info,
+            engine_key,
+            artifact,
+        } = compiled;
+        let put = tokio::task::spawn_blocking(move || cache.put(digest, &engine_key, artifact));
+        let kept = put.await.unwrap_or_else(|error| Err(error.to_string()));
+        let kept = kept.map_err(|message| vec![Problem::new("cache", message)])?;
+        Ok((info, kept))
+    }
+
+    async fn child(
+        &self,
+        request: &CompileRequest,
+        bytes: &[u8],
+    ) -> io::Result<Result<Compiled, Vec<Problem>>> {
+        let mut frame = Vec::new();
+        perpend_worker_protocol::write_frame(request, &mut frame).map_err(io::Error::other)?;
+        let input = [frame.as_slice(), bytes];
+        let child = child::start(&self.program, &self.args)?;
+        let Ended {
+            status,
+            answer,
+            last_words,
+        } = child.ask(&input, read_answer).await?;
+        if status.success() {
+            return answer;
+        }
+        // By the operator, or by a kernel short of memory: that says nothing about the component.
+        if status.signal() == Some(SIGKILL) {
+            return Err(io::Error::other("it was killed"));
+        }
+        Ok(Err(vec![Problem::new(
+            "compile",
+            ended(status, &last_words),
+        )]))
+    }
+}
+
+/// Head, image and answer, in the order they are written. All of it is what a process says that a guest
+/// may have taken over, but for the image: it was out before.
+async fn read_answer(mut stdout: ChildStdout) -> io::Result<Result<Compiled, Vec<Problem>>> {
+    let mut prefix = [0; PREFIX];
+    stdout.read_exact(&mut prefix).await?;
+    let length = perpend_worker_protocol::frame_length(prefix).map_err(io::Error::other)?;
+    if MAX_HEAD_BYTES < length {
+        return Err(io::Error::other("its first message is too long"));
+    }
+    let mut head = vec![0; length];
+    stdout.read_exact(&mut head).await?;
+    let head: CompileHead = perpend_worker_protocol::read_frame(&head).map_err(io::Error::other)?;
+    if MAX_IMAGE_BYTES < head.image_bytes {
+        let message = "the compiled form is larger than 1 GiB";
+        return Ok(Err(vec![Problem::new("compile", message)]));
+    }
+    let mut draft = Draft::new()?;
+    let mut chunk = vec![0; 64 << 10];
+    let mut rest = head.image_bytes;
+    while 0 < rest {
+        let most = chunk
+            .len()
+            .min(usize::try_from(rest).unwrap_or(chunk.len()));
+        let n = stdout.read(&mut chunk[..most]).await?;
+        if n == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        draft.add(&chunk[..n])?;
+        rest -= n as u64;
+    }
+    let mut answer = Vec::new();
+    stdout
+        .take(MAX_ANSWER_BYTES)
+        .read_to_end(&mut answer)
+        .await?;
+    let answer: CompileAnswer = serde_json::from_slice(&answer).map_err(io::Error::other)?;
+    let info = match answer {
+        Ok(_) if head.image_bytes == 0 => return Err(io::Error::other("it gave no image")),
+        Ok(info) => info,
+        Err(problems) => return Ok(Err(problems)),
+    };
+    let description = serde_json::to_vec(&info).map_err(io::Error::other)?;
+    Ok(Ok(Compiled {
+        info,
+        engine_key: head.engine_key,
+        artifact: draft.seal(&description)?,
+    }))
+}
+/// Why a compile process gave no answer, in words.
+fn ended(status: ExitStatus, last_words: &str) -> String {
+    const SIGABRT: i32 = 6;
+    const SIGXCPU: i32 = 24;
+    match status.signal() {
+        Some(SIGXCPU) => "compiling took more than 60 s of CPU time".to_owned(),
+        Some(SIGABRT) => "compiling needs more than 2 GiB of memory".to_owned(),
+        _ => format!("the compile process ended ({status}): {last_words}"),
+    }
+}

@@ -1,0 +1,307 @@
+//! Schemas that are made to be hard to use: the process that holds values against them ends at its limits, and
+//! the server is asked again without waiting for anything. The bounds are CPU time, memory and stack, so that a
+//! crowded machine changes nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
+use perpend_domain::ids::ProjectId;
+use perpend_worker_pool::{NoHostCalls, Options, Workers};
+use perpend_worker_protocol::{Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, Unchecked};
+use serde_json::{Map, Value, json};
+
+use crate::{PATIENCE, block_on, start, until};
+
+fn check(kind: SchemaKind, schema: &Value, values: &[Value]) -> SchemaCheck {
+    SchemaCheck {
+        schema: schema.to_string(),
+        kind,
+        values: values.iter().map(ToString::to_string).collect(),
+    }
+}
+
+async fn hold(workers: &Workers, check: &SchemaCheck) -> Result<SchemaAnswer, Unchecked> {
+    workers.hold(&ProjectId::new("p").unwrap(), check).await
+}
+
+/// `n` definitions, each made from a reference to the next, and what the last of them is.
+fn chain(n: usize, link: impl Fn(Value) -> Value, last: Value) -> Value {
+    let next = |at: usize| json!({ "$ref": format!("#/$defs/{}", at + 1) });
+    let links = (0..n).map(|at| (at.to_string(), link(next(at))));
+    let defs: Map<String, Value> = links.chain([(n.to_string(), last)]).collect();
+    json!({ "$defs": defs, "$ref": "#/$defs/0" })
+}
+
+fn bombs() -> Vec<(&'static str, SchemaCheck)> {
+    let any = |schema: Value, value: Value| check(SchemaKind::Any, &schema, &[value]);
+    let config = |schema: Value| check(SchemaKind::Config, &schema, &[json!({})]);
+    let names: Vec<String> = (0..10_000).map(|n| format!("a{n}")).collect();
+    let grows: Map<String, Value> = ('a'..='j')
+        .map(|name| (name.to_string(), json!({ "$ref": "#", "default": {} })))
+        .collect();
+    vec![
+        (
+            "all of two, 60 levels deep",
+            any(
+                chain(60, |next| json!({ "allOf": [next, next] }), json!({})),
+                json!(1),
+            ),
+        ),
+        (
+            "any of two that both fail, 60 levels deep",
+            any(
+                chain(
+                    60,
+                    |next| json!({ "anyOf": [next, next] }),
+                    json!({ "type": "string" }),
+                ),
+                json!(1),
+            ),
+        ),
+        (
+            "references one behind the other",
+            any(
+                chain(
+                    200_000,
+                    |next| json!({ "not": { "not": next } }),
+                    json!({ "type": "string" }),
+                ),
+                json!(1),
+            ),
+        ),
+        (
+            "10,000 names that 10,000 members lack",
+            any(
+                json!({ "items": { "required": names } }),
+                json!(vec![json!({}); 10_000]),
+            ),
+        ),
+        (
+            "a pattern against a long text, again and again",
+            any(
+                chain(
+                    20,
+                    |next| json!({ "allOf": [next, next] }),
+                    json!({ "pattern": "^[^c]*$" }),
+                ),
+                json!("a".repeat(1_000_000)),
+            ),
+        ),
+        (
+            "defaults of itself, ten times over",
+            config(json!({ "type": "object", "allOf": vec![json!({ "$ref": "#" }); 10] })),
+        ),
+        (
+            "defaults that make more defaults",
+            config(json!({ "type": "object", "properties": grows })),
+        ),
+    ]
+}
+
+pub(crate) fn schemas_that_ask_for_endless_work_end_in_bounded_time() {
+    block_on(async {
+        let change = |options: &mut Options| options.compile_limit = PATIENCE;
+        let bench = start(&[], change, Arc::new(NoHostCalls));
+        for (what, bomb) in bombs() {
+            let answer = hold(&bench.workers, &bomb).await;
+            assert_eq!(answer, Err(Unchecked::TooMuchWork), "{what}");
+        }
+        let good = check(SchemaKind::Any, &json!({ "type": "integer" }), &[json!(1)]);
+        let held = hold(&bench.workers, &good).await.unwrap();
+        assert_eq!(held, Ok(vec![Held::default()]));
+        bench.workers.shutdown().await;
+    });
+}
+
+pub(crate) fn every_value_of_every_schema_gets_its_answer_in_order() {
+    block_on(async {
+        let bench = start(&[], |_| (), Arc::new(NoHostCalls));
+        let with_default = json!({
+            "type": "object",
+            "properties": { "n": { "type": "integer", "default": 3 } },
+        });
+        let checks = [
+            check(
+                SchemaKind::Any,
+                &json!({ "properties": { "q": { "type": "string" } } }),
+                &[json!({ "q": 1 }), json!({ "q": "a" })],
+            ),
+            check(
+                SchemaKind::Any,
+                &json!({ "$ref": "file:///etc/passwd" }),
+                &[],
+            ),
+            check(SchemaKind::Any, &json!({ "type": "objekt" }), &[json!(1)]),
+            check(
+                SchemaKind::Config,
+                &with_default,
+                &[json!({}), json!({ "n": "x" }), json!([])],
+            ),
+        ];
+        let mut answers = Vec::new();
+        for check in &checks {
+            answers.push(hold(&bench.workers, check).await.unwrap());
+        }
+        let pointers = |held: &Held| -> Vec<String> {
+            let pointers = held.mismatches.iter().map(|one| one.pointer.clone());
+            pointers.collect()
+        };
+        let [values, file, no_schema, configs] = answers.as_slice() else {
+            unreachable!("{answers:?}")
+        };
+        let values = values.as_ref().unwrap();
+        assert_eq!(
+            (pointers(&values[0]), pointers(&values[1])),
+            (vec!["/q".to_owned()], vec![])
+        );
+        assert!(file.is_err(), "{file:?}");
+        let Err(Mismatch { pointer, message }) = no_schema else {
+            unreachable!("{no_schema:?}")
+        };
+        assert_eq!(pointer, "/type");
+        assert!(message.contains("not a JSON Schema"), "{message}");
+        let configs = configs.as_ref().unwrap();
+        assert_eq!(configs[0].filled.as_deref(), Some(r#"{"n":3}"#));
+        assert_eq!(pointers(&configs[1]), ["/n"]);
+        assert!(!configs[2].mismatches.is_empty() && configs[2].filled.is_none());
+        bench.workers.shutdown().await;
+    });
+}
+
+pub(crate) fn a_check_process_that_ends_at_once_is_a_fault_of_its_own() {
+    block_on(async {
+        let change = |options: &mut Options| options.check_args = vec!["end-at-once".into()];
+        let bench = start(&[], change, Arc::new(NoHostCalls));
+        let one = check(SchemaKind::Any, &json!({}), &[json!(1)]);
+        let answer = hold(&bench.workers, &one).await;
+        assert!(matches!(answer, Err(Unchecked::Failed(_))), "{answer:?}");
+        bench.workers.shutdown().await;
+    });
+}
+
+/// Answers with the number of its process where a schema and values would be checked.
+fn says_who(options: &mut Options) {
+    options.check_args = vec!["checks-nothing-and-says-who".into()];
+}
+
+pub(crate) fn what_was_checked_is_known_and_everything_else_gets_a_process_of_its_own() {
+    block_on(async {
+        let bench = start(&[], says_who, Arc::new(NoHostCalls));
+        let who = async |project: &str, schema: &Value, values: &[Value]| {
+            let check = check(SchemaKind::Any, schema, values);
+            let project = ProjectId::new(project).unwrap();
+            let held = bench.workers.hold(&project, &check).await.unwrap().unwrap();
+            let who = held
+                .into_iter()
+                .map(|held| held.mismatches[0].message.clone());
+            who.collect::<Vec<_>>()
+        };
+        let (one, two) = (json!({ "title": "one" }), json!({ "title": "two" }));
+        let mut all = Vec::new();
+        for (project, schema, value) in [
+            ("a", &one, 1),
+            ("a", &one, 2),
+            ("a", &two, 1),
+            ("b", &one, 1),
+            ("b", &one, 3),
+        ] {
+            all.extend(who(project, schema, &[json!(value)]).await);
+        }
+        let different: BTreeSet<_> = all.iter().collect();
+        assert_eq!(different.len(), all.len(), "{all:?}");
+        assert_eq!(
+            who("a", &one, &[json!(2), json!(1)]).await,
+            [&*all[1], &*all[0]]
+        );
+        assert_eq!(who("b", &one, &[json!(1)]).await, [&*all[3]]);
+        bench.workers.shutdown().await;
+    });
+}
+
+/// The children of this process with this argument that are not dead.
+#[cfg(target_os = "linux")]
+fn children(argument: &str) -> Vec<rustix::process::Pid> {
+    let own = format!("PPid:\t{}\n", std::process::id());
+    let is_child = |pid: &str| {
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}"));
+        let status = read("status").unwrap_or_default();
+        let arguments = read("cmdline").unwrap_or_default();
+        status.contains(&own)
+            && !status.contains("State:\tZ")
+            && arguments.split('\0').any(|each| each == argument)
+    };
+    let all = std::fs::read_dir("/proc").unwrap();
+    let names = all.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let pids =
+        names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()) && is_child(name));
+    pids.filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?))
+        .collect()
+}
+
+/// Whether this child still has to end. Its arguments do not tell: an ending process loses them before it can be
+/// waited for.
+#[cfg(target_os = "linux")]
+fn is_running(child: rustix::process::Pid) -> bool {
+    let status = format!("/proc/{}/status", child.as_raw_pid());
+    std::fs::read_to_string(status).is_ok_and(|status| !status.contains("State:\tZ"))
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn processes_that_ended_while_they_waited_are_replaced() {
+    block_on(async {
+        let mark = "spares-of-this-test";
+        let change = |options: &mut Options| options.check_args = vec!["check".into(), mark.into()];
+        let bench = start(&[], change, Arc::new(NoHostCalls));
+        for n in 0..3 {
+            let one = check(SchemaKind::Any, &json!({}), &[json!(n)]);
+            let answer = hold(&bench.workers, &one).await;
+            assert_eq!(answer, Ok(Ok(vec![Held::default()])));
+            let spares = children(mark);
+            assert!(!spares.is_empty());
+            for &pid in &spares {
+                rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+            }
+            until(|| !spares.iter().any(|&pid| is_running(pid))).await;
+        }
+        bench.workers.shutdown().await;
+    });
+}
+
+pub(crate) fn a_project_that_asks_for_much_keeps_no_other_waiting() {
+    block_on(async {
+        let change = |options: &mut Options| options.compile_limit = PATIENCE;
+        let bench = start(&[], change, Arc::new(NoHostCalls));
+        let (greedy, other) = (ProjectId::new("a").unwrap(), ProjectId::new("b").unwrap());
+        let (_, endless) = bombs().remove(1);
+        let endless: Vec<_> = (0..=64)
+            .map(|n| SchemaCheck {
+                values: vec![n.to_string()],
+                ..endless.clone()
+            })
+            .collect();
+        let (refused, endless) = endless.split_last().unwrap();
+        let asked = endless.iter().map(|each| bench.workers.hold(&greedy, each));
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        // It polls some of them at a time.
+        for _ in 0..64 {
+            assert!(asked.next().now_or_never().is_none());
+        }
+        let refused = bench.workers.hold(&greedy, refused).await;
+        assert_eq!(refused, Err(Unchecked::Busy));
+        let good = check(SchemaKind::Any, &json!({}), &[json!(1)]);
+        let mut good = Box::pin(bench.workers.hold(&other, &good));
+        let mut n_ended = 0;
+        let answer = loop {
+            tokio::select! {
+                answer = &mut good => break answer,
+                Some(_) = asked.next() => n_ended += 1,
+            }
+        };
+        assert_eq!(answer, Ok(Ok(vec![Held::default()])));
+        assert!(n_ended < 2, "it waited for {n_ended} of the other project");
+        drop(asked);
+        bench.workers.shutdown().await;
+    });
+}
