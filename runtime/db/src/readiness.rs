@@ -5,8 +5,6 @@
 //!   standby. So a row is written. After a write that failed the row is large: a small one may fit into space that the
 //!   log of the database already has.
 
-use std::sync::atomic::Ordering;
-
 use perpend_domain::time::Timestamp;
 
 use crate::{Arg, Error, Pool, Tx};
@@ -40,7 +38,7 @@ impl Pool {
                 _ => known.proving.lock().await,
             },
         };
-        let has_failed = known.has_failed.load(Ordering::Relaxed);
+        let (n_failures, has_failed) = known.failures();
         let last = known.last();
         if !has_failed && last.is_some_and(|(at, done)| done && is_within(at, FRESH_MICROS)) {
             return Ok(());
@@ -56,8 +54,53 @@ impl Pool {
         known.set_last(now, written.is_ok());
         written?;
         if has_failed {
-            known.has_failed.store(false, Ordering::Relaxed);
+            known.disprove(n_failures);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{DatabaseUrl, Options};
+
+    const TABLE: &str =
+        "CREATE TABLE write_probes (id BIGINT PRIMARY KEY, written_at BIGINT, payload BLOB)";
+
+    #[tokio::test]
+    async fn a_statement_that_fails_during_a_probe_makes_the_next_probe_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let url = DatabaseUrl::Sqlite(dir.path().join("perpend.db"));
+        let options = Options {
+            wait: Duration::from_secs(60),
+            ..Options::default()
+        };
+        let pool = Pool::open(&url, &options).await.unwrap();
+        let mut tx = Tx::begin(&pool).await.unwrap();
+        tx.run_script(TABLE.to_owned()).await.unwrap();
+        tx.commit().await.unwrap();
+        let fail = || {
+            let failed = Err::<(), _>(Error::Unavailable("no space".to_owned()));
+            assert!(pool.writes.note(failed).is_err());
+        };
+        fail();
+        let writer = Tx::begin(&pool).await.unwrap();
+        let failing = async {
+            fail();
+            drop(writer);
+        };
+        let (proved, ()) = tokio::join!(pool.prove_writes(Timestamp::from_micros(1)), failing);
+        proved.unwrap();
+        assert!(pool.writes.0.failures().1);
+        pool.prove_writes(Timestamp::from_micros(2)).await.unwrap();
+        assert!(!pool.writes.0.failures().1);
+        assert_eq!(
+            pool.writes.0.last(),
+            Some((Timestamp::from_micros(2), true))
+        );
+        pool.close().await;
     }
 }

@@ -278,8 +278,8 @@ pub fn patient() -> Options {
 }
 
 /// A full disk and its end, as SQLite sees them: with `true` the file may not grow any more, and a write
-/// that needs a further page fails as it does without space. It holds for the present connection: a failure
-/// that costs the connection ends it. PostgreSQL has no such switch.
+/// that needs a further page fails as it does without space. SQLite limits a connection, and such a failure may
+/// cost the connection: the limit holds for later connections too. PostgreSQL has no such switch.
 ///
 /// # Panics
 /// When the database does not answer.
@@ -288,11 +288,14 @@ pub async fn fill_disk(pool: &Pool, is_full: bool) {
     let Engine::Sqlite { writer, .. } = pool.engine() else {
         return;
     };
-    let limit = match is_full {
-        true => "PRAGMA max_page_count = 1",
-        false => "PRAGMA max_page_count = 4294967294",
+    // SQLite raises a limit below the size of the file to this size.
+    let (limit, set_limit) = match is_full {
+        true => ("1", "PRAGMA max_page_count = 1"),
+        false => ("4294967294", "PRAGMA max_page_count = 4294967294"),
     };
-    sqlx::query(limit)
+    let options = writer.connect_options();
+    writer.set_connect_options((*options).clone().pragma("max_page_count", limit));
+    sqlx::query(set_limit)
         .execute(writer)
         .await
         .expect("SQLite takes the limit");

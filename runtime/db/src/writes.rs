@@ -1,6 +1,6 @@
 //! Whether statements failed because the database was unavailable.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use perpend_domain::time::Timestamp;
@@ -13,8 +13,10 @@ pub(crate) struct Writes(pub(crate) Arc<Known>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// A statement failed, and no write of a large row has succeeded since.
-    pub(crate) has_failed: AtomicBool,
+    /// Statements that failed because the database was unavailable.
+    n_failures: AtomicU64,
+    /// How many of them had failed before the last write of a large row that succeeded.
+    n_disproved: AtomicU64,
     /// Held by the probe that writes a row.
     pub(crate) proving: tokio::sync::Mutex<()>,
     /// When a probe wrote a row last, and whether it succeeded.
@@ -22,6 +24,18 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// Statements that failed so far, and whether one of them failed after the last successful write of a large row began.
+    pub(crate) fn failures(&self) -> (u64, bool) {
+        let n_failures = self.n_failures.load(Ordering::Relaxed);
+        let n_disproved = self.n_disproved.load(Ordering::Relaxed);
+        (n_failures, n_failures != n_disproved)
+    }
+
+    /// A large row was written after so many failures.
+    pub(crate) fn disprove(&self, n_failures: u64) {
+        self.n_disproved.store(n_failures, Ordering::Relaxed);
+    }
+
     pub(crate) fn last(&self) -> Option<(Timestamp, bool)> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -36,7 +50,7 @@ impl Writes {
     /// Notes why a statement failed.
     pub(crate) fn note<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if matches!(result, Err(Error::Unavailable(_))) {
-            self.0.has_failed.store(true, Ordering::Relaxed);
+            self.0.n_failures.fetch_add(1, Ordering::Relaxed);
         }
         result
     }

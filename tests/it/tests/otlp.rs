@@ -241,7 +241,6 @@ async fn a_full_disk_asks_the_sender_to_wait_and_loses_nothing_that_was_acknowle
     let many: Vec<[u8; 8]> = (1..20_000_u64).map(u64::to_be_bytes).collect();
     let many: Vec<(&[u8], &[u8])> = many.iter().map(|id| (&[9; 16][..], &id[..])).collect();
     let binary = protobuf(&many);
-    fill_disk(&app.app.store, true).await;
     let answer = post(&app.client, &[("content-type", PROTOBUF)], &binary).await;
     assert_eq!(answer.status, 503);
     assert_eq!(media_type(&answer), PROTOBUF);

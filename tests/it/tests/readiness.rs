@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 const READY: &str = "/api/public/ready";
 
-/// Writes what fits into no page that the database has already.
+/// Writes what fits into no page that the database has already. The probe after a failed write needs more pages.
 async fn write(app: &TestApp, number: u64) -> Answer {
     let mixed = (0..60_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
     let text: String = mixed.collect();
@@ -30,11 +30,15 @@ fn assert_unavailable(answer: &Answer) {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_503_for_writes_until_there_is_space() {
+async fn after_a_refused_write_the_readiness_probe_is_503_until_a_write_succeeds() {
     let app = TestApp::new().await.unwrap();
     assert_eq!(write(&app, 1).await.status, 200);
     assert_eq!(app.client.get(READY).await.unwrap().status, 200);
     fill_disk(&app.app.store, true).await;
+    assert_unavailable(&write(&app, 2).await);
+    for _ in 0..3 {
+        assert_unavailable(&app.anonymous().get(READY).await.unwrap());
+    }
     assert_unavailable(&write(&app, 2).await);
     fill_disk(&app.app.store, false).await;
     assert_eq!(app.anonymous().get(READY).await.unwrap().status, 200);
