@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::setup::Variables;
 use crate::shell::{self, coloured};
 use crate::tests::Built;
-use crate::{docs, generate, house, rooms, setup, tests, tidy};
+use crate::{crates, debt, docs, generate, setup, tests, tidy};
 
 /// What to check.
 #[derive(clap::Args)]
@@ -47,14 +47,14 @@ const STEPS: &[Step] = &[
         work: Work::Cargo(&["fmt", "--all", "--check"]),
     },
     Step {
-        name: "rooms",
-        about: "only allowed arrows between crates",
-        work: Work::Look(rooms::violations),
+        name: "crates",
+        about: "dependencies between crates as docs/architecture.md lists them",
+        work: Work::Look(crates::violations),
     },
     Step {
-        name: "house",
+        name: "debt",
         about: "no counter of what is to be put right rose",
-        work: Work::Look(house::violations),
+        work: Work::Look(debt::violations),
     },
     Step {
         name: "tidy",

@@ -1,17 +1,17 @@
-//! One command for people and CI: `cargo xtask demo`, `check`, `house`, `package`, `generate`, `pictures`, `bench`.
+//! One command for people and CI: `cargo xtask demo`, `check`, `debt`, `package`, `generate`, `pictures`, `bench`.
 
 mod check;
 mod contract;
+mod crates;
+mod debt;
 mod demo;
 mod docs;
 mod generate;
-mod house;
 mod package;
 mod pictures;
 mod plugins;
 mod program;
 mod progress;
-mod rooms;
 mod setup;
 mod shell;
 mod tests;
@@ -36,7 +36,7 @@ enum Command {
     /// Everything that must hold before a change lands.
     Check(check::Args),
     /// What is still to be put right, counted.
-    House(house::Args),
+    Debt(debt::Args),
     /// Builds what users install, into `target/package`: an archive and a Python wheel.
     Package(package::Args),
     /// Writes what is generated: the references in docs/ and the bindings of the SDKs for C and Go.
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
-        Command::House(args) => house::run(&args),
+        Command::Debt(args) => debt::run(&args),
         Command::Package(args) => package::run(&args),
         Command::Generate => generate::write(),
         Command::Plugins(args) => plugins::run(&args),

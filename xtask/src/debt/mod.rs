@@ -1,4 +1,4 @@
-//! What is still to be put right, counted: `cargo xtask house` prints the counters, and the gate refuses a
+//! What is still to be put right, counted: `cargo xtask debt` prints the counters, and the gate refuses a
 //! rise. A counter that fell is written down, so that it cannot rise again.
 
 mod circles;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::shell::{self, coloured};
 
 /// Where the counters stand that were reached.
-const REACHED: &str = "xtask/house.json";
+const REACHED: &str = "xtask/debt.json";
 
 /// What to do.
 #[derive(clap::Args)]
@@ -136,11 +136,11 @@ pub(crate) fn violations() -> anyhow::Result<Vec<String>> {
         let name = counter.name;
         if allowed < n {
             found.push(format!(
-                "{name}: {n}, and {allowed} are allowed; `cargo xtask house --show \"{name}\"` lists them"
+                "{name}: {n}, and {allowed} are allowed; `cargo xtask debt --show \"{name}\"` lists them"
             ));
         } else if n < allowed {
             found.push(format!(
-                "{name} fell from {allowed} to {n}: `cargo xtask house --write` writes it down"
+                "{name} fell from {allowed} to {n}: `cargo xtask debt --write` writes it down"
             ));
         }
     }
