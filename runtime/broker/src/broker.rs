@@ -23,11 +23,10 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, join_all};
 use perpend_domain::plugin::{Call, FailureClass, Origin};
 use perpend_domain::slots::ModelFailure;
-use perpend_sandbox::Port;
 use perpend_storage::Store;
 use perpend_worker_pool::{Caller, HostCalls};
 use perpend_worker_protocol::host_call::{Allowance, Completion, CompletionRequest, ModelError};
-use perpend_worker_protocol::{HostReply, HostRequest};
+use perpend_worker_protocol::{HostReply, HostRequest, Port};
 use tokio::sync::Semaphore;
 
 use media::Media;

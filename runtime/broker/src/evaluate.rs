@@ -1,33 +1,42 @@
-//! Where evaluations run: worker processes, or for tests and single-user use the server itself.
+//! Where evaluations run: worker processes, or a sandbox in the server's own process.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, BoxStream};
+use futures_util::stream::BoxStream;
 use perpend_catalog::Catalog;
 use perpend_config::{Confinement, Evaluation};
 use perpend_domain::ids::ProjectId;
-use perpend_domain::plugin::{Call, CallResult, Digest, Failure, FailureClass, PluginInfo};
-use perpend_sandbox::{Host, HostError, Plugin};
+use perpend_domain::plugin::{Call, CallResult, Digest, PluginInfo};
 use perpend_scheduler::Evaluate;
 use perpend_storage::Store;
 use perpend_worker_pool::{Components, Workers};
-use perpend_worker_protocol::{Grants, Problem, SchemaAnswer, SchemaCheck, Unchecked};
-use tokio::task::JoinSet;
+use perpend_worker_protocol::{Problem, SchemaAnswer, SchemaCheck, Unchecked};
 
 use crate::broker::{Broker, Models};
 
-/// Runs evaluators and looks into components.
+/// A sandbox in the server's own process, for tests and single-user installations. This crate does not depend on a
+/// WebAssembly engine: the program that links one implements it.
+pub trait LocalSandbox: std::fmt::Debug + Send + Sync {
+    /// Describes a component, compiling it unless its compiled form exists.
+    fn inspect<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, Result<PluginInfo, Vec<Problem>>>;
+
+    /// Validates values against a schema.
+    fn check_schema(&self, check: SchemaCheck) -> BoxFuture<'_, Result<SchemaAnswer, Unchecked>>;
+
+    /// Runs calls and yields their results, with their positions, in the order in which they finish.
+    fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)>;
+}
+
+/// Runs evaluators and inspects components.
 #[derive(Debug)]
 pub enum Engine {
     /// In child processes without access to database and keys.
     Processes(Workers),
     /// In this process.
-    InProcess(Box<InProcess>),
+    InProcess(Box<dyn LocalSandbox>),
 }
 
 /// The catalog as the place where components come from.
@@ -86,31 +95,6 @@ impl Engine {
         Self::Processes(Workers::start(options, components, Arc::new(broker)))
     }
 
-    /// This process.
-    ///
-    /// # Errors
-    /// When the WebAssembly engine cannot start.
-    pub fn in_process(
-        store: &Store,
-        cache_dir: &Path,
-        models: Arc<dyn Models>,
-    ) -> Result<Self, HostError> {
-        Ok(Self::InProcess(Box::new(InProcess {
-            host: Arc::new(Host::new(
-                &perpend_sandbox::Settings {
-                    n_threads: n_processors(1),
-                    ..perpend_sandbox::Settings::default()
-                },
-                cache_dir,
-            )?),
-            numbers: RandomState::new(),
-            broker: Broker::new(store, models),
-            catalog: store.catalog.clone(),
-            cache_dir: cache_dir.into(),
-            loaded: Arc::default(),
-        })))
-    }
-
     /// What a component is. It is compiled, unless this folder of compiled components has it already.
     ///
     /// # Errors
@@ -118,11 +102,7 @@ impl Engine {
     pub async fn inspect(&self, bytes: &[u8]) -> Result<PluginInfo, Vec<Problem>> {
         match self {
             Self::Processes(workers) => workers.inspect_cached(bytes).await,
-            Self::InProcess(own) => match own.host.load(Digest::of(bytes)) {
-                // It was compiled and looked into before.
-                Ok(plugin) => Ok(plugin.info().clone()),
-                Err(_) => own.compile(bytes.to_vec()).await,
-            },
+            Self::InProcess(sandbox) => sandbox.inspect(bytes).await,
         }
     }
 
@@ -137,11 +117,7 @@ impl Engine {
     ) -> Result<SchemaAnswer, Unchecked> {
         match self {
             Self::Processes(workers) => workers.hold(project, &check).await,
-            Self::InProcess(_) => {
-                tokio::task::spawn_blocking(move || perpend_sandbox::hold(&check))
-                    .await
-                    .map_err(|error| Unchecked::Failed(error.to_string()))
-            }
+            Self::InProcess(sandbox) => sandbox.check_schema(check).await,
         }
     }
 
@@ -157,23 +133,7 @@ impl Evaluate for Engine {
     fn evaluate(&self, calls: Vec<Call>) -> BoxStream<'_, (usize, CallResult)> {
         match self {
             Self::Processes(workers) => workers.answers(calls).boxed(),
-            Self::InProcess(own) => {
-                // Tasks of their own: a call in a transaction must go on while whoever asked waits for the database.
-                let mut running = JoinSet::new();
-                for (place, call) in calls.into_iter().enumerate() {
-                    let own = own.clone();
-                    running.spawn(async move { (place, own.call(call).await) });
-                }
-                let answers = stream::unfold(running, async |mut running| {
-                    loop {
-                        match running.join_next().await? {
-                            Ok(answer) => return Some((answer, running)),
-                            Err(error) => tracing::error!(%error, "a call ended without an answer"),
-                        }
-                    }
-                });
-                answers.boxed()
-            }
+            Self::InProcess(sandbox) => sandbox.evaluate(calls),
         }
     }
 
@@ -182,87 +142,6 @@ impl Evaluate for Engine {
             Self::Processes(workers) => workers.answer_withdrawn(),
             // Each call begins when it is made.
             Self::InProcess(_) => {}
-        }
-    }
-}
-
-/// A host in the server's own process, cheap to clone.
-#[derive(Clone)]
-pub struct InProcess {
-    host: Arc<Host>,
-    broker: Broker,
-    catalog: Catalog,
-    cache_dir: Arc<Path>,
-    loaded: Arc<Mutex<HashMap<Digest, Arc<Plugin>>>>,
-    /// Numbers projects, which take turns on the processors.
-    numbers: RandomState,
-}
-
-impl std::fmt::Debug for InProcess {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InProcess")
-            .field("cache_dir", &self.cache_dir)
-            .finish_non_exhaustive()
-    }
-}
-
-fn failed(class: FailureClass, message: String) -> CallResult {
-    CallResult {
-        outcome: Err(Failure { class, message }),
-        cpu_us: 0,
-        log: Vec::new(),
-    }
-}
-
-impl InProcess {
-    async fn compile(&self, bytes: Vec<u8>) -> Result<PluginInfo, Vec<Problem>> {
-        let cache_dir = Arc::clone(&self.cache_dir);
-        let work = move || perpend_sandbox::compile(&bytes, &cache_dir, Grants::ALL);
-        let compiled = tokio::task::spawn_blocking(work).await;
-        compiled.unwrap_or_else(|error| Err(vec![Problem::new("compile", error.to_string())]))
-    }
-
-    async fn plugin(&self, digest: Digest) -> Result<Arc<Plugin>, String> {
-        let known = || self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(plugin) = known().get(&digest) {
-            return Ok(Arc::clone(plugin));
-        }
-        let load = || {
-            let host = Arc::clone(&self.host);
-            tokio::task::spawn_blocking(move || host.load(digest))
-        };
-        let plugin = match load().await.map_err(|error| error.to_string())? {
-            Ok(plugin) => plugin,
-            Err(missing) => {
-                // A missing or damaged artifact is made again from the component.
-                tracing::info!(plugin.digest = %digest, reason = %missing, "compiling");
-                let bytes = self
-                    .catalog
-                    .component(&digest)
-                    .await
-                    .map_err(|error| error.to_string())?;
-                let bytes = bytes.ok_or("the component is not registered")?;
-                self.compile(bytes)
-                    .await
-                    .map_err(|problems| format!("{problems:?}"))?;
-                let loaded = load().await.map_err(|error| error.to_string())?;
-                loaded.map_err(|error| error.to_string())?
-            }
-        };
-        let plugin = Arc::new(plugin);
-        known().insert(digest, Arc::clone(&plugin));
-        Ok(plugin)
-    }
-
-    async fn call(&self, call: Call) -> CallResult {
-        match self.plugin(call.plugin).await {
-            Ok(plugin) => {
-                let port = self.broker.port(&call);
-                let project = call.origin.as_ref().map(|origin| &origin.maker.project);
-                let tenant = self.numbers.hash_one(project);
-                self.host.evaluate_for(tenant, &plugin, call, port).await
-            }
-            Err(message) => failed(FailureClass::Internal, message),
         }
     }
 }

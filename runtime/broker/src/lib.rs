@@ -15,5 +15,5 @@ pub mod walls;
 pub use broker::{Broker, ClosedConnection, Models, NoModels};
 pub use components::Components;
 pub use connected::{BudgetLines, ConnectedModels, LatestCosts};
-pub use evaluate::{Engine, InProcess};
+pub use evaluate::{Engine, LocalSandbox};
 pub use reply_check::EngineReplyCheck;

@@ -12,6 +12,9 @@ use crate::payload::Payload;
 use crate::slots::{ModelNotes, Slot};
 use crate::withdrawal::Withdrawal;
 
+/// Version of the WIT package `perpend:evaluator` that this release implements.
+pub const CONTRACT_VERSION: &str = "1.0.0";
+
 /// SHA-256 of a component's bytes, shown as 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);

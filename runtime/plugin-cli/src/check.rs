@@ -3,14 +3,15 @@
 use std::fmt::Write as _;
 
 use perpend_domain::payload::Payload;
-use perpend_domain::plugin::{CallResult, FailureClass, Grants, Item, PluginScoreValue};
+use perpend_domain::plugin::{
+    CONTRACT_VERSION, CallResult, FailureClass, Grants, Item, PluginScoreValue,
+};
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
 use crate::items;
 use crate::report::Report;
 use crate::shape::Shape;
-use crate::templates::contract_version;
 use crate::text;
 use crate::workbench::{Component, Configured, Selection, Workbench, given_config};
 
@@ -162,7 +163,7 @@ fn about(component: &Component) -> Vec<Finding> {
         format!("{size} of at most 64 MiB{more}"),
     ));
     let shape = Shape::of(&component.bytes);
-    let world = format!("{} of contract {}", shape.world(), contract_version());
+    let world = format!("{} of contract {CONTRACT_VERSION}", shape.world());
     findings.push(Finding::new("world", Found::Fine, world));
     findings.push(Finding::new("imports", Found::Fine, shape.imports()));
     let capabilities = component.info.capabilities.names();
@@ -300,7 +301,7 @@ fn told(component: &Component, findings: &[Finding]) -> Report {
         text,
         json: json!({
             "file": file, "digest": component.digest, "sizeBytes": component.bytes.len(),
-            "plugin": component.info, "contract": contract_version(), "findings": all,
+            "plugin": component.info, "contract": CONTRACT_VERSION, "findings": all,
         }),
         is_ok: n_wrong == 0,
     }

@@ -9,7 +9,8 @@ use perpend_worker_protocol::Problem;
 
 use crate::build::BuildError;
 use crate::project::ProjectError;
-use crate::templates::{NewError, contract_version};
+use crate::templates::NewError;
+use perpend_domain::plugin::CONTRACT_VERSION;
 
 /// A command did not get to its end.
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +113,7 @@ pub(crate) fn mend(problem: &Problem) -> Option<String> {
     if !named {
         return None;
     }
-    let ours = contract_version();
+    let ours = CONTRACT_VERSION;
     let theirs = versions(&problem.at)
         .chain(versions(&problem.message))
         .find(|version| version != ours)?;

@@ -42,7 +42,7 @@ pub use project::{
 pub use registry::{Answer, Registry, Remote};
 pub use report::Report;
 pub use sandbox::Sandbox;
-pub use templates::{NewError, TEMPLATE_VERSION, age, contract_version, new, update};
+pub use templates::{NewError, TEMPLATE_VERSION, age, new, update};
 pub use tools::Tools;
 pub use watch::{Snapshot, changed, outdated};
 pub use workbench::{Component, Selection, Workbench};

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::report::Report;
-use crate::templates::contract_version;
 use crate::text::{self, Table};
 use crate::workbench::Component;
+use perpend_domain::plugin::CONTRACT_VERSION;
 
 const PLUGINS: &str = "/api/v1/plugins";
 const ROLLBACK: &str = "/api/v1/plugins/rollback";
@@ -350,13 +350,12 @@ fn refusal(address: &str, answer: &Answer) -> String {
     };
     let offered = members(details, "contracts").filter_map(Value::as_str);
     let offered: Vec<&str> = offered.collect();
-    if !offered.is_empty() && !offered.contains(&contract_version()) {
+    if !offered.is_empty() && !offered.contains(&CONTRACT_VERSION) {
         let _ = write!(
             out,
-            "\n  the server offers contract {}, this perpend builds for {}: use the perpend program of the \
+            "\n  the server offers contract {}, this perpend builds for {CONTRACT_VERSION}: use the perpend program of the \
              server's version, or update the server",
-            offered.join(", "),
-            contract_version()
+            offered.join(", ")
         );
     }
     out

@@ -41,23 +41,6 @@ pub enum NewError {
     Project(#[from] ProjectError),
 }
 
-/// The contract this program offers, such as `1.0.0`: from the WIT it carries.
-#[must_use]
-pub fn contract_version() -> &'static str {
-    let texts = FILES.iter().filter(|(name, _)| name.starts_with("wit/"));
-    texts
-        .filter_map(|(_, bytes)| std::str::from_utf8(bytes).ok())
-        .filter_map(contract_of)
-        .next()
-        .unwrap_or("unknown")
-}
-
-/// The version in `package perpend:evaluator@1.0.0;`.
-pub(crate) fn contract_of(wit: &str) -> Option<&str> {
-    let (_, rest) = wit.split_once("package perpend:evaluator@")?;
-    rest.split_once(';').map(|(version, _)| version.trim())
-}
-
 /// Makes a project in `dir`, which must be empty or not there.
 ///
 /// # Errors
@@ -198,7 +181,15 @@ fn write(file: &PathBuf, bytes: &[u8]) -> Result<(), ProjectError> {
 
 #[cfg(test)]
 mod tests {
+    use perpend_domain::plugin::CONTRACT_VERSION;
+
     use super::*;
+
+    /// The version in `package perpend:evaluator@1.0.0;`.
+    fn contract_of(wit: &str) -> Option<&str> {
+        let (_, rest) = wit.split_once("package perpend:evaluator@")?;
+        rest.split_once(';').map(|(version, _)| version.trim())
+    }
 
     #[test]
     fn a_new_project_has_its_name_everywhere_and_carries_contract_and_sdk() {
@@ -209,7 +200,7 @@ mod tests {
         let source = fs::read_to_string(dir.join("src/lib.rs")).unwrap();
         assert!(source.contains("name: \"acme/tone\""), "{source}");
         let wit = fs::read_to_string(project.wit().join("world.wit")).unwrap();
-        assert_eq!(contract_of(&wit), Some(contract_version()));
+        assert_eq!(contract_of(&wit), Some(CONTRACT_VERSION));
         let sdk = fs::read_to_string(project.sdk("rust").join("Cargo.toml")).unwrap();
         assert!(!sdk.contains("workspace"), "it stands alone: {sdk}");
         for file in ["README.md", ".gitignore", "items.jsonl", "tests.jsonl"] {

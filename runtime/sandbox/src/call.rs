@@ -9,7 +9,7 @@ use perpend_domain::plugin::{
     Call, CallResult, EvaluatorInfo, Failure, FailureClass, Limits, LogLine, PluginInfo,
     PluginScore, Purpose,
 };
-use perpend_worker_protocol::Tenant;
+use perpend_worker_protocol::{Port, Tenant};
 use wasmtime::{Store, UpdateDeadline};
 
 use crate::bindings::{self, JudgePre, types};
@@ -20,7 +20,7 @@ use crate::host::{Host, Plugin};
 use crate::meter::{Bounded, Meter};
 use crate::pressure::Turn;
 use crate::processors::Slot;
-use crate::state::{MemoryLimits, NothingGranted, Port, State, TimedPort, failure};
+use crate::state::{MemoryLimits, NothingGranted, State, TimedPort, failure};
 
 /// What a guest gave back.
 enum Answer {

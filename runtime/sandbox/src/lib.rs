@@ -43,5 +43,6 @@ pub use compile::{MAX_COMPONENT_BYTES, compile, compile_main};
 pub use config::check_config;
 pub use confine::{Role, confine};
 pub use host::{Host, HostError, Plugin, Settings};
-pub use state::{NothingGranted, Port};
+pub use perpend_worker_protocol::Port;
+pub use state::NothingGranted;
 pub use worker::{BeforeCall, worker_main, worker_main_with};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use perpend_domain::plugin::{Failure, FailureClass, LogLine};
 use perpend_worker_protocol::host_call::{Allowance, ModelError, TraceError};
-use perpend_worker_protocol::{HostReply, HostRequest};
+use perpend_worker_protocol::{HostReply, HostRequest, Port};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use wasmtime::component::ResourceTable;
@@ -26,12 +26,6 @@ const MAX_STREAM_BYTES: usize = 16 << 10;
 pub(crate) const MAX_HANDLES: usize = 1_000;
 /// The Go runtime refuses to start when its clock stands at zero.
 const MONOTONIC_NS: u64 = 1_000_000_000;
-
-/// Answers what a guest asks of the server. The worker process sends it over its socket.
-pub trait Port: Send + Sync {
-    /// The answer to `request`, asked from the call this port belongs to.
-    fn ask(&self, request: HostRequest) -> BoxFuture<'static, HostReply>;
-}
 
 /// A port for guests that were granted nothing.
 #[derive(Clone, Copy, Debug)]

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use perpend_domain::plugin::{Call, CallResult, Digest, FailureClass};
 use perpend_worker_protocol::{
-    self, CallId, FromWorker, HostReply, HostRequest, Ready, Tenant, ToWorker, WorkerSettings,
+    self, CallId, FromWorker, HostReply, HostRequest, Port, Ready, Tenant, ToWorker, WorkerSettings,
 };
 use tokio::io::{AsyncReadExt, BufReader};
 use tokio::sync::{OnceCell, mpsc, oneshot};
@@ -27,7 +27,7 @@ use tokio::task::AbortHandle;
 use crate::confine::{self, Role, confine};
 use crate::host::{Host, Plugin, Settings};
 use crate::inbox::{Inbox, Outbox};
-use crate::state::{Port, failure};
+use crate::state::failure;
 
 /// Results are sent when no more are ready, or when so many bytes are.
 const FRAME_BYTES: usize = 1 << 20;

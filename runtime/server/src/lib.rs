@@ -11,6 +11,7 @@ pub mod client;
 pub mod commands;
 mod descriptors;
 mod first_start;
+mod in_process;
 mod listen;
 mod lock;
 mod operations;

@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::NewApp;
 use crate::first_start::{KeyPair, first_start};
+use crate::in_process::InProcess;
 use crate::lock::Lock;
 use crate::{App, descriptors, listen, paths, router, secrets, sweep};
 
@@ -194,7 +195,8 @@ fn start_engine(
                 "evaluation.isolation is in-process: plug-ins run in the process that holds keys and database, and \
                  one that ends it ends the server; use it with plug-ins that you trust"
             );
-            Ok(Engine::in_process(store, &cache_dir, models)?)
+            let sandbox = InProcess::new(store, &cache_dir, models)?;
+            Ok(Engine::InProcess(Box::new(sandbox)))
         }
     }
 }

@@ -4,6 +4,7 @@
 mod asking;
 mod reading;
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,15 @@ use perpend_domain::payload::Payload;
 
 pub use asking::*;
 pub use reading::*;
+
+/// Answers the host calls of one evaluation.
+pub trait Port: Send + Sync {
+    /// The reply to `request`.
+    fn ask(
+        &self,
+        request: HostRequest,
+    ) -> Pin<Box<dyn Future<Output = HostReply> + Send + 'static>>;
+}
 
 /// Model calls of one evaluation; each request of `complete-all` is one.
 pub const MAX_MODEL_CALLS: usize = 64;

@@ -16,7 +16,7 @@ pub mod check;
 pub mod host_call;
 
 pub use check::{CheckHead, Held, Mismatch, SchemaAnswer, SchemaCheck, SchemaKind, Unchecked};
-pub use host_call::{HostReply, HostRequest};
+pub use host_call::{HostReply, HostRequest, Port};
 pub use perpend_domain::plugin::Grants;
 
 /// The largest frame either side reads or writes.

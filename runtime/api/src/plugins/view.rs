@@ -9,7 +9,7 @@ use perpend_catalog as catalog;
 /// What this server takes: says so where plug-ins are listed and where one is refused.
 pub(super) fn offer() -> Offer {
     Offer {
-        contracts: vec![perpend_plugin_cli::contract_version().to_owned()],
+        contracts: vec![perpend_domain::plugin::CONTRACT_VERSION.to_owned()],
         max_component_bytes: MAX_COMPONENT_BYTES,
     }
 }
